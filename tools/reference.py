@@ -86,10 +86,28 @@ def rows(kind: type[Settings]) -> dict[str, str]:
     lines = {}
     for key, field in schema.get("properties", {}).items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
-        cells = [f"`{key}`", default, field.get("description", ""), field["allowed"]]
+        cells = [f"`{key}`", default, field.get("description", ""), _short(field["allowed"])]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
         lines[key] = f"| {row} |"
     return lines
+
+
+# What is allowed, as messages say it, and as the page does.
+SHORT = (
+    ("a whole number of at least ", "whole number ≥ "),
+    ("a number of at least ", "number ≥ "),
+    ("a number above ", "number > "),
+    (" and at most ", ", ≤ "),
+    (" and below ", ", < "),
+    ("a list of at least one entry, ", "a list, "),
+    ("a text that is not empty", "a text"),
+)
+
+
+def _short(allowed: str) -> str:
+    for words, shorter in SHORT:
+        allowed = allowed.replace(words, shorter)
+    return allowed
 
 
 def table(kind: type[Settings]) -> str:
@@ -191,13 +209,13 @@ def page(text: str) -> str:
 
 def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
-    lines = ["| judge | gives | needs | text | licence | agreement with people | tried |"]
-    lines.append("|" + 7 * "---|")
+    lines = ["| judge | gives | needs | text | licence | agreement with people |"]
+    lines.append("|" + 6 * "---|")
     for name in names():
         found = entry(name)
         places = sorted({str(s.package or f"{s.repository} `{s.path}`") for s in found.sources})
         text_at = ", ".join(places) or "of the model"
-        cells = (found.asks, found.needs, text_at, found.licence, found.agreement, found.tried)
+        cells = (found.asks, found.needs, text_at, found.licence, found.agreement)
         lines.append(f"| `{name}`: {found.of} | {' | '.join(cells)} |")
     mark = "<!-- published judges: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
@@ -207,14 +225,11 @@ def judges_page(text: str) -> str:
 
 def suites_page(text: str) -> str:
     """docs/published-suites.md with the table of published suites as the catalogue has them."""
-    lines = [
-        "| kind | rows | licence, as stated | access | address of the file |",
-        "|" + 5 * "---|",
-    ]
+    lines = ["| kind | rows | licence, as stated | address of the file |", "|" + 4 * "---|"]
     for name in names_in(PUBLISHED):
         found: Any = find_importer(name)
         rows = "" if found.rows is None else f"{found.rows:,}"
-        cells = rows, found.licence, "gated" if found.gated else "open", f"`{found.file}`"
+        cells = rows, found.licence, f"`{found.file}`{', gated' if found.gated else ''}"
         lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
     mark = "<!-- published suites: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
@@ -224,7 +239,7 @@ def suites_page(text: str) -> str:
 
 def protocols_page(text: str) -> str:
     """docs/protocols.md with the table of protocols as the catalogues have them."""
-    lines = ["| command | what | numbers | answers | judge | needs |", "|" + 6 * "---|"]
+    lines = ["| protocol | what | numbers | answers | judge |", "|" + 5 * "---|"]
     for name in protocols.names():
         _, found = protocols.find_protocol(name)
         judges = dict.fromkeys(part.judge for part in found.parts.values())
@@ -234,15 +249,13 @@ def protocols_page(text: str) -> str:
             "? tokens" if held.max_tokens is None else f"{held.max_tokens} tokens",
             "T ?" if held.temperature is None else f"T {held.temperature}",
         ]
-        needs = dict.fromkeys(entry(judge).needs for judge in judges if judge)
         cells = (
             found.of,
             ", ".join(f"`{measure}`" for measure in measures),
             ", ".join(answers),
-            ", ".join(f"`{judge}`" if judge else "none defined here" for judge in judges),
-            "; ".join(needs) or "a judge named with `--judge`",
+            ", ".join(f"`{judge}`" if judge else "`--judge`" for judge in judges),
         )
-        lines.append(f"| `refract run --protocol {name}` | {' | '.join(cells)} |")
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
     mark = "<!-- protocols: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
     table = "\n".join(lines)

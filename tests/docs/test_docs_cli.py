@@ -29,7 +29,8 @@ def command_reference(folder: Path) -> str:
     text = html.unescape(out.read_text("utf-8")).replace(
         "* `--help`: Show this message and exit.\n", ""
     )
-    text = re.sub(r"\*\*Options\*\*:\n\n(?=\n|$)", "", text)
+    text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
+    text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
     title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
     return f"{title}#{text}"
