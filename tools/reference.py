@@ -80,15 +80,15 @@ CATALOGUES = {
 HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
 
 
-def rows(kind: type[Settings]) -> dict[str, str]:
+def rows(kind: type[Settings]) -> list[str]:
     """Each setting of a kind as a row of a Markdown table."""
     schema = schema_of(kind)
-    lines = {}
+    lines = []
     for key, field in schema.get("properties", {}).items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
         cells = [f"`{key}`", default, field.get("description", ""), _short(field["allowed"])]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
-        lines[key] = f"| {row} |"
+        lines.append(f"| {row} |")
     return lines
 
 
@@ -112,7 +112,7 @@ def _short(allowed: str) -> str:
 
 def table(kind: type[Settings]) -> str:
     """The settings of a kind as a Markdown table."""
-    return "\n".join([HEADER, *rows(kind).values()])
+    return "\n".join([HEADER, *rows(kind)])
 
 
 def _yaml(value: Any) -> str:
@@ -139,14 +139,11 @@ def sections(registry: Registry) -> str:
     """The settings of each kind under a heading. Kinds with the same settings share it, and a row that
     several headings have stands once, before them."""
     headings: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    keys = {}
     for name, kind in kinds(registry):
         text = ""
         if kind.model_fields and vars(kind).get("__doc__"):
             text = _markdown(inspect.cleandoc(kind.__doc__ or ""))
-        settings = rows(kind)
-        keys |= {row: key for key, row in settings.items()}
-        headings.setdefault((text, tuple(settings.values())), []).append(name)
+        headings.setdefault((text, tuple(rows(kind))), []).append(name)
     owners: dict[str, list[str]] = {}
     for (_, settings_rows), owned_by in headings.items():
         for row in settings_rows:
@@ -159,17 +156,21 @@ def sections(registry: Registry) -> str:
                 if row not in shared_rows:
                     shared_rows.append(row)
     parts = []
+    every = [name for names_of_kind in headings.values() for name in names_of_kind]
     for names_of_rows, shared_rows in shared.items():
-        parts.append(f"Settings of {', '.join(f'`{name}`' for name in names_of_rows)}:")
+        left_out = [f"`{name}`" for name in every if name not in names_of_rows]
+        title = ", ".join(f"`{name}`" for name in names_of_rows)
+        if len(left_out) < len(names_of_rows) and len(left_out) < 3:
+            title = " but ".join(["all kinds", *([", ".join(left_out)] if left_out else [])])
+        parts.append(f"Settings of {title}:")
         parts.append("\n".join([HEADER, *shared_rows]))
     for (text, settings_rows), owned_by in headings.items():
         parts.append(f"### {', '.join(owned_by)}")
         if text:
             parts.append(text)
-        above = [f"`{keys[row]}`" for row in settings_rows if owners[row] != owned_by]
         own = [row for row in settings_rows if owners[row] == owned_by]
-        if above:
-            parts.append(f"As above: {', '.join(above)}.")
+        if settings_rows and not own:
+            parts.append("Those of the tables above that name it.")
         if own:
             parts.append("\n".join([HEADER, *own]))
         if not settings_rows:

@@ -15,7 +15,7 @@ CLI = ROOT / "docs/cli.md"
 
 def command_reference(folder: Path) -> str:
     """The page as Typer writes it, without character references, the option ``--help`` that each
-    command has, and lists of commands, which the headings are."""
+    command has, usages without an argument, and lists of commands, which the headings are."""
     out = folder / "cli.md"
     subprocess.run(
         [
@@ -30,6 +30,7 @@ def command_reference(folder: Path) -> str:
         "* `--help`: Show this message and exit.\n", ""
     )
     text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
+    text = re.sub(r"`refract [a-z -]+ \[OPTIONS\]`\n\n", "", text)
     text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
     title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
