@@ -86,7 +86,10 @@ def rows(kind: type[Settings]) -> list[str]:
     lines = []
     for key, field in schema.get("properties", {}).items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
-        cells = [f"`{key}`", default, field.get("description", ""), _short(field["allowed"])]
+        allowed = _short(field["allowed"])
+        if default == "`null`":
+            allowed = allowed.removesuffix(", or null")
+        cells = [f"`{key}`", default, field.get("description", ""), allowed]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
         lines.append(f"| {row} |")
     return lines
