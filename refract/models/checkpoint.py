@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from refract.core.environment import data_folder
+from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
@@ -272,6 +272,7 @@ def parameter_count(folder: Path) -> int:
 def gguf_description(path: Path) -> dict[str, Any]:
     """``parameters``, ``context_length``, ``dtype`` (of most weights) and
     ``architecture``, from a GGUF file's header. Raises AdapterError."""
+    need_local("gguf")
     from gguf import GGUFReader
 
     try:
@@ -428,7 +429,8 @@ class Loader:
         return {"model_id": settings.model_id, "commit": self.commit, **file, **pinned}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
-        """The configuration and the tokenizer."""
+        """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
+        need_local("torch", "transformers", *(["gguf"] if self.settings.gguf_file else []))
         file, pinned = self.gguf_file, self.settings.sha256
         if pinned and not file:
             from huggingface_hub import hf_hub_download
@@ -493,6 +495,7 @@ class Loader:
         """The model with its weights on its device, in eval mode. ``kind``: of
         transformers' classes; ``numbers``: their type, where not that of the settings;
         ``more`` arguments of ``from_pretrained``."""
+        need_local("accelerate")
         import torch
         import transformers
 

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from refract.core.environment import need_local
 from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.types import Message
@@ -58,6 +59,7 @@ ROWS, TOKENS = 16, 2048  # of a batch
 
 @functools.cache
 def _reader() -> Any:
+    need_local("torch", "gguf")
     from gguf import GGUFReader
 
     path = fetched_file(SHA256, FILE)
@@ -260,6 +262,7 @@ class LanguageModel(Model):
         """Batch by batch. Raises :class:`AdapterError` where the weights were not
         fetched.
         """
+        need_local("torch", "gguf")
         import torch
 
         prompts, answers = [], []

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from refract.core.environment import need_local
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_json
 from refract.core.published_text import Source, fetch, find_entry, names_in, read_text
@@ -312,6 +313,8 @@ class PublishedJudge(Judge):
         """
         model, needs = self._model, self.entry.needs
         try:
+            if not isinstance(model, Served):
+                need_local("torch", "transformers")
             self.texts()
             if isinstance(model, Served):
                 model.check_key()
