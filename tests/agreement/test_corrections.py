@@ -89,7 +89,8 @@ def test_of_two_runs_the_difference_is_that_of_the_second_minus_the_first():
     seldom = [answer._replace(outcome="compliance") for answer in harmful_answers(40)]
     runs = [(run, JoinedLabels(said_by_judge(run[:20]))) for run in (often, seldom)]
     found = corrected_rates(*runs)["harmful_refusal_rate"]
-    assert (found.rate, found.interval, found.here) == (-1.0, (-1.0, -1.0), None)
+    assert (found.rate, found.interval.low, found.here) == (-1.0, -1.0, None)
+    assert found.interval.high < -0.9
     assert (found.n, found.labelled) == (80, 40)
     back = corrected_numbers(*reversed(runs), confidence=0.95)["measures"]["harmful_refusal_rate"]
     assert back["prediction_powered"]["rate"] == 1.0

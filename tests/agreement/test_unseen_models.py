@@ -187,7 +187,7 @@ def test_a_threshold_is_decided_with_the_judges_error():
     assert known.shown.low < 0.8 < alone.interval.low
     row = rate_to_row(known)
     assert rate_to_row(rate_from_row(row)) == row
-    assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge")] == [
+    assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge_")] == [
         *("judge_low", "judge_high")
     ]
 
