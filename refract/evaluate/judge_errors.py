@@ -97,29 +97,52 @@ def validate(
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
     result = Validation({}, [], [], [], [])
-    for judge, verdicts in judge_pairs(pairs, judges).items():
+    for name, verdicts in judge_pairs(pairs, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
-        version = judges[judge].version
-        result.entries.extend(ledger_entries(judge, version, pairs, truth, labels, partial))
-        human, says = truth[: len(own)], labels[: len(own)]
-        numbers = score_labels(human, says, partial)
-        measured = {"judge": judge, "version": version}
-        headlines = [name for name in HEADLINES if name in numbers]
-        result.metrics[judge] = {name: numbers[name] for name in headlines}
-        result.agreement.extend(
-            measured
-            | {"measure": name, "value": numbers[name]}
-            | {end: numbers.get(f"{name}_{end}") for end in ("low", "high")}
-            | {count: numbers[count] for count in ("n", "unjudged")}
-            for name in headlines
-            if name not in ("n", "unjudged", "kappa_low", "kappa_high")
+        version = judges[name].version
+        result.entries.extend(ledger_entries(name, version, pairs, truth, labels, partial))
+        _add_numbers(
+            result,
+            {"judge": name, "version": version},
+            own,
+            truth[: len(own)],
+            labels[: len(own)],
+            partial,
         )
-        result.confusion.extend(
-            measured | {"human": label, "label": said, "n": count}
-            for label, counts in numbers["confusion"].items()
-            for said, count in counts.items()
-        )
-        for field in GROUPS:
-            values = [str(pair.get(field, "")) for pair in own]
-            result.groups.extend(measured | row for row in group_rows(values, field, human, says))
     return result._replace(entries=worst_first(result.entries))
+
+
+def _add_numbers(
+    result: Validation,
+    measured: Row,
+    pairs: Sequence[Row],
+    human: Sequence[str],
+    labels: Sequence[str | None],
+    partial: Partial,
+) -> None:
+    """Adds what one judge, which ``measured`` names, makes of the project's own pairs."""
+    numbers = score_labels(human, labels, partial)
+    headlines = [name for name in HEADLINES if name in numbers]
+    result.metrics[measured["judge"]] = {name: numbers[name] for name in headlines}
+    for name in headlines:
+        if name in ("n", "unjudged", "kappa_low", "kappa_high"):
+            continue
+        result.agreement.append(
+            {
+                **measured,
+                "measure": name,
+                "value": numbers[name],
+                "low": numbers.get(f"{name}_low"),
+                "high": numbers.get(f"{name}_high"),
+                "n": numbers["n"],
+                "unjudged": numbers["unjudged"],
+            }
+        )
+    for human_label, counts in numbers["confusion"].items():
+        for label, count in counts.items():
+            row = {"human": human_label, "label": label, "n": count}
+            result.confusion.append({**measured, **row})
+    for field in GROUPS:
+        values = [str(pair.get(field, "")) for pair in pairs]
+        for row in group_rows(values, field, human, labels):
+            result.groups.append({**measured, **row})

@@ -311,7 +311,10 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
     values: dict[str, dict[str, str]] = {}
     shared: dict[tuple[object, ...], dict[str, str]] = {}
     for row in sources:
-        cells = {x: str(csv_cell(str(row[x]))) for x in names if row.get(x) is not None}
+        cells = {}
+        for name in names:
+            if row.get(name) is not None:
+                cells[name] = str(csv_cell(str(row[name])))
         values[row["id"]] = shared.setdefault(tuple(cells.items()), cells)
     return values
 
@@ -380,6 +383,7 @@ def asked_once(responses: Iterable[ResponseRow]) -> Iterator[ResponseRow]:
     """Responses, one of each request: prompts that share it took its tokens once."""
     seen: set[str] = set()
     for row in responses:
-        if (request := row["request_sha256"][:32]) not in seen:
+        request = row["request_sha256"][:32]
+        if request not in seen:
             seen.add(request)
             yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 
 from refract.core.errors import ParamsError
@@ -58,10 +58,15 @@ def rate_table(suite: CountedSuite) -> list[Rate]:
     were cut off, each measure has a second rate without those. Raises :class:`ParamsError` for a field
     that no row has."""
     rates = []
+    present = {row["category"] for row in suite.sources}
     for measure in CLEAN_MEASURES:
-        if any(measure.category in (None, row["category"]) for row in suite.sources):
-            rows = [row for row in suite.requested if measure.category in (None, row["category"])]
-            rates += overall_rates(Key(measure), suite.answers(rows), suite.confidence)
+        if measure.category is None:
+            answers = suite.answers(suite.requested)
+        elif measure.category in present:
+            answers = suite.answers(_of_category(suite, measure.category))
+        else:
+            continue
+        rates += overall_rates(Key(measure), answers, suite.confidence)
     for field in suite.fields:
         rates += _rates_by_field(suite, field)
     return rates + discrimination_table(suite) + control_table(suite)
@@ -169,7 +174,17 @@ def pair_table(suite: CountedSuite) -> list[Rate]:
 
 
 def _judged(pair: Pair) -> bool:
-    return all(answer.outcome in JUDGED for answer in pair)
+    row, other = pair
+    return row.outcome in JUDGED and other.outcome in JUDGED
+
+
+def _unjudged_outcomes(pairs: Iterable[Pair]) -> Iterator[str]:
+    """Why a pair was not judged, of each that was not: the first such outcome."""
+    for row, other in pairs:
+        if row.outcome not in JUDGED:
+            yield row.outcome
+        elif other.outcome not in JUDGED:
+            yield other.outcome
 
 
 def _means_of_sides(pairs: Sequence[Pair]) -> tuple[PromptMeans, PromptMeans]:
@@ -197,11 +212,7 @@ def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
         n=len(judged),
         clusters=estimate.clusters,
         cut_off=sum(row.cut_off or other.cut_off for row, other in judged),
-        excluded=excluded_counts(
-            next(answer.outcome for answer in pair if answer.outcome not in JUDGED)
-            for pair in pairs
-            if not _judged(pair)
-        ),
+        excluded=excluded_counts(_unjudged_outcomes(pairs)),
     )
     rate = rate_of(Key(PAIR_DIFFERENCE, group=group), counts, estimate, lower, upper)
     if group:

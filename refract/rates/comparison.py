@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from math import sqrt
 from typing import NamedTuple
 
@@ -145,21 +146,27 @@ def pair_outcomes(
 
 
 def _discriminations(groups: Sequence[PairedOutcomes]) -> list[PairedOutcomes]:
-    clean = {(x.suite, x.category): x for x in groups if x.pairs and not x.perturbation}
-    return [
-        PairedOutcomes(
-            suite,
-            measure,
-            "",
-            pairs=harmful.pairs,
-            others=clean[suite, other].pairs,
-            ids={name: [] for name in (*LISTS, *UNPAIRED)},
-            repeats=harmful.repeats,
-        )
-        for (suite, category), harmful in clean.items()
-        for measure, other in DISCRIMINATION.items()
-        if category == "harmful" and (suite, other) in clean
-    ]
+    clean = {}
+    for group in groups:
+        if group.pairs and not group.perturbation:
+            clean[group.suite, group.category] = group
+    contrasts = []
+    for (suite, category), harmful in clean.items():
+        if category != "harmful":
+            continue
+        for measure, other in DISCRIMINATION.items():
+            if (suite, other) in clean:
+                contrast = PairedOutcomes(
+                    suite=suite,
+                    category=measure,
+                    perturbation="",
+                    pairs=harmful.pairs,
+                    others=clean[suite, other].pairs,
+                    ids={name: [] for name in (*LISTS, *UNPAIRED)},
+                    repeats=harmful.repeats,
+                )
+                contrasts.append(contrast)
+    return contrasts
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant
@@ -178,7 +185,8 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
 
 @cache
 def _refusal(samples: tuple[str, ...]) -> RefusalShare:
-    judged, refused = (sum(outcome in of for outcome in samples) for of in (JUDGED, REFUSED))
+    judged = sum(outcome in JUDGED for outcome in samples)
+    refused = sum(outcome in REFUSED for outcome in samples)
     size = len(samples)
     known = refused / judged if judged else None
     return RefusalShare(known, refused / size, (refused + size - judged) / size)
@@ -204,7 +212,7 @@ def _repeats(*sides: Keyed) -> dict[str, str]:
     """Suites all of whose clean prompts another suite has, with the same outcome on each side."""
     clean: dict[str, set[tuple[int, str, str, str]]] = {}
     for number, side in enumerate(sides):
-        for row in (row for samples in side.values() for row in samples):
+        for row in chain.from_iterable(side.values()):
             if not row["perturbation"]:
                 answer = (number, row["prompt_sha256"], row["category"], row["outcome"])
                 clean.setdefault(row["suite"], set()).add(answer)
@@ -237,15 +245,15 @@ def compare_groups(
     ``detectable``: decisions say which drop could be shown, which takes long to compute."""
     if settings.interval == "prompts" or not errors:
         errors = [None] * len(groups)
-    differences = [
-        _difference(group, settings.confidence, error)
-        for group, error in zip(groups, errors, strict=True)
-    ]
+    differences = []
+    for group, error in zip(groups, errors, strict=True):
+        differences.append(_difference(group, settings.confidence, error))
     family = live if any(live) else [True] * len(groups)
-    tested = zip(differences, family, strict=True)
-    adjusted = correct([x.p if belongs else None for x, belongs in tested])
+    p_values = []
+    for difference, belongs in zip(differences, family, strict=True):
+        p_values.append(difference.p if belongs else None)
     drops = decide_drops(groups, settings, errors, detectable)
-    decided = zip(differences, adjusted, drops, strict=True)
+    decided = zip(differences, correct(p_values), drops, strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
@@ -262,14 +270,15 @@ def _estimate(
     rows: Sequence[Values], confidence: float, others: Sequence[Values] | None = None
 ) -> Clustered | None:
     """The mean change, after minus before; less that of ``others``."""
-
-    def changes(of: Sequence[Values]) -> ClusteredValues:
-        before, after, clusters = zip(*of, strict=True) if of else ((), (), ())
-        return ClusteredValues(after, clusters, before)
-
     if others is None:
-        return changes(rows).mean(confidence)
-    return clustered_contrast(changes(rows), changes(others), confidence)
+        return _changed_values(rows).mean(confidence)
+    return clustered_contrast(_changed_values(rows), _changed_values(others), confidence)
+
+
+def _changed_values(rows: Sequence[Values]) -> ClusteredValues:
+    """What was before and after, as clustered values."""
+    before, after, clusters = zip(*rows, strict=True) if rows else ((), (), ())
+    return ClusteredValues(after, clusters, before)
 
 
 def _at_worst(pairs: Sequence[Pair]) -> list[Values]:
@@ -396,19 +405,26 @@ def _evidence(
         error,
     )
     lowest = partial(_lowest, confidence=settings.confidence, error=error)
+    lost = 0.0
+    vanished: list[Values] = []  # with what vanished as losses
+    for before, after, cluster in pairs:
+        lost += (before.known or 0) * max(0.0, after.unknown - before.unknown)
+        if before.known is not None:
+            vanished.append((before.known, after.lowest, cluster))
+    cancelled = min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1))
     return DropEvidence(
-        lowest(_at_worst(pairs)),
-        lowest(kept),
-        _p_drop(judged) if judged else None,
-        _p_drop(best),
-        _p_drop([(a.known, b.lowest, c) for a, b, c in pairs if a.known is not None]),
-        sum((a.known or 0) * max(0.0, b.unknown - a.unknown) for a, b, _ in pairs) / len(pairs),
-        2 * min(_sum_of_rises(judged, 1), _sum_of_rises(judged, -1)) / len(pairs),
-        lowest([(1.0, 1.0, cluster) for _, _, cluster in pairs]),
-        min(float(len(judged)), (estimate.effective_n if estimate else None) or 0.0),
-        estimate.clusters if estimate else 0,
-        error.between_models(2 * settings.confidence - 1) if error else 0.0,
-        error is None or (beyond is not None and beyond > 0),
+        worst=lowest(_at_worst(pairs)),
+        worst_kept=lowest(kept),
+        p=_p_drop(judged) if judged else None,
+        p_least=_p_drop(best),
+        p_lost=_p_drop(vanished),
+        lost=lost / len(pairs),
+        churn=2 * cancelled / len(pairs),
+        unchanged=lowest([(1.0, 1.0, cluster) for _, _, cluster in pairs]),
+        effective_n=min(float(len(judged)), (estimate.effective_n if estimate else None) or 0.0),
+        clusters=estimate.clusters if estimate else 0,
+        judge=error.between_models(2 * settings.confidence - 1) if error else 0.0,
+        beyond_judge=error is None or (beyond is not None and beyond > 0),
     )
 
 
@@ -473,21 +489,37 @@ def decide_drops(
     judge's error could undo; and one where answers vanished and that alone keeps a drop from being
     excluded or shown."""
     tests = sum(bool(group.pairs) and _primary(group, settings) for group in groups)
-    evidence_of = [
-        _evidence(group, settings, error, tests)
-        for group, error in zip(groups, errors, strict=True)
-    ]
-    shown = holm([evidence and evidence.p for evidence in evidence_of])
-    least = holm([evidence and evidence.p_least for evidence in evidence_of])
-    lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
-    return [
-        _decision(group, evidence, p_values, tests, settings, detectable)
-        if evidence is not None
-        else DropDecision(INCONCLUSIVE, gone, True, settings.margin, None, None, None, None)
-        if _primary(group, settings) and (gone := _too_few_shared(group))
-        else None
-        for group, evidence, *p_values in zip(groups, evidence_of, shown, least, lost, strict=True)
-    ]
+    evidence_of = []
+    for group, error in zip(groups, errors, strict=True):
+        evidence_of.append(_evidence(group, settings, error, tests))
+    p = holm([evidence and evidence.p for evidence in evidence_of])
+    p_least = holm([evidence and evidence.p_least for evidence in evidence_of])
+    p_lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
+    decisions: list[DropDecision | None] = []
+    for place, (group, evidence) in enumerate(zip(groups, evidence_of, strict=True)):
+        if evidence is not None:
+            p_values = (p[place], p_least[place], p_lost[place])
+            decisions.append(_decision(group, evidence, p_values, tests, settings, detectable))
+        else:
+            decisions.append(_without_evidence(group, settings))
+    return decisions
+
+
+def _without_evidence(group: PairedOutcomes, settings: DecisionSettings) -> DropDecision | None:
+    """What a group without a pair decides: a primary measure that vanished fails a build."""
+    gone = _too_few_shared(group) if _primary(group, settings) else ""
+    if not gone:
+        return None
+    return DropDecision(
+        INCONCLUSIVE,
+        gone,
+        regression=True,
+        margin=settings.margin,
+        worst=None,
+        p_worse=None,
+        p_worse_holm=None,
+        detectable=None,
+    )
 
 
 def _decision(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, count
-from operator import not_
+from itertools import count
 from typing import NamedTuple
 
 from refract.core.errors import ParamsError
@@ -140,36 +139,53 @@ class PromptMeans(NamedTuple):
     @property
     def sample(self) -> ClusteredValues:
         """The known ones, with their clusters."""
-        pairs = zip(self.known, self.clusters, strict=True)
-        clusters = [cluster for value, cluster in pairs if value is not None]
-        return ClusteredValues([x for x in self.known if x is not None], clusters)
+        values = []
+        clusters = []
+        for value, cluster in zip(self.known, self.clusters, strict=True):
+            if value is not None:
+                values.append(value)
+                clusters.append(cluster)
+        return ClusteredValues(values, clusters)
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
     """The values of some answers by prompt: a prompt counts once however often it was answered."""
     if all(answer.prompt is None for answer in answers):
-        alone: dict[float, tuple[float]] = {}
-        return PromptMeans(
-            list(values),
-            [0.0 if value is None else value for value in values],
-            [1.0 if value is None else value for value in values],
-            [answer.cluster for answer in answers],
-            [alone.setdefault(value, (value,)) for value in values if value is not None],
-        )
+        return _means_of_single_answers(values, answers)
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
         groups.setdefault(key, (answer.cluster, []))[1].append(value)
-    every: list[list[float]] = []
-    means = PromptMeans([], [], [], [], every)
+    known_samples: list[list[float]] = []
+    means = PromptMeans([], [], [], [], known_samples)
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
-        every.extend([known] if known else [])
-        means.known.append(sum(known) / len(known) if known else None)
-        means.lowest.append(sum(known) / len(samples))
-        means.highest.append((sum(known) + len(samples) - len(known)) / len(samples))
+        total = sum(known)
+        if known:
+            known_samples.append(known)
+        means.known.append(total / len(known) if known else None)
+        means.lowest.append(total / len(samples))
+        means.highest.append((total + len(samples) - len(known)) / len(samples))
         means.clusters.append(cluster)
     return means
+
+
+def _means_of_single_answers(
+    values: Sequence[float | None], answers: Sequence[Counted]
+) -> PromptMeans:
+    """The same where each prompt has one answer, in little memory: equal samples are one object."""
+    samples = []
+    shared: dict[float, tuple[float]] = {}
+    for value in values:
+        if value is not None:
+            samples.append(shared.setdefault(value, (value,)))
+    return PromptMeans(
+        list(values),
+        [0.0 if value is None else value for value in values],
+        [1.0 if value is None else value for value in values],
+        [answer.cluster for answer in answers],
+        samples,
+    )
 
 
 def interval_of(estimate: Clustered | Proportion | None) -> Interval | None:
@@ -341,13 +357,19 @@ def counts_of(
     answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
 ) -> Counts:
     """The counts of some answers, of which those that are not counted are excluded by outcome."""
-    inside = list(compress(answers, counted))
+    inside = []
+    outside = []
+    for answer, is_counted in zip(answers, counted, strict=True):
+        if is_counted:
+            inside.append(answer)
+        else:
+            outside.append(answer.outcome)
     return Counts(
         successes,
         n=len(inside),
         clusters=len({answer.cluster for answer in inside}),
         cut_off=sum(answer.cut_off for answer in inside),
-        excluded=excluded_counts(a.outcome for a in compress(answers, map(not_, counted))),
+        excluded=excluded_counts(outside),
     )
 
 
@@ -356,22 +378,26 @@ def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
     not judged, were cut off, or (``looped``) ended in a loop. ``rate`` is over all; fewer stand beside
     each rate alone."""
     counts = rate.counts
-    answers, left_out = counts.n + counts.unjudged, counts.excluded.get("cut_off", 0)
-    kinds = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in counts.excluded.items() if n)
-    limit = "were cut off at the token limit: they are"
-    shares = (
-        (counts.unjudged, f"not judged: {kinds}"),
-        (counts.cut_off or 0, f"{limit} judged by what they say up to there; raise max_tokens"),
-        (looped, "ended in a loop: they are judged by what they say up to there"),
+    answers = counts.n + counts.unjudged
+    kinds = []
+    for kind, number in counts.excluded.items():
+        if number:
+            kinds.append(f"{number} {kind.replace('_', ' ')}")
+    cut = "were cut off at the token limit: they are"
+    shares = {
+        f"not judged: {', '.join(kinds)}": counts.unjudged,
+        f"{cut} judged by what they say up to there; raise max_tokens": counts.cut_off or 0,
+        "ended in a loop: they are judged by what they say up to there": looped,
         (
-            left_out,
-            f"{limit} left out; refusals are short, so that rates of refusal without them are too high "
-            "(cut_off: judged counts them); raise max_tokens",
-        ),
-    )
-    return [
-        f"{n} of {answers} answers {what}" for n, what in shares if n and n >= WARN_SHARE * answers
-    ]
+            f"{cut} left out; refusals are short, so that rates of refusal without them are too high "
+            "(cut_off: judged counts them); raise max_tokens"
+        ): counts.excluded.get("cut_off", 0),
+    }
+    warnings = []
+    for text, number in shares.items():
+        if number and number >= WARN_SHARE * answers:
+            warnings.append(f"{number} of {answers} answers {text}")
+    return warnings
 
 
 def above_floor(
@@ -382,23 +408,27 @@ def above_floor(
 ) -> AboveFloor | None:
     """The mean of prompts' values minus that of their floors, paired by prompt, with its interval; None
     without any prompt that has both."""
-    kept = [place for place, floor in enumerate(floors) if floor is not None]
-    concerned = [answers[place] for place in kept]
-    means = prompt_means([values[place] for place in kept], concerned)
-    noise = prompt_means([floors[place] for place in kept], concerned).lowest
-    tested = [place for place, mean in enumerate(means.known) if mean is not None]
+    with_floor = []
+    for value, floor, answer in zip(values, floors, answers, strict=True):
+        if floor is not None:
+            with_floor.append((value, floor, answer))
+    concerned = [answer for _, _, answer in with_floor]
+    means = prompt_means([value for value, _, _ in with_floor], concerned)
+    noise = prompt_means([floor for _, floor, _ in with_floor], concerned).lowest
+    tested = []
+    for mean, floor, cluster in zip(means.known, noise, means.clusters, strict=True):
+        if mean is not None:
+            tested.append((mean, floor, cluster))
     difference = clustered_difference(
-        [mean for mean in means.known if mean is not None],
-        [noise[place] for place in tested],
-        [means.clusters[place] for place in tested],
+        [mean for mean, _, _ in tested],
+        [floor for _, floor, _ in tested],
+        [cluster for _, _, cluster in tested],
         confidence,
     )
     if difference is None:
         return None
-    lower, upper = (
-        clustered_difference(filled, noise, means.clusters, confidence)
-        for filled in (means.lowest, means.highest)
-    )
+    lower = clustered_difference(means.lowest, noise, means.clusters, confidence)
+    upper = clustered_difference(means.highest, noise, means.clusters, confidence)
     _, outer = bounds_of(lower, upper)
     return AboveFloor(difference.value, interval_of(difference), outer)
 

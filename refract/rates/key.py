@@ -1,4 +1,4 @@
-"""What a rate is of: a measure, by which judge, under which perturbation, over which part of which suite.
+"""What a rate is of: a measure, by which judge, under which perturbation, of which part of a suite.
 
 :data:`MEASURES` is the one table of measures. Everything that has to know one (what it counts, what it
 is called, whether a judge's error applies, whether it is a metric) reads it here. A new measure is an

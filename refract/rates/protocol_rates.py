@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,23 +91,35 @@ def macro_name(name: str) -> str:
 
 def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
     """The mean of some rates, each counting the same."""
-    known = [(rate.value, rate.counts.clusters or 0) for rate in rates if rate.value is not None]
-    estimate = macro_mean([value for value, _ in known], [size for _, size in known], confidence)
-    bounded = [(rate.bounds, max(1, rate.counts.clusters or 0)) for rate in rates if rate.bounds]
-    sizes = [size for _, size in bounded]
-    lower = macro_mean([bounds.low for bounds, _ in bounded], sizes, confidence)
-    upper = macro_mean([bounds.high for bounds, _ in bounded], sizes, confidence)
-    counts = Counts(
-        None,
-        n=sum(rate.counts.n for rate in rates),
-        clusters=sum(rate.counts.clusters or 0 for rate in rates),
-        cut_off=sum(rate.counts.cut_off or 0 for rate in rates),
-        excluded={
-            outcome: sum(rate.counts.excluded[outcome] for rate in rates)
-            for outcome in rates[0].counts.excluded
-        },
+    values, sizes = [], []
+    lows, highs, bounded_sizes = [], [], []
+    counts = Counter({"n": 0, "clusters": 0, "cut_off": 0})
+    excluded = dict.fromkeys(rates[0].counts.excluded, 0)
+    for rate in rates:
+        clusters = rate.counts.clusters or 0
+        if rate.value is not None:
+            values.append(rate.value)
+            sizes.append(clusters)
+        if rate.bounds:
+            lows.append(rate.bounds.low)
+            highs.append(rate.bounds.high)
+            bounded_sizes.append(max(1, clusters))
+        counts.update(n=rate.counts.n, clusters=clusters, cut_off=rate.counts.cut_off or 0)
+        for outcome, count in rate.counts.excluded.items():
+            excluded[outcome] += count
+    return rate_of(
+        key,
+        Counts(
+            None,
+            n=counts["n"],
+            clusters=counts["clusters"],
+            cut_off=counts["cut_off"],
+            excluded=excluded,
+        ),
+        estimate=macro_mean(values, sizes, confidence),
+        lower=macro_mean(lows, bounded_sizes, confidence),
+        upper=macro_mean(highs, bounded_sizes, confidence),
     )
-    return rate_of(key, counts, estimate, lower, upper)
 
 
 def protocol_judge(definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]) -> str:
@@ -114,10 +127,15 @@ def protocol_judge(definition: Mapping[str, Any], judges: Mapping[str, Mapping[s
     suite has it, else the one that ``protocol_judge`` names, else the first rubric where the protocol
     counts a score, else the first. ``judges`` are their definitions."""
     own = find_part(definition["protocol"], "protocol").own
-    named = own.judge if own.judge in definition["judges"] else definition.get("protocol_judge")
-    scored = any(measure.counts == "score" for measure in own.measures.values())
-    rubrics = [name for name in definition["judges"] if judges[name]["kind"] == "rubric"]
-    return str(named or [*(rubrics if scored else []), *definition["judges"]][0])
+    if own.judge in definition["judges"]:
+        return str(own.judge)
+    if definition.get("protocol_judge"):
+        return str(definition["protocol_judge"])
+    if any(measure.counts == "score" for measure in own.measures.values()):
+        for name in definition["judges"]:
+            if judges[name]["kind"] == "rubric":
+                return str(name)
+    return str(definition["judges"][0])
 
 
 def protocol_notes(

@@ -1,8 +1,8 @@
 """A rate, and a paired difference of two results: what is computed, written, read and shown.
 
 What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate is a field of
-:class:`Statistics` (its column follows from its name) and the place that computes it; ``docs/metrics.md``
-describes it."""
+:class:`Statistics` (its column follows from its name) and the place that computes it;
+``docs/metrics.md`` describes it."""
 
 from __future__ import annotations
 

@@ -127,10 +127,11 @@ def _translations(suite: CountedSuite) -> list[list[str]]:
     joined = clusters_of(suite.sources)
     requests: dict[tuple[str, str], dict[str, str]] = {}
     for row in suite.requested:
-        if row.get("language") is not None:
-            name = str(row["item"]) if "item" in row else joined[row["id"]]
-            ids = requests.setdefault((row["category"], name), {})
-            ids.setdefault(str(row["language"]), row["id"])
+        if row.get("language") is None:
+            continue
+        name = str(row["item"]) if "item" in row else joined[row["id"]]
+        ids = requests.setdefault((row["category"], name), {})
+        ids.setdefault(str(row["language"]), row["id"])
     return [list(ids.values()) for ids in requests.values() if len(ids) > 1]
 
 
@@ -163,11 +164,13 @@ def _within(prompts: Prompts, estimate: Estimate, least: int) -> PromptMeans:
         judged = sum(answer.outcome in JUDGED for answer in answers)
         refused = sum(answer.outcome in REFUSED for answer in answers)
         means.known.append(estimate(refused, judged) if judged >= least else None)
-        if len(answers) >= least:
-            could_be = range(refused, refused + len(answers) - judged + 1)
-            ends = [estimate(count, len(answers)) for count in could_be]
-            means.lowest.append(min(ends))
-            means.highest.append(max(ends))
+        if len(answers) < least:
+            continue
+        unjudged = len(answers) - judged
+        could_be = range(refused, refused + unjudged + 1)
+        ends = [estimate(count, len(answers)) for count in could_be]
+        means.lowest.append(min(ends))
+        means.highest.append(max(ends))
     return means
 
 

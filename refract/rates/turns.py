@@ -74,10 +74,10 @@ def _first(
     """The share of conversations in which an outcome is there first in a turn (None: in no turn)."""
     means = PromptMeans([], [], [], [])
     for turns in conversations:
-        before = [turns[n].outcome for n in turns if number is None or n < number]
+        before = {turns[n].outcome for n in turns if number is None or n < number}
         own = turns[number].outcome if number in turns else ""
-        not_before = not any(outcome in positive for outcome in before)
-        is_first = all(outcome in JUDGED for outcome in before) and not_before
+        not_before = before.isdisjoint(positive)
+        is_first = before.issubset(JUDGED) and not_before
         could_be = not_before
         if number is not None:
             is_first &= own in positive

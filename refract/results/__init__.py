@@ -28,10 +28,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # The columns of outcomes that hold counts; all others hold texts.
-OUTCOME_COUNTS = dict.fromkeys(("changed", "cut_off", "sample"), int)
+OUTCOME_COUNTS: dict[str, type] = {"changed": int, "cut_off": int, "sample": int}
 ROW_COLUMNS = (
-    *("model", "suite", "prompt_id", "source_id", "category", "perturbation", "prompt", "response"),
-    *("finish_reason", "error", "outcome"),
+    "model",
+    "suite",
+    "prompt_id",
+    "source_id",
+    "category",
+    "perturbation",
+    "prompt",
+    "response",
+    "finish_reason",
+    "error",
+    "outcome",
 )
 
 
@@ -80,26 +89,32 @@ def results_and_notes(
         return run_tables(run, run_outcomes(path, run), texts), []
     wanted = tree_models(path)
     without = without_results(path, wanted)
-    there = [model for model in wanted if model not in without]
-    if not there:
+    computed = [model for model in wanted if model not in without]
+    if not computed:
         raise ResultsError(f"{path / 'metrics'}: no results yet; run: dvc repro")
-    if missing := sorted(set(models or ()) - set(there)):
-        raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(there)}")
-    side = read_side(path, models or there)
-    results = side.results
-    lacking = rows_missing(path, {m: of.provenance for m, of in results.items() if of.provenance})
+    missing = sorted(set(models or ()) - set(computed))
+    if missing:
+        raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(computed)}")
+    side = read_side(path, models or computed)
+    provenance = {}
+    for model, result in side.results.items():
+        if result.provenance:
+            provenance[model] = result.provenance
+    lacking = rows_missing(path, provenance)
     notes = notes_of(without if models is None else [], side.reasons, lacking)
     metrics: list[Row] = []
+    rates: list[Rate] = []
+    outcomes: list[Row] = []
     rows: list[Row] = []
-    for model, result in results.items():
+    for model, result in side.results.items():
         numbers = parse_json((path / f"metrics/{model}.json").read_text("utf-8"))
         metrics += _metric_rows(model, numbers)
+        rates += result.rates
+        outcomes += [{"model": model, **line} for line in result.outcomes]
         for suite in dict.fromkeys(line["suite"] for line in result.outcomes):
             if result.provenance and (model, suite) not in lacking:
                 lines = [line for line in result.outcomes if line["suite"] == suite]
                 rows += _rows_with_texts(path, model, suite, lines)
-    outcomes = [{"model": m, **line} for m, of in results.items() for line in of.outcomes]
-    rates = [rate for result in results.values() for rate in result.rates]
     return _frames(metrics, rates, outcomes, rows), notes
 
 
@@ -108,19 +123,15 @@ def run_tables(
 ) -> Results:
     """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
-    rates = rates_from_rows(results["tables"], model)
     lines = [{"model": model, **row} for row in outcomes]
     line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
-    rows = [
-        {
-            "model": model,
-            **line_of.get((row["suite"], row["prompt_id"]), {}),
-            **row,
-            "prompt": _text(row["prompt"]),
-            "error": _message(row["error"]),
-        }
-        for row in texts
-    ]
+    rows = []
+    for answer in texts:
+        row = {"model": model, **line_of.get((answer["suite"], answer["prompt_id"]), {}), **answer}
+        row["prompt"] = _text(answer["prompt"])
+        row["error"] = _message(answer["error"])
+        rows.append(row)
+    rates = rates_from_rows(results["tables"], model)
     return _frames(_metric_rows(model, results["metrics"]), rates, lines, rows)
 
 
@@ -142,23 +153,17 @@ def _rows_with_texts(
         counts = f"{len(outcomes)} outcomes of {suite} and {len(stored.responses)} answers"
         raise ResultsError(f"{model} has {counts}; run: dvc repro")
     rows = []
-    for line, prompt, response, verdict in zip(
-        outcomes, *(of.values() for of in stored), strict=True
-    ):
-        judges: Row = {}
-        for judge, said in verdict.items():
-            judges |= {f"label_{judge}": said["label"], f"score_{judge}": said["score"]}
-        rows.append(
-            {
-                "model": model,
-                **line,
-                "prompt": _text(prompt["attempts"][response["attempt"]]),
-                "response": with_calls(response),
-                "finish_reason": response["finish_reason"],
-                "error": _message(response["error"]),
-                **judges,
-            }
-        )
+    for line, prompt_id in zip(outcomes, stored.prompts, strict=True):
+        prompt, response = stored.prompts[prompt_id], stored.responses[prompt_id]
+        row: Row = {"model": model, **line}
+        row["prompt"] = _text(prompt["attempts"][response["attempt"]])
+        row["response"] = with_calls(response)
+        row["finish_reason"] = response["finish_reason"]
+        row["error"] = _message(response["error"])
+        for judge, verdict in stored.verdicts[prompt_id].items():
+            row[f"label_{judge}"] = verdict["label"]
+            row[f"score_{judge}"] = verdict["score"]
+        rows.append(row)
     return rows
 
 
@@ -176,30 +181,43 @@ def _frames(
 ) -> Results:
     import pandas as pd
 
-    def typed(cells: Sequence[Row], types: Mapping[str, type]) -> pd.DataFrame:
-        frame = pd.DataFrame(cells)
-        for column in frame.columns:
-            if (kind := types.get(column, str)) is str:
-                # a suite's field, in rows of suites without it
-                frame[column] = frame[column].fillna("")
-            else:
-                numbers = pd.Series([None if x == "" else x for x in frame[column]], dtype=object)
-                frame[column] = pd.to_numeric(numbers).astype("Int64" if kind is int else "float64")
-        return frame
-
-    def whole(text: object) -> object:
-        """Half a character (a lone surrogate), which pandas cannot hold, as its escape."""
-        return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
-
-    full = pd.DataFrame([{key: whole(cell) for key, cell in row.items()} for row in rows])
-    lines = typed(outcomes, OUTCOME_COUNTS)
-    fields = [name for name in lines.columns if name not in (*OUTCOME_COLUMNS, "model")]
-    judges = [x for x in full.columns if x.startswith(("label", "score")) and x not in fields]
-    scores = [column for column in judges if column.startswith("score")]
-    full[scores] = full[scores].astype("float64")
+    full = pd.DataFrame([{key: _whole(cell) for key, cell in row.items()} for row in rows])
+    lines = _typed(pd.DataFrame(outcomes), OUTCOME_COUNTS)
+    known = {*OUTCOME_COLUMNS, "model"}
+    fields = [name for name in lines.columns if name not in known]
+    judges = []
+    for column in full.columns:
+        if column.startswith(("label", "score")) and column not in fields:
+            judges.append(column)
+        if column in judges and column.startswith("score"):
+            full[column] = full[column].astype("float64")
+    table = pd.DataFrame([{"model": rate.model, **rate_to_row(rate)} for rate in rates])
     return Results(
-        pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
-        typed([{"model": rate.model, **rate_to_row(rate)} for rate in rates], COLUMNS),
-        lines,
-        full.reindex(columns=[*ROW_COLUMNS, *fields, *judges]),
+        metrics=pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
+        tables=_typed(table, COLUMNS),
+        outcomes=lines,
+        rows=full.reindex(columns=[*ROW_COLUMNS, *fields, *judges]),
     )
+
+
+def _typed(frame: pd.DataFrame, types: Mapping[str, type]) -> pd.DataFrame:
+    """A table whose columns have these types, texts where none is named. Numbers may be missing."""
+    import pandas as pd
+
+    for column in frame.columns:
+        kind = types.get(column, str)
+        if kind is str:
+            # a suite's field, in rows of suites without it
+            frame[column] = frame[column].fillna("")
+            continue
+        cells = [None if cell == "" else cell for cell in frame[column]]
+        numbers = pd.to_numeric(pd.Series(cells, dtype=object))
+        frame[column] = numbers.astype("Int64" if kind is int else "float64")
+    return frame
+
+
+def _whole(cell: object) -> object:
+    """Half a character (a lone surrogate), which pandas cannot hold, as its escape."""
+    if not isinstance(cell, str):
+        return cell
+    return cell.encode("utf-8", "backslashreplace").decode()

@@ -36,10 +36,10 @@ Definition = Mapping[str, Any]
 class SuiteAnswers:
     """One suite with a model's answers and their verdicts: what its numbers are computed from.
 
-    ``definition`` is the suite's as in params.yaml, with its judges. ``prompts`` are its prompt rows with
-    their samples, with or without texts; ``texts`` has them with texts, by prompt id. ``responses`` and
-    ``verdicts`` are by prompt id. ``judged`` are the answers that people may have labelled and
-    ``labels`` their labels, where there are any."""
+    ``definition`` is the suite's as in params.yaml, with its judges. ``prompts`` are its prompt rows
+    with their samples, with or without texts; ``texts`` has them with texts, by prompt id.
+    ``responses`` and ``verdicts`` are by prompt id. ``judged`` are the answers that people may have
+    labelled and ``labels`` their labels, where there are any."""
 
     suite: str
     definition: Definition

@@ -60,9 +60,9 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     perturbations, and the seed where prompts are drawn or perturbed."""
     definition: Row = _entries(params, "suites").get(suite) or {}
     known = _entries(params, "perturbations")
-    by = {name: known.get(name) for name in definition.get("perturbations") or ()}
-    drawn = by or definition.get("sample")
-    return {**definition, "perturbations": by, "seed": params.get("seed") if drawn else None}
+    used = {name: known.get(name) for name in definition.get("perturbations") or ()}
+    seeded = used or definition.get("sample")
+    return {**definition, "perturbations": used, "seed": params.get("seed") if seeded else None}
 
 
 def not_current(
@@ -83,46 +83,60 @@ def not_current(
 
 def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFile) -> list[str]:
     suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
-    hashes = {suite: of_suite["sha256"] for suite, of_suite in facts["suites"].items()}
-    lines = [
-        f"{path} is not as it was written"
-        for path, sha256 in facts["files"].items()
-        if hashlib.sha256(read(path) or b"").hexdigest() != sha256
-    ]
-    lines += [f"suite {suite} has no numbers" for suite in suites if suite not in hashes]
-    lines += [f"suite {suite} is not in the grid" for suite in hashes if suite not in suites]
-    for suite in (suite for suite in suites if suite in hashes):
-        content = read(str(suites[suite].get("file")))
-        if content is not None and hashlib.sha256(content).hexdigest() != hashes[suite]:
-            lines.append(f"the file of suite {suite} is another one")
-    seeded = facts["model"].get("seed") is not None
+    lines = []
+    for path, sha256 in facts["files"].items():
+        if hashlib.sha256(read(path) or b"").hexdigest() != sha256:
+            lines.append(f"{path} is not as it was written")
+    lines += _suite_differences(suites, facts["suites"], read)
+    judges = _entries(params, "judges")
     used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
-    decisions = _entries(params, "decisions")
     defined = _entries(params, "models").get(model)
-    asked: Row = {
-        "models": {model: without_resources(defined) if isinstance(defined, Mapping) else defined},
-        "judges": {judge: _entries(params, "judges").get(judge) for judge in used},
-        "suites": {suite: inputs for suite, inputs in suites.items() if suite in hashes},
+    if isinstance(defined, Mapping):
+        defined = without_resources(defined)
+    wanted_decisions = _entries(params, "decisions")
+    seeded = facts["model"].get("seed") is not None
+    wanted: Row = {
+        "models": {model: defined},
+        "judges": {judge: judges.get(judge) for judge in used},
+        "suites": {},
         "seed": params.get("seed") if seeded else None,
-        "decisions": {
-            "confidence": decisions.get("confidence", DEFAULTS.confidence),
-            "interval": decisions.get("interval", DEFAULTS.interval),
-            "estimand": decisions.get("estimand", DEFAULTS.estimand),
-        },
+        "decisions": {},
     }
-    made: Row = {
+    computed: Row = {
         "models": {model: facts["model"].get("definition")},
-        "judges": {name: judge | {"version": None} for name, judge in facts["judges"].items()},
-        "suites": {suite: facts["suites"][suite].get("definition") for suite in asked["suites"]},
+        "judges": {name: {**judge, "version": None} for name, judge in facts["judges"].items()},
+        "suites": {},
         "seed": facts["model"].get("seed"),
         "decisions": facts["decisions"],
     }
-    return lines + differing(made, asked)
+    for suite, inputs in suites.items():
+        if suite in facts["suites"]:
+            wanted["suites"][suite] = inputs
+            computed["suites"][suite] = facts["suites"][suite].get("definition")
+    for setting in facts["decisions"]:
+        wanted["decisions"][setting] = wanted_decisions.get(setting, getattr(DEFAULTS, setting))
+    return lines + differing(computed, wanted)
+
+
+def _suite_differences(
+    suites: Mapping[str, Row], measured: Mapping[str, Row], read: ReadFile
+) -> list[str]:
+    """Which suites of the grid have no numbers, are measured without being in it, or have another
+    file."""
+    lines = [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
+    lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
+    for suite, inputs in suites.items():
+        content = read(str(inputs.get("file")))
+        if suite not in measured or content is None:
+            continue
+        if hashlib.sha256(content).hexdigest() != measured[suite]["sha256"]:
+            lines.append(f"the file of suite {suite} is another one")
+    return lines
 
 
 def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    given = params.get(section)
-    return given if isinstance(given, Mapping) else {}
+    entries = params.get(section)
+    return entries if isinstance(entries, Mapping) else {}
 
 
 def current_note(reasons: Sequence[str]) -> str:
@@ -177,16 +191,16 @@ def named(names: Sequence[str], separator: str = ", ") -> str:
     return separator.join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def differing(first: Mapping[str, Any], second: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """The values that differ between two JSON objects, as ``key: first → second``."""
-    found = []
-    for key in sorted({*first, *second}):
-        a, b = first.get(key), second.get(key)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differing(a, b, f"{prefix}{key}.")
-        elif a != b:
-            found.append(f"{prefix}{key}: {_short(a)} → {_short(b)}")
-    return found
+def differing(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The values that differ between two JSON objects, as ``key: before → after``."""
+    lines = []
+    for key in sorted({*before, *after}):
+        value, other = before.get(key), after.get(key)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            lines += differing(value, other, f"{prefix}{key}.")
+        elif value != other:
+            lines.append(f"{prefix}{key}: {_short(value)} → {_short(other)}")
+    return lines
 
 
 def _short(value: Any) -> str:

@@ -33,37 +33,55 @@ def run_differences(expected: Row, now: Row) -> list[str]:
     move a number: device, processor, versions, batch shape.
 
     Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference."""
+    answers = _differing_causes("answers", expected.get("runs", ()), now.get("runs", ()))
+    judged, judged_now = expected.get("judged"), now.get("judged")
+    if judged is None or judged_now is None:
+        return answers
+    return answers + _differing_causes("verdicts", [judged], [judged_now])
+
+
+def _differing_causes(what: str, runs: Iterable[Row], runs_now: Iterable[Row]) -> list[str]:
+    """What differs between some runs and others; a line for each cause."""
+    old = [_causes_in(run) for run in runs]
+    new = [_causes_in(run) for run in runs_now]
     lines = []
-    for what, sides in (
-        ("answers", [side.get("runs", ()) for side in (expected, now)]),
-        ("verdicts", [[side["judged"]] if "judged" in side else [] for side in (expected, now)]),
-    ):
-        old, new = ([_causes_in(run) for run in runs] for runs in sides)
-        for field in sorted({name for run in (*old, *new) for name in run}):
-            was, is_ = ([run[field] for run in runs if field in run] for runs in (old, new))
-            if was and is_ and not all(_same(field, a, b) for a in was for b in is_):
-                values = (", ".join(sorted(set(map(str, side)))) for side in (was, is_))
-                lines.append(f"{what}, {field}: {' → '.join(values)}")
+    for cause in sorted({cause for run in (*old, *new) for cause in run}):
+        before = [run[cause] for run in old if cause in run]
+        after = [run[cause] for run in new if cause in run]
+        same = all(_same(cause, x, y) for x in before for y in after)
+        if before and after and not same:
+            lines.append(f"{what}, {cause}: {_listed(before)} → {_listed(after)}")
     return lines
 
 
-def _same(field: str, one: Any, other: Any) -> bool:
-    if field.startswith("library") and None not in (one, other):
-        return same_release(one, other)
-    return bool(one == other)
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(sorted({str(value) for value in values}))
+
+
+def _same(cause: str, value: Any, other: Any) -> bool:
+    if cause.startswith("library") and value is not None and other is not None:
+        return same_release(value, other)
+    return bool(value == other)
 
 
 def _causes_in(run: Row) -> dict[str, Any]:
     """What of a run can move a number, flat. Where no library computed, that is Python alone."""
     causes: dict[str, Any] = {"python": run["python"]}
-    causes |= {"the server's model": run["said_model"]} if run.get("said_model") else {}
-    libraries = {name: of for name, of in run["libraries"].items() if name not in CLIENTS}
+    if run.get("said_model"):
+        causes["the server's model"] = run["said_model"]
+    libraries = {name: release for name, release in run["libraries"].items() if name not in CLIENTS}
     if not libraries:
         return causes
-    causes |= {"device": run["device"]} if run["device"] else {}
-    causes |= {key: value for key, value in run["runtime"].items() if key not in TOLD_APART}
-    causes |= {key: run["machine"].get(key) for key in MACHINE}
-    return causes | {f"library {name}": of for name, of in libraries.items()}
+    if run["device"]:
+        causes["device"] = run["device"]
+    for key, value in run["runtime"].items():
+        if key not in TOLD_APART:
+            causes[key] = value
+    for key in MACHINE:
+        causes[key] = run["machine"].get(key)
+    for name, release in libraries.items():
+        causes[f"library {name}"] = release
+    return causes
 
 
 def input_differences(was: Row, now: Row) -> list[str]:
@@ -95,25 +113,33 @@ def reproduced(root: Path) -> str:
         return ""
     listed = git(root, "diff", "--name-only", "--relative", "-z", "HEAD", "--", *FILES) or ""
     changed = listed.split("\0")[:-1]
-    here = {f"metrics/tables/{x.name}": x for x in sorted((root / "metrics/tables").glob("*.csv"))}
-    texts = {path: file.read_text("utf-8") for path, file in here.items()}
-    now = _rates(texts)
-    was = _rates({x: (x in changed and _in_head(root, x)) or texts.get(x, "") for x in in_head})
-    every = {**was, **now}
-    moved = [
-        f"{' '.join(filter(None, key))}: {was.get(key, ['none'])[0]} → {now.get(key, ['none'])[0]}"
-        for key in every
-        if was.get(key) != now.get(key)
-    ]
-    equal = f"All {len(every)} rates equal those of HEAD"
-    changed += [path for path in here if path not in in_head]
+    texts = {}
+    for file in sorted((root / "metrics/tables").glob("*.csv")):
+        texts[f"metrics/tables/{file.name}"] = file.read_text("utf-8")
+    texts_before = {}
+    for path in in_head:
+        head = _in_head(root, path) if path in changed else None
+        texts_before[path] = head or texts.get(path, "")
+    before, now = _rates(texts_before), _rates(texts)
+    keys = list({**before, **now})
+    moved = []
+    for key in keys:
+        if before.get(key) != now.get(key):
+            name = " ".join(part for part in key if part)
+            moved.append(f"{name}: {_rate_of(before, key)} → {_rate_of(now, key)}")
+    equal = f"All {len(keys)} rates equal those of HEAD"
+    changed += [path for path in texts if path not in in_head]
     if not changed:
         return f"{equal}, as do the bytes of all files of metrics/."
     if moved:
-        equal = f"{len(moved)} of {len(every)} rates differ from those of HEAD ({named(moved)})"
-    causes = causes_since_head(root, sorted({Path(path).stem for path in (*in_head, *here)}))
+        equal = f"{len(moved)} of {len(keys)} rates differ from those of HEAD ({named(moved)})"
+    causes = causes_since_head(root, sorted({Path(path).stem for path in (*in_head, *texts)}))
     why = named(causes) or "of edited files or other code: no input, library or machine differs"
     return f"{equal}; bytes differ in {named(changed)}, because {why}"
+
+
+def _rate_of(rates: Mapping[tuple[str, ...], tuple[str, ...]], key: tuple[str, ...]) -> str:
+    return rates[key][0] if key in rates else "none"
 
 
 def _in_head(root: Path, path: str) -> str | None:
@@ -122,7 +148,9 @@ def _in_head(root: Path, path: str) -> str | None:
 
 def _rates(tables: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The rates of models' tables by what names them, as they are written."""
-    rows = ((Path(path).stem, row) for path in tables for row in parse_table(tables[path].encode()))
-    return {
-        (model, *(row[x] for x in NAMES)): tuple(row[x] for x in NUMBERS) for model, row in rows
-    }
+    rates = {}
+    for path, text in tables.items():
+        for row in parse_table(text.encode()):
+            key = (Path(path).stem, *(row.get(column, "") for column in NAMES))
+            rates[key] = tuple(row[column] for column in NUMBERS)
+    return rates

@@ -84,8 +84,8 @@ class ComparedSides:
 
 def resolve_commit(root: Path, revision: str) -> str | None:
     """The full hash of a revision's commit, or None if there is none."""
-    sha = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    return sha.strip() if sha else None
+    commit = git(root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    return commit.strip() if commit else None
 
 
 def find_side(root: Path, spec: str | None) -> Side:
@@ -104,10 +104,12 @@ def find_side(root: Path, spec: str | None) -> Side:
     models = tree_models(root)
     if spec in models:
         return read_side(root, [spec], name=spec)
-    if commit := resolve_commit(root, spec):
+    commit = resolve_commit(root, spec)
+    if commit:
         return read_side(root, name=f"{spec} ({commit[:9]})", commit=commit)
     revision, colon, model = spec.rpartition(":")
-    if colon and (commit := resolve_commit(root, revision)):
+    commit = resolve_commit(root, revision) if colon else None
+    if commit:
         name = f"{model} at {revision} ({commit[:9]})"
         return read_side(root, [model], name=name, commit=commit)
     raise ResultsError(
@@ -150,7 +152,7 @@ def _reader(root: Path, commit: str = "") -> ReadFile:
     return read
 
 
-def _of(commit: str) -> str:
+def _commit_note(commit: str) -> str:
     return f" of commit {commit[:9]}" if commit else ""
 
 
@@ -158,62 +160,75 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
     content = read("params.yaml")
     if content is None:
         raise ResultsError(
-            f"{root} holds no params.yaml{_of(commit)}: name two results files, or change to a "
+            f"{root} holds no params.yaml{_commit_note(commit)}: name two results files, or change to a "
             "project's folder"
         )
-    return parse_yaml(content, f"params.yaml{_of(commit)}")
+    return parse_yaml(content, f"params.yaml{_commit_note(commit)}")
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
+    """The results of some models. Raises :class:`ResultsError` for those that are missing, or not as
+    the pipeline writes them."""
     results, missing = {}, []
     remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
     for model in models:
-        held = [f"metrics/{kind}/{model}.csv" for kind in ("outcomes", "tables")]
-        if any(read(path) is None for path in held):
+        outcomes = f"metrics/outcomes/{model}.csv"
+        if read(outcomes) is None or read(f"metrics/tables/{model}.csv") is None:
             missing.append(model)
             continue
-        path = f"metrics/provenance/{model}.json"
         try:
-            facts = read(path)
-            provenance = parse_json(facts) if facts else None
-            if facts and not has_form(provenance, FACTS):
-                raise ValueError("incomplete provenance")
-            outcomes, table = (_rows(read(path := each)) for each in held)
-            rates = rates_from_rows(table, model)
+            result = _read_model(read, model)
         except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise ResultsError(
-                f"{path}{_of(commit)}: not as dvc repro writes it ({error}); {remedy}"
+                f"the results of {model}{_commit_note(commit)} in metrics/ are not as dvc repro writes "
+                f"them ({error}); {remedy}"
             ) from None
-        results[model] = Result(_usable(held[0] + _of(commit), outcomes), provenance, rates)
+        _check_usable(outcomes + _commit_note(commit), result.outcomes)
+        results[model] = result
     if missing:
-        raise ResultsError(f"no results of {named(missing)}{_of(commit)}; {remedy}")
+        raise ResultsError(f"no results of {named(missing)}{_commit_note(commit)}; {remedy}")
     return results
 
 
+def _read_model(read: ReadFile, model: str) -> Result:
+    """One model's results, unchecked."""
+    content = read(f"metrics/provenance/{model}.json")
+    provenance = parse_json(content) if content else None
+    if content and not has_form(provenance, FACTS):
+        raise ValueError("incomplete provenance")
+    outcomes = _rows(read(f"metrics/outcomes/{model}.csv"))
+    table = _rows(read(f"metrics/tables/{model}.csv"))
+    return Result(outcomes, provenance, rates_from_rows(table, model))
+
+
 def _rows(content: bytes | None) -> list[Line]:
-    if not (rows := parse_table(content or b"")):
-        raise ValueError("it holds no rows")
+    rows = parse_table(content or b"")
+    if not rows:
+        raise ValueError("a table holds no rows")
     return rows
 
 
 def _read_file(path: Path) -> dict[str, Result]:
     if path.suffix == ".csv":
-        name = path.stem.removesuffix(".outcomes")
-        return {name: Result(_usable(str(path), read_table(path)), None)}
-    results, outcomes = read_run(path), run_files(path)["outcomes"]
-    if not outcomes.is_file():
-        raise ResultsError(f"{path}: its outcomes ({outcomes.name}) are not beside it")
-    rows = _usable(str(outcomes), run_outcomes(path, results))
+        outcomes = read_table(path)
+        _check_usable(str(path), outcomes)
+        return {path.stem.removesuffix(".outcomes"): Result(outcomes, None)}
+    results, file = read_run(path), run_files(path)["outcomes"]
+    if not file.is_file():
+        raise ResultsError(f"{path}: its outcomes ({file.name}) are not beside it")
+    outcomes = run_outcomes(path, results)
+    _check_usable(str(file), outcomes)
     rates = rates_from_rows(results["tables"], results["model"])
-    return {results["model"]: Result(rows, results["provenance"], rates)}
+    return {results["model"]: Result(outcomes, results["provenance"], rates)}
 
 
-def _usable(where: str, rows: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
+def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
+    """Raises :class:`ResultsError` for outcomes that cannot be compared prompt by prompt."""
     if not rows:
         raise ResultsError(f"{where}: holds no outcomes")
-    if absent := [name for name in NEEDED if name not in rows[0]]:
+    absent = [name for name in NEEDED if name not in rows[0]]
+    if absent:
         raise ResultsError(f"{where}: not an outcomes table: it lacks {', '.join(absent)}")
-    return rows
 
 
 def read_run(path: Path, *, edited: bool = False) -> Row:
@@ -234,7 +249,8 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
     results = dict(results)
     if not edited:
         _check_hash(path, path, results, "sha256", _contents_sha256(results))
-        if (rows := path.with_suffix(RUN_ROWS)).is_file():
+        rows = path.with_suffix(RUN_ROWS)
+        if rows.is_file():
             _check_hash(path, rows, results, "rows_sha256", sha256_file(rows))
     return results
 
@@ -275,8 +291,10 @@ RUN_ROWS = ".rows.jsonl"
 
 def run_files(path: Path) -> dict[str, Path]:
     """The files that :func:`write_run` writes beside a run's results, by what they hold."""
-    kinds = {"outcomes": ".outcomes.csv", "what ran": ".ran.json"}
-    return {kind: path.with_suffix(suffix) for kind, suffix in kinds.items()}
+    return {
+        "outcomes": path.with_suffix(".outcomes.csv"),
+        "what ran": path.with_suffix(".ran.json"),
+    }
 
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
@@ -310,77 +328,130 @@ def write_run(
     write_json(beside["what ran"], made)
 
 
+class _Notes(NamedTuple):
+    """What is said of comparisons, each with the model and the suite (or none) that it is about."""
+
+    differs: list[tuple[str, str, str]]
+    refused: list[tuple[str, str, str]]
+
+
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
     """All paired comparisons of two sides.
 
     Models are paired by name, or, with one on each side, as they are. Raises :class:`ResultsError` where
     nothing can be compared."""
-    pairs = [(model, model) for model in a.results if model in b.results]
+    pairs = _paired_models(a, b)
+    groups: list[PairedOutcomes] = []
+    names: list[str] = []  # of the model of each group
+    errors: list[JudgeError | None] = []
+    live: list[bool] = []
+    notes = _Notes([], [])
+    for model_a, model_b in pairs:
+        name = model_a if model_a == model_b else f"{model_a} → {model_b}"
+        result_a, result_b = a.results[model_a], b.results[model_b]
+        differs, refused = check_conditions(result_a.provenance, result_b.provenance)
+        notes.differs.extend((name, suite, text) for suite, text in differs)
+        notes.refused.extend((name, suite, why) for suite, why in refused.items())
+        paired = pair_outcomes(
+            [row for row in result_a.outcomes if row["suite"] not in refused],
+            [row for row in result_b.outcomes if row["suite"] not in refused],
+        )
+        known = errors_between(result_a.provenance, result_b.provenance)
+        groups += paired
+        names += [name] * len(paired)
+        errors += [known.get(group.suite) for group in paired]
+        sides = {"A": result_a.provenance, "B": result_b.provenance}
+        live += [not stand_ins(sides)] * len(paired)
+    if not any(group.pairs for group in groups):
+        reasons = "; ".join(_grouped(notes.refused))
+        raise ResultsError(
+            f"nothing to compare: {reasons or 'no prompt is on both sides with the same text'}"
+        )
+    differences = []
+    compared = compare_groups(groups, settings, live, errors=errors)
+    for name, difference in zip(names, compared, strict=True):
+        differences.append(replace(difference, model=name))
+    # What bears on the most comes first.
+    undecided = _undecided(a, b, pairs, notes, settings)
+    repeated: dict[tuple[str, str, str], None] = {}
+    for name, group in zip(names, groups, strict=True):
+        if group.repeats:
+            text = f"(no change) the clean prompts count in {group.repeats} alone"
+            repeated[name, group.suite, text] = None
+    return ComparedSides(
+        a=a.name,
+        b=b.name,
+        notes=[
+            *undecided,
+            *_only_on_one_side(a, b, pairs),
+            *_grouped(notes.differs),
+            *_grouped(repeated),
+        ],
+        confidence=settings.confidence,
+        differences=differences,
+        undecided=undecided,
+    )
+
+
+def _paired_models(a: Side, b: Side) -> list[tuple[str, str]]:
+    """The models that are compared. Raises :class:`ResultsError` where there is none."""
     if len(a.results) == len(b.results) == 1:
-        pairs = list(zip(a.results, b.results, strict=True))
+        return list(zip(a.results, b.results, strict=True))
+    pairs = [(model, model) for model in a.results if model in b.results]
     if not pairs:
         raise ResultsError(
             f"no model is on both sides: A has {', '.join(a.results)}, B has "
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
-    alone = [
-        f"only in {side.name}: {', '.join(models)}"
-        for side, paired in zip((a, b), zip(*pairs, strict=True), strict=True)
-        if (models := [model for model in side.results if model not in paired])
-    ]
+    return pairs
+
+
+def _only_on_one_side(a: Side, b: Side, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """A note for each side that has models without a counterpart."""
+    notes = []
+    for side, place in ((a, 0), (b, 1)):
+        paired = {pair[place] for pair in pairs}
+        models = [model for model in side.results if model not in paired]
+        if models:
+            notes.append(f"only in {side.name}: {', '.join(models)}")
+    return notes
+
+
+def _undecided(
+    a: Side,
+    b: Side,
+    pairs: Sequence[tuple[str, str]],
+    notes: _Notes,
+    settings: DecisionSettings,
+) -> list[str]:
+    """What keeps a build from passing, whatever the differences are."""
+    undecided = []
+    for side in (a, b):
+        if side.reasons:
+            undecided.append(f"{side.name}: {current_note(side.reasons)}")
+    undecided += [f"not compared: {reason}" for reason in _grouped(notes.refused)]
     # A model that left A has no pair in which a drop could show.
-    gone = [model for model in a.results if model not in [first for first, _ in pairs]]
-    gone = [
-        model for model in gone if any(is_primary(x, settings) for x in a.results[model].outcomes)
-    ]
-    groups: list[tuple[str, PairedOutcomes]] = []
-    errors: list[JudgeError | None] = []
-    live: list[bool] = []
-    differs: list[tuple[str, str, str]] = []  # model, suite (or none), what
-    refused: list[tuple[str, str, str]] = []
-    for first, second in pairs:
-        name = first if first == second else f"{first} → {second}"
-        left, right = a.results[first], b.results[second]
-        of_pair, not_compared = check_conditions(left.provenance, right.provenance)
-        differs += [(name, suite, what) for suite, what in of_pair]
-        refused += [(name, suite, why) for suite, why in not_compared.items()]
-        compared = [
-            [row for row in result.outcomes if row["suite"] not in not_compared]
-            for result in (left, right)
-        ]
-        paired = pair_outcomes(*compared)
-        groups += [(name, group) for group in paired]
-        between = errors_between(left.provenance, right.provenance)
-        errors += [between.get(group.suite) for group in paired]
-        live += [not stand_ins({"A": left.provenance, "B": right.provenance})] * len(paired)
-    if not any(group.pairs for _, group in groups):
-        raise ResultsError(
-            "nothing to compare: "
-            + ("; ".join(_grouped(refused)) or "no prompt is on both sides with the same text")
-        )
-    alike = "(no change) the clean prompts count in {} alone".format
-    repeated = dict.fromkeys((m, x.suite, alike(x.repeats)) for m, x in groups if x.repeats)
-    # What bears on the most comes first.
-    undecided = [f"{side.name}: {current_note(side.reasons)}" for side in (a, b) if side.reasons]
-    undecided += [f"not compared: {reason}" for reason in _grouped(refused)]
-    undecided += [f"B has no primary measure of {named(gone)}, which A has"] if gone else []
-    notes = [*undecided, *alone, *_grouped(differs), *_grouped(repeated)]
-    differences = compare_groups([x for _, x in groups], settings, live, errors=errors)
-    of_models = [replace(x, model=name) for (name, _), x in zip(groups, differences, strict=True)]
-    return ComparedSides(a.name, b.name, notes, settings.confidence, of_models, undecided)
+    paired = {model for model, _ in pairs}
+    gone = []
+    for model, result in a.results.items():
+        if model not in paired and any(is_primary(row, settings) for row in result.outcomes):
+            gone.append(model)
+    if gone:
+        undecided.append(f"B has no primary measure of {named(gone)}, which A has")
+    return undecided
 
 
-def errors_between(first: Row | None, second: Row | None) -> dict[str, JudgeError]:
+def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
     """By suite, what is known of the judge's error where two results are of two models that were judged
     alike. Of one model twice its errors are taken to be the same, so that they cancel."""
-    if not first or not second or first["model"]["identity"] == second["model"]["identity"]:
+    if not a or not b or a["model"]["identity"] == b["model"]["identity"]:
         return {}
     errors = {}
-    for suite, one in first["suites"].items():
-        other = second["suites"].get(suite)
-        known = other and (other.get("judge_error") or one.get("judge_error"))
-        if known and _deciding(first, one) == _deciding(second, other):
-            errors[suite] = JudgeError(**known)
+    for name, suite in a["suites"].items():
+        other = b["suites"].get(name)
+        known = other and (other.get("judge_error") or suite.get("judge_error"))
+        if known and _deciding(a, suite) == _deciding(b, other):
+            errors[name] = JudgeError(**known)
     return errors
 
 
@@ -402,56 +473,57 @@ def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
 def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
     """Merged notes: one line each, with the models and suites that it is about."""
     suites_of: dict[tuple[str, str], list[str]] = {}
-    for model, suite, what in notes:
-        suites_of.setdefault((what, model), []).extend([suite] if suite else [])
     models_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (what, model), suites in suites_of.items():
-        models_of.setdefault((what, tuple(suites)), []).append(model)
-    return [
-        f"{', '.join(models)}{' on ' if suites else ''}{', '.join(suites)}: {what}"
-        for (what, suites), models in models_of.items()
-    ]
+    for model, suite, text in notes:
+        suites_of.setdefault((text, model), []).extend([suite] if suite else [])
+    for (text, model), suites in suites_of.items():
+        models_of.setdefault((text, tuple(suites)), []).append(model)
+    lines = []
+    for (text, named_suites), models in models_of.items():
+        where = ", ".join(models)
+        if named_suites:
+            where += f" on {', '.join(named_suites)}"
+        lines.append(f"{where}: {text}")
+    return lines
 
 
-def check_conditions(
-    first: Row | None, second: Row | None
-) -> tuple[list[tuple[str, str]], dict[str, str]]:
+def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """What differs between the provenance of two results besides their outcomes: notes, each with the
     suite it is of (or none), and for each suite that is not to be compared the reason.
 
     A suite is refused where both the model and the way it was judged differ: whatever the numbers say
     could then come from either. None stands for a result without provenance."""
-    if first is None or second is None:
-        sides = " and ".join(name for name, side in (("A", first), ("B", second)) if side is None)
-        unknown = f"{sides}: no provenance; judges and settings are unknown"
-        return [("", unknown)], {}
-    notes, refused = [], {}
-    changed = differing(first["model"]["identity"], second["model"]["identity"])
-    if changed:
-        notes.append(("", "the models differ: " + "; ".join(changed)))
-    seeds = first["model"].get("seed"), second["model"].get("seed")
+    if a is None or b is None:
+        sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
+        return [("", f"{sides}: no provenance; judges and settings are unknown")], {}
+    notes: list[tuple[str, str]] = []
+    refused: dict[str, str] = {}
+    models_differ = differing(a["model"]["identity"], b["model"]["identity"])
+    if models_differ:
+        notes.append(("", "the models differ: " + "; ".join(models_differ)))
+    seeds = (a["model"].get("seed"), b["model"].get("seed"))
     if seeds[0] != seeds[1]:
         notes.append(("", f"the seeds differ: {seeds[0]} → {seeds[1]}"))
-    for suite, one in first["suites"].items():
-        if (other := second["suites"].get(suite)) is None:
+    for name, suite in a["suites"].items():
+        other = b["suites"].get(name)
+        if other is None:
             continue
-        was, now = one["sha256"], other["sha256"]
-        if was != now:
-            notes.append((suite, f"the suite's file differs: {was[:12]} → {now[:12]}"))
-        elif one["prompts_sha256"] != other["prompts_sha256"]:
-            notes.append((suite, "drawn or perturbed differently from the same file"))
-        # What decides the outcomes of the suite's answers.
-        judged = [
-            {"judge": _deciding(facts, of), "cut_off": of.get("cut_off")}
-            for facts, of in ((first, one), (second, other))
-        ]
-        scoring = differing(judged[0], judged[1])
-        if scoring and changed:
-            refused[suite] = (
+        if suite["sha256"] != other["sha256"]:
+            hashes = f"{suite['sha256'][:12]} → {other['sha256'][:12]}"
+            notes.append((name, f"the suite's file differs: {hashes}"))
+        elif suite["prompts_sha256"] != other["prompts_sha256"]:
+            notes.append((name, "drawn or perturbed differently from the same file"))
+        scoring = differing(_judging(a, suite), _judging(b, other))
+        if scoring and models_differ:
+            refused[name] = (
                 "both the models and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
             )
         elif scoring:
-            same = "the judging differs, the model does not"
-            notes.append((suite, f"{same}: {'; '.join(scoring)}"))
+            notes.append((name, f"the judging differs, the model does not: {'; '.join(scoring)}"))
     return notes, refused
+
+
+def _judging(facts: Row, suite: Row) -> Row:
+    """What decides the outcomes of a suite's answers."""
+    return {"judge": _deciding(facts, suite), "cut_off": suite.get("cut_off")}
