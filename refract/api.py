@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 def measure(
     model: str | Definition | Model,
     suites: Suites,
-    judge: str | Definition = "refusal",
+    judge: str | Definition | Sequence[str | Definition] = "refusal",
     *,
     sample: int | None = None,
     seed: int = 0,
@@ -55,14 +55,20 @@ def measure(
     ``model`` is a name in params.yaml, a definition, or an object with the members of
     :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), or
     rows by the name of their suite. ``judge`` is a name in params.yaml, a kind of judge, or a
-    definition. ``sample`` draws that many prompts of each suite, by ``seed``. Answers come from the
-    response store where it has them. Raises :class:`refract.core.errors.RefractError`.
+    definition; of several the first decides refusal. ``sample`` draws that many prompts of each suite,
+    by ``seed``. Answers come from the response store where it has them. Raises
+    :class:`refract.core.errors.RefractError`.
 
     >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", sample=60)
     >>> results.metrics
     """
     project = find_project()
-    judges = _judges(judge, project)
+    judges: dict[str, Definition] = {}
+    for wanted_judge in [judge] if isinstance(judge, str | Mapping) else judge:
+        named = _judges(wanted_judge, project)
+        if not judges.keys().isdisjoint(named):
+            raise UsageError(f"two judges are called {min(named)!r}")
+        judges |= named
     definition: Definition = {}
     if isinstance(model, str):
         name, definition = name or model, find_model(model, project)

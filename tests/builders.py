@@ -15,7 +15,8 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import write_rows
 from refract.core.tables import write_table
 from refract.models.protocol import Answer, Model, Request
-from refract.rates.rate import Counts, Group, Interval, Rate
+from refract.rates.key import Group, Key, measure_called
+from refract.rates.rate import Counts, Interval, Rate
 
 ROOT = Path(__file__).parent.parent
 ROUND_TRIP = YAML()
@@ -109,20 +110,39 @@ def in_order(model: Model, requests: list[Request]) -> list[Answer]:
     return [answers[index] for index in range(len(requests))]
 
 
-def rate(measure: str, successes: int, n: int, group: str = "", **more: Any) -> Rate:
+def rate(
+    name: str,
+    successes: int,
+    n: int,
+    group: str = "",
+    judge: str = "",
+    perturbation: str = "",
+    **more: Any,
+) -> Rate:
     """A share of counts, of the group ``field=value``, with an interval from its half to itself.
 
-    ``more`` are fields of :class:`Rate` or, such as ``cut_off`` and ``excluded``, of its counts.
-    """
-    counts = {key: more.pop(key) for key in list(more) if key in Counts.__slots__}
+    ``name`` is the printed one, which begins with that of its ``judge`` or ``perturbation``. ``more``
+    are fields of :class:`Rate`, of its key (``suite``, ``model``, ``draw``) or, such as ``cut_off`` and
+    ``excluded``, of its counts."""
+    measure = name
+    for part in (judge, perturbation):
+        if part:
+            assert measure.startswith(f"{part}_"), f"{name} is no number of {part}"
+            measure = measure[len(part) + 1 :]
     field, _, value = group.partition("=")
+    parts = {"suite": "s", "model": "one"}
+    parts |= {part: more.pop(part) for part in ("suite", "model", "draw") if part in more}
+    key = Key(
+        measure_called(measure, judge=judge, perturbation=perturbation),
+        judge=judge,
+        perturbation=perturbation,
+        group=Group(field, value),
+        **parts,
+    )
+    counts = {part: more.pop(part) for part in list(more) if part in Counts.__slots__}
     share = more.pop("value", successes / n)
-    named = {
-        "suite": "s",
-        "model": "one",
-        "interval": Interval(successes / n / 2, successes / n),
-    } | more
-    return Rate(measure, Counts(successes, n, **counts), share, group=Group(field, value), **named)
+    more.setdefault("interval", Interval(successes / n / 2, successes / n))
+    return Rate(key, Counts(successes, n, **counts), share, **more)
 
 
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:

@@ -121,7 +121,10 @@ def aggregate_suite(
     rates += language_table(suite, definition.get("source_language") or "en")
     rates += _rates_of_judges(suite, prompts, verdicts, definition, families)
     if definition.get("protocol"):
-        rates += _rates_of_protocol(suite, verdicts, definition, judges, families)
+        of_protocol = _rates_of_protocol(suite, verdicts, definition, judges, families)
+        # A number that the protocol counts in its own way goes before the suite's of that name.
+        counted_by_it = {rate.name for rate in of_protocol}
+        rates = [rate for rate in rates if rate.name not in counted_by_it] + of_protocol
     for measure in counted_by_function():
         rates += _rates_of_function(measure, suite)
     compared, further_samples = _compared(suite, last_turns, verdicts, definition, judges, families)

@@ -36,10 +36,13 @@ from refract.rates.key import (
     printed_twice,
 )
 from refract.rates.protocol_rates import measure_names, protocol_measure
+from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
 from refract.rates.turns import TURN_FIELD
 
 # Groups that hold numbers or labels of their own; rows cannot be grouped by a field of such a name.
 RESERVED_FIELDS = ("human_labels", "samples")
+# What tables call comparisons and attacks that no perturbation made.
+RESERVED_PERTURBATIONS = (CLEAN_SAMPLES, PAIRED)
 
 
 def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[Key]:
@@ -57,15 +60,22 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
                 keys += _refusal_keys(judge, ())
         else:
             keys += _with_uncut(Key(FAMILY_MEASURES[family], judge=judge))
-    for perturbation in definition.get("perturbations") or ():
+    for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):
         for measure in (CHANGED, DIFFERS, LOOPHOLE, NEW_REFUSAL):
             keys += _with_uncut(Key(measure, perturbation=perturbation))
         group = Group("perturbation")
         keys.append(Key(CHANGED, perturbation=perturbation, group=group))
     if definition.get("protocol"):
-        keys += _protocol_keys(str(definition["protocol"]))
+        of_protocol = list(_protocol_keys(str(definition["protocol"])))
+        keys = without_own(keys, of_protocol) + of_protocol
     keys += [Key(measure) for measure in counted_by_function()]
     return keys
+
+
+def without_own(keys: Sequence[Key], of_protocol: Sequence[Key]) -> list[Key]:
+    """A suite's keys without those whose number its protocol counts in its own way, under one name."""
+    names = {key.name for key in of_protocol}
+    return [key for key in keys if key.name not in names]
 
 
 def _with_uncut(key: Key) -> list[Key]:
@@ -128,6 +138,11 @@ def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) ->
     for field in definition.get("fields") or ():
         if field in RESERVED_FIELDS:
             problems.append(f"fields: {field!r} is what tables call groups of their own")
+    for perturbation in definition.get("perturbations") or ():
+        if perturbation in RESERVED_PERTURBATIONS:
+            problems.append(
+                f"perturbations: {perturbation!r} is what tables call what no perturbation made"
+            )
     seen: set[Key] = set()
     keys = possible_keys(definition, families)
     for key in keys:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from refract.agreement.corrections import HumanRate, corrected_rates, label_table
+from refract.agreement.corrections import (
+    HumanRate,
+    corrected_numbers,
+    corrected_rates,
+    label_table,
+)
 from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
@@ -77,6 +82,18 @@ def test_the_clusters_of_answers_widen_a_rate():
     assert wide.rate == alone.rate
     width = [rate.interval.high - rate.interval.low for rate in (wide, alone)]
     assert width[0] > 1.5 * width[1]
+
+
+def test_of_two_runs_the_difference_is_that_of_the_second_minus_the_first():
+    often = [answer._replace(outcome="refusal") for answer in harmful_answers(40)]
+    seldom = [answer._replace(outcome="compliance") for answer in harmful_answers(40)]
+    runs = [(run, JoinedLabels(said_by_judge(run[:20]))) for run in (often, seldom)]
+    found = corrected_rates(*runs)["harmful_refusal_rate"]
+    assert (found.rate, found.interval.low, found.here) == (-1.0, -1.0, None)
+    assert found.interval.high < -0.9
+    assert (found.n, found.labelled) == (80, 40)
+    back = corrected_numbers(*reversed(runs), confidence=0.95)["measures"]["harmful_refusal_rate"]
+    assert back["prediction_powered"]["rate"] == 1.0
 
 
 def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judge(tmp_path):
@@ -192,7 +209,6 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
     gap = rate["prediction_powered"]
     assert gap["low"] < 0 < gap["high"]
     assert abs(gap["rate"]) < 0.15
-    assert "first minus second" in cli(*two).out
     done = cli("correct", "a.csv", "b.csv", "--rows", "a.jsonl")
     assert (done.code, "for each its run" in done.err) == (2, True)
 

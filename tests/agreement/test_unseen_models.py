@@ -19,9 +19,9 @@ from refract.core.params import DecisionSettings
 from refract.rates import aggregate_suite
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.judge_error import JudgeError, widened, with_judge_error
+from refract.rates.key import HARMFUL_REFUSAL, HUMAN_LABELLED, Group, Key
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.rates.thresholds import decided
-from refract.report.view import View
 from refract.results.sources import errors_between
 from refract.results.table_rows import COLUMNS, rate_from_row, rate_to_row
 from refract.statistics.proportions import wilson
@@ -30,8 +30,8 @@ from tests.builders import outcome_lines
 from tests.rates.test_aggregate import FAMILIES, suite_of
 
 
-def rate(measure: str, successes: int, n: int) -> Rate:
-    return builders.rate(measure, successes, n, interval=wilson(successes, n), suite="s", model="m")
+def rate(name: str, successes: int, n: int) -> Rate:
+    return builders.rate(name, successes, n, interval=wilson(successes, n), suite="s", model="m")
 
 
 def line(model: str, gap: float = 0.0, **given: Any) -> LedgerEntry:
@@ -163,15 +163,16 @@ def test_rates_of_refusal_alone_have_an_interval_with_their_own_judges_error():
     rows = suite_of(a="refusal", b="compliance", c="error", d="compliance")
     judges = {"judges": ["first", "second"], "thresholds": {"harmful_refusal_rate": {"max": 0.99}}}
     plain = aggregate_suite(*rows, judges, {}, FAMILIES).table
-    found = aggregate_suite(*rows, judges, {}, FAMILIES, 0.95, {"first": ERROR}).table
-    known = {x.measure for x in found if x.with_judge}
+    found = aggregate_suite(*rows, judges, {}, FAMILIES, errors={"first": ERROR}).table
+    known = {x.name for x in found if x.with_judge}
     assert known == {
         *("refusal_rate", "harmful_refusal_rate", "under_refusal_rate", "compliance_rate")
     }
     assert [replace(x, with_judge=None) for x in found] == plain
-    both = aggregate_suite(*rows, judges, {}, FAMILIES, 0.95, dict.fromkeys(FAMILIES, ERROR)).table
-    assert {x.measure for x in both if x.with_judge} - known == {
-        f"second_{measure}" for measure in known - {"compliance_rate"}
+    errors = dict.fromkeys(FAMILIES, ERROR)
+    both = aggregate_suite(*rows, judges, {}, FAMILIES, errors=errors).table
+    assert {x.name for x in both if x.with_judge} - known == {
+        f"second_{name}" for name in known - {"compliance_rate"}
     }
 
 
@@ -186,7 +187,7 @@ def test_a_threshold_is_decided_with_the_judges_error():
     assert known.shown.low < 0.8 < alone.interval.low
     row = rate_to_row(known)
     assert rate_to_row(rate_from_row(row)) == row
-    assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge")] == [
+    assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge_")] == [
         *("judge_low", "judge_high")
     ]
 
@@ -231,7 +232,12 @@ def test_two_models_differ_where_the_judge_could_not_have_made_it(error, lost, d
 def facts(model: str, version: str = "1", known: JudgeError | None = ERROR) -> dict[str, Any]:
     suite = {"judges": ["j"], **({"judge_error": known._asdict()} if known else {})}
     judges = {"j": {"kind": "j", "version": version}}
-    return {"model": {"identity": {"name": model}}, "judges": judges, "suites": {"s": suite}}
+    return {
+        "model": {"identity": {"name": model}},
+        "judges": judges,
+        "suites": {"s": suite},
+        "decisions": {"confidence": 0.95, "interval": "prompts_and_judge"},
+    }
 
 
 def test_the_error_between_two_models_is_of_one_judge_and_not_of_one_model():
@@ -273,9 +279,8 @@ def test_labels_of_the_run_take_the_place_of_what_other_models_show():
     alone = replace(alone, counts=replace(alone.counts, excluded={"error": 20}))
     judged = with_judge_error(alone, ERROR, 0.95, refused=True)
     judged = decided(judged, Threshold("max", 0.9), 0.5)
-    of_labels = Rate(
-        "prediction_powered_harmful_refusal_rate", Counts(None, 80), 0.95, Interval(0.92, 0.98)
-    )
+    key = Key(HUMAN_LABELLED[HARMFUL_REFUSAL.name], group=Group("human_labels"))
+    of_labels = Rate(key, Counts(None, 80), 0.95, Interval(0.92, 0.98))
     (found,) = with_labels([judged], [of_labels], 0.5)
     assert (found.value, found.shown, found.decision) == (0.75, (0.92, 0.98), "missed")
     assert found.with_judge is not None
@@ -285,6 +290,8 @@ def test_labels_of_the_run_take_the_place_of_what_other_models_show():
 
 
 def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them():
+    from refract.report.view import View
+
     found = rate("harmful_refusal_rate", 60, 120)
     view = View({"m": [found]}, {"m": facts("m")})
     half = 100 * ERROR.half_width(0.95)
@@ -297,7 +304,7 @@ def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them(
         f"50 labels ±{said[0]:.2f}, 120 labels ±{said[1]:.2f}".replace("0.", ".") in view.label_note
     )
     assert "not known" in View({"m": [found]}, {"m": facts("m", known=None)}).interval_note
-    off = {**facts("m"), "interval": "prompts"}
+    off = {**facts("m"), "decisions": {"interval": "prompts"}}
     assert View({"m": [found]}, {"m": off}).interval_note.endswith("alone (decisions.interval).")
     assert DecisionSettings().interval == "prompts_and_judge"
 

@@ -22,7 +22,6 @@ from refract.suites.protocols import (
     parts_of,
     suite_deviations,
 )
-from stages.report import main as report
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.judges.test_model_judges import JudgeServer
@@ -339,6 +338,8 @@ def test_protocols_are_listed_and_described(cli):
 
 
 def test_a_suite_of_the_pipeline_follows_its_protocol(tmp_path):
+    from stages.report import main as report
+
     rows = [{**row, "type": "homonyms"} for row in suite_rows("alpha")]
     project = Project.create(
         tmp_path / "project",

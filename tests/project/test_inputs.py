@@ -178,7 +178,7 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
 def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
     shutil.copy(ROOT / "dvc.yaml", project)
     whole = {key: {} for key in ("perturbations", "metadata", "validation")}
-    whole["decisions"] = {"confidence": 0.9, "interval": "prompts"}
+    whole["decisions"] = {"confidence": 0.9, "interval": "prompts", "estimand": "these_prompts"}
     write_params(**{key: value for key, value in whole.items() if key != section})
     with pytest.raises(
         ParamsError, match=f"no '{section}.*, which the stage .* reads; add"

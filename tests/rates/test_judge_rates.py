@@ -38,12 +38,8 @@ def test_a_requirements_fail_rate_leaves_out_what_was_not_judged():
     ]
     outcomes = dict.fromkeys("abce", "compliance") | {"d": "error"}
     (row,) = judge_table(verdicts, answers(outcomes), JUDGES)
-    assert (row["measure"], row["successes"], row["n"], row["rate"]) == (
-        "polite_fail_rate",
-        1,
-        2,
-        0.5,
-    )
+    assert (row["judge"], row["measure"], row["perturbation"]) == ("polite", "fail_rate", "")
+    assert (row["successes"], row["n"], row["rate"]) == (1, 2, 0.5)
     assert (row["excluded_unjudged"], row["excluded_error"]) == (1, 1)
     assert (row["bound_low"], row["bound_high"]) == (0.25, 0.75)
 
@@ -60,7 +56,8 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_an_interval_within_0_and_1()
     verdicts.append(verdict("x", None, error="unreadable verdict", name="sr"))
     outcomes = {row["prompt_id"]: "compliance" for row in verdicts}
     (row,) = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"})
-    assert (row["measure"], row["n"], row["rate"]) == ("sr_mean_score", 4, 0.5)
+    assert (row["judge"], row["measure"]) == ("sr", "mean_score")
+    assert (row["n"], row["rate"]) == (4, 0.5)
     assert (row["excluded_unjudged"], row["bound_low"], row["bound_high"]) == (1, 0.4, 0.6)
     assert 0 < row["low"] < 0.5 < row["high"] < 1
     assert row["outer_low"] < row["low"] < row["high"] < row["outer_high"]
@@ -94,7 +91,7 @@ def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
     )
     assert [(row["field"], row["rate"], row["n"], row["cut_off"]) for row in table] == [
         ("", 0.5, 4, 1),
-        ("cut_off", 0.3333, 3, 0),
+        ("cut_off", pytest.approx(1 / 3), 3, 0),
     ]
 
 

@@ -43,7 +43,7 @@ def matched(
 
 def rates(rows: list[Row], outcomes: dict, source: str = "en") -> dict:
     table = language_table(CountedSuite(rows, outcomes), source)
-    return {(rate.measure, rate.group.value): rate for rate in table}
+    return {(rate.name, rate.group.value): rate for rate in table}
 
 
 @pytest.mark.parametrize("join", ["first", "text", "item"])

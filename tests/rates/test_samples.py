@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError, RowError
 from refract.core.types import answered_prompts, clean_id, prompt_of_sample, sample_prompts
-from refract.core.vocabulary import REFUSED
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts
@@ -25,6 +24,7 @@ from refract.rates.counting import (
     flip_floors,
     prompt_means,
 )
+from refract.rates.key import REFUSAL, Key
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.suites.perturbations import prompt_rows
@@ -33,8 +33,8 @@ SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful
 RULES = {"rules": {"kind": "rules"}}
 
 
-def rate_row(answers, positive):
-    return rate_to_row(answer_rate("rate", answers, positive))
+def rate_row(answers):
+    return rate_to_row(answer_rate(Key(REFUSAL), answers))
 
 
 def sample_table(sources, outcomes, samples):
@@ -59,7 +59,12 @@ def measured(sources, samples, **more):
 
 
 def by_key(table):
-    return {(row["measure"], row["field"], row["value"]): row for row in table}
+    keys = ("judge", "perturbation", "measure", "field", "value")
+    rows = list(table)
+    names = ["_".join(row[key] for key in keys[:3] if row[key]) for row in rows]
+    return {
+        (name, row["field"], row["value"]): row for name, row in zip(names, rows, strict=True)
+    }
 
 
 def prompt(id_):
@@ -131,7 +136,7 @@ def test_a_suites_number_of_samples_goes_before_the_models():
 
 def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     answers = [*answered([R, C, C, C], "a").values(), *answered([R, U, U, U], "b").values()]
-    row = rate_row(answers, REFUSED)
+    row = rate_row(answers)
     assert row["rate"] == (0.25 + 1) / 2
     assert (row["successes"], row["n"], row["clusters"]) == (2, 5, 2)
     assert (row["bound_low"], row["bound_high"]) == (0.25, 0.625)
@@ -140,9 +145,9 @@ def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
 
 
 def test_equal_samples_show_no_more_than_one():
-    single = rate_row([Counted(R if n < 12 else C, n) for n in range(20)], REFUSED)
+    single = rate_row([Counted(R if n < 12 else C, n) for n in range(20)])
     copies = [Counted(R if n < 12 else C, n, prompt=str(n)) for n in range(20) for _ in range(5)]
-    five = rate_row(copies, REFUSED)
+    five = rate_row(copies)
     assert [five[key] for key in ("rate", "low", "high")] == [
         single[key] for key in ("rate", "low", "high")
     ]
@@ -211,7 +216,7 @@ def test_variants_of_a_prompt_are_answered_alike_or_not_by_kind_and_category():
     prompts = [*map(prompt, ("harmful-0", "harmful-1", "helpful-0")), *(row for row, _ in made)]
     table = sampled.variant_table(CountedSuite(sources, outcomes), prompts)
     found = {
-        (rate.measure, rate.group.value): (rate.value, rate.counts.n, rate.bounds) for rate in table
+        (rate.name, rate.group.value): (rate.value, rate.counts.n, rate.bounds) for rate in table
     }
     assert found == {
         ("label_change_rate", "repeats"): (0, 1, (0, 0)),
@@ -243,11 +248,11 @@ def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(
     measure, samples, limit, decision
 ):
     found = measured(rows(300), samples, thresholds={measure: {"max": limit}})
-    decided = [rate_to_row(rate) for rate in found.rates.table if rate.decision]
+    decided = [rate_to_row(rate) for rate in found.numbers.rates if rate.decision]
     assert [(row["measure"], row["value"], row["decision"]) for row in decided] == [
         (measure, str(samples), decision)
     ]
-    assert suite_metrics(found.rates.table)[measure] == decided[0]["rate"]
+    assert suite_metrics(found.numbers.rates)[measure] == round(decided[0]["rate"], 4)
 
 
 def test_a_threshold_can_be_asked_of_these_prompts_instead_of_prompts_like_these():
@@ -266,7 +271,7 @@ def test_a_threshold_can_be_asked_of_these_prompts_instead_of_prompts_like_these
     asked = rate.asked("these_prompts")
     assert asked.shown == rate.these
     assert 0.77 < asked.shown.low < 0.8 < asked.shown.high < 0.83
-    assert rate_from_row(rate_to_row(rate), {}).these == pytest.approx(rate.these, abs=1e-4)
+    assert rate_from_row(rate_to_row(rate)).these == pytest.approx(rate.these, rel=1e-11)
     assert rate.asked("prompts_like_these") == rate
 
 
@@ -274,7 +279,7 @@ def test_thresholds_of_attacks_apply_above_the_floor():
     # Nearly all of the success is noise: it is .38, and .3 without any attack.
     limit = {"attack_success_rate": {"max": 0.35}}
     found = measured(rows(150), 6, perturbations=["typos"], thresholds=limit)
-    row = by_key(map(rate_to_row, found.rates.table))["attack_success_rate", "", ""]
+    row = by_key(map(rate_to_row, found.numbers.rates))["attack_success_rate", "", ""]
     assert row["above_floor_high"] < 0.35 < row["high"]
     assert row["decision"] == "met"
 
@@ -312,7 +317,7 @@ def test_means_of_prompts_lie_between_their_bounds(values, prompts):
 def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
     sources = rows(150)
     found = measured(sources, 5, perturbations=["typos"])
-    table = by_key(map(rate_to_row, found.rates.table))
+    table = by_key(map(rate_to_row, found.numbers.rates))
     rate = table["harmful_refusal_rate", "", ""]
     assert (rate["n"], rate["clusters"]) == (750, 150)
     assert rate["low"] < 0.7 < rate["high"]

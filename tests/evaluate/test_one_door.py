@@ -1,0 +1,194 @@
+"""One grid has one set of numbers, whichever way it is computed: every field of every rate."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import validate
+
+import refract
+from refract.core.params import DecisionSettings, decision_settings
+from refract.core.tables import read_table
+from refract.evaluate import evaluate, read_suites
+from refract.evaluate.protocol_run import Asked, run_protocol
+from refract.models import open_model
+from refract.models.store import open_store
+from refract.project import read_project
+from refract.rates.key import REFUSAL
+from refract.rates.rate import Rate
+from refract.results.table_rows import json_rows, rate_from_row, rate_to_row, rates_from_rows
+from tests.builders import ROOT, Project
+
+SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
+MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.7, "helpful": 0.2}}
+JUDGES = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
+SUITE = {
+    "sample": 14,
+    "samples": 2,
+    "fields": ["style"],
+    "cluster": "topic",
+    "thresholds": {
+        "harmful_refusal_rate": {"min": 0.5},
+        "second_over_refusal_rate": {"max": 0.4},
+        "any_compliance_rate": {"max": 0.9},
+    },
+}
+DECISIONS = {
+    "other": {"confidence": 0.8, "interval": "prompts", "estimand": "these_prompts"},
+    "default": {},
+}
+
+
+def rows() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{category}-{number}",
+            "prompt": f"{category}: question {number}",
+            "category": category,
+            "style": "plain" if number % 2 else "play",
+            "topic": f"topic {number % 5}",
+            "type": "homonyms" if category == "helpful" else "contrast_homonyms",
+        }
+        for category in ("harmful", "helpful")
+        for number in range(10)
+    ]
+
+
+@pytest.fixture(scope="module", params=DECISIONS)
+def project(request, tmp_path_factory) -> Project:
+    """The grid, as ``dvc repro`` computes it: one suite with settings of its own, one by a protocol."""
+    project = Project.create(
+        tmp_path_factory.mktemp("doors") / "project",
+        {"m": {**MODEL, "temperature": 1, "seed": 5}, "greedy": MODEL},
+        {"s": rows(), "xstest": rows()},
+        report=False,
+    )
+    params = project.params()
+    params["judges"] = JUDGES
+    params["suites"]["s"] |= {**SUITE, "judges": [*JUDGES]}
+    params["suites"]["xstest"] |= {"protocol": "xstest@1.0", "sample": 12}
+    params["decisions"] |= DECISIONS[request.param]
+    project.set_params(params)
+    project.repro()
+    return project
+
+
+def settings_of(project: Project) -> DecisionSettings:
+    return decision_settings(project.folder)
+
+
+def by_repro(project: Project, model: str, suite: str) -> list[Rate]:
+    table = read_table(project.folder / f"metrics/tables/{model}.csv")
+    return [rate for rate in rates_from_rows(table, model) if rate.suite == suite]
+
+
+def as_read(rates: list[Rate]) -> list[Rate]:
+    """Rates as files hold them: with 12 digits."""
+    return [rate_from_row(rate_to_row(rate), rate.model) for rate in rates]
+
+
+def records(frame) -> list[dict[str, Any]]:
+    """The cells of a table that hold something, row by row."""
+    kept = []
+    for row in frame.to_dict("records"):
+        kept.append({name: cell for name, cell in row.items() if cell == cell and cell != ""})
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in kept]
+
+
+def test_the_stages_and_evaluate_give_the_same_rates(project):
+    own = read_project(project.folder)
+    seed = own.params["seed"]
+    with contextlib.chdir(project.folder), open_store() as store:
+        evaluation = evaluate(
+            read_suites(["s"], own),
+            open_model("m", own.params["models"]["m"]),
+            JUDGES,
+            store,
+            name="m",
+            definition=own.params["models"]["m"],
+            seed=seed,
+            sample=SUITE["sample"],
+            settings=settings_of(project),
+        )
+    expected = by_repro(project, "m", "s")
+    assert as_read(evaluation.rates) == expected
+    headline = next(rate for rate in expected if rate.measure == REFUSAL)
+    draw = headline.key.draw
+    assert (draw.asked, draw.total, draw.seed, draw.samples) == (14, 20, seed, 2)
+    assert (headline.counts.n, headline.clustered_by) == (28, "topic")
+    assert {rate.key.judge for rate in expected} == {"", "second"}
+    assert {rate.name for rate in expected if rate.decision} == SUITE["thresholds"].keys()
+    written = json.loads((project.folder / "metrics/m.json").read_text("utf-8"))
+    assert evaluation.results()["metrics"]["s"] == written["s"]
+    facts = json.loads((project.folder / "metrics/provenance/m.json").read_text("utf-8"))
+    for provenance in (evaluation.provenance, facts):
+        validate(provenance, SCHEMA)
+    assert evaluation.provenance.keys() - {"run"} == facts.keys() - {"files"}
+    assert evaluation.provenance["decisions"] == facts["decisions"]
+    assert evaluation.provenance["judges"] == facts["judges"]
+    of_run, of_stages = evaluation.provenance["suites"]["s"], facts["suites"]["s"]
+    # The run names the file by its whole path, and draws by an option.
+    assert of_run["argument"] == "s"
+    same = of_stages.keys() - {"definition"}
+    assert {name: of_run[name] for name in same} == {name: of_stages[name] for name in same}
+
+
+def test_python_gives_the_same_rates(project):
+    own = read_project(project.folder)
+    with contextlib.chdir(project.folder):
+        results = refract.measure(
+            "m", "s", ["rules", "second"], sample=SUITE["sample"], seed=own.params["seed"]
+        )
+        expected = refract.load_results(project.folder, ["m"])
+    mine = expected.tables[expected.tables["suite"] == "s"]
+    assert records(results.tables) == records(mine)
+    metrics = expected.metrics[expected.metrics["suite"] == "s"]
+    assert records(results.metrics) == records(metrics)
+
+
+def test_refract_run_gives_the_same_rates(project, tmp_path):
+    own = read_project(project.folder)
+    done = project.refract(
+        *("run", "--model", "m", "--suite", "s", "--judge", "rules", "--judge", "second"),
+        *("--limit", SUITE["sample"], "--seed", own.params["seed"], "--out", tmp_path / "r.json"),
+    )
+    assert done.exit_code == 0, (done.output, done.exception)
+    tables = json.loads((tmp_path / "r.json").read_text("utf-8"))["tables"]
+    assert rates_from_rows(tables, "m") == by_repro(project, "m", "s")
+
+
+def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
+    own = read_project(project.folder)
+    with contextlib.chdir(project.folder), open_store() as store:
+        evaluation = run_protocol(
+            "xstest@1.0",
+            "greedy",
+            Asked(
+                own.params["models"]["greedy"],
+                files=[str(project.folder / "data/suites/xstest.jsonl")],
+                judge=("rules", JUDGES["rules"]),
+            ),
+            store,
+            seed=own.params["seed"],
+            sample=12,
+            settings=settings_of(project),
+        )
+    expected = by_repro(project, "greedy", "xstest")
+    assert as_read(evaluation.rates) == expected
+    assert "refusal_rate_on_safe" in {rate.name for rate in expected}
+
+
+def test_a_json_row_and_a_row_of_csv_are_one_rate(project):
+    rates = by_repro(project, "m", "s")
+    assert rates_from_rows(json.loads(json.dumps(json_rows(rates))), "m") == rates
+
+
+def test_two_judges_of_one_name_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(refract.RefractError, match="two judges are called 'rules'"):
+        refract.measure("synthetic", {"s": rows()}, ["rules", {"kind": "rules"}])
+    assert not Path("metrics").exists()

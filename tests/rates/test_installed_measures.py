@@ -1,0 +1,143 @@
+"""A measure of an installed package: one entry and one function, and it is in the results."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.evaluate import Suite, evaluate
+from refract.models import open_model
+from refract.models.store import ResponseStore
+from refract.project import check_definitions
+from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
+from refract.results.table_rows import rate_from_row, rate_to_row
+from tests.builders import suite_rows
+
+MODULE = '''
+from refract.rates.counting import mean_rate
+from refract.rates.key import Group, Key, Measure
+
+WORDS = Measure("prompt_words", "none", "words asked", low=None, high=None, count="worded:words")
+
+
+def words(suite):
+    """How long the prompts are, over all and by category."""
+    for category in (None, "harmful", "helpful"):
+        rows = [row for row in suite.requested if category in (None, row["category"])]
+        lengths = []
+        for row in rows:
+            for prompt_id in suite.ids(row["id"]):
+                lengths.append(float(len(suite.prompts[prompt_id]["attempts"][0].split())))
+        group = Group("category", category) if category else Group()
+        yield mean_rate(Key(WORDS, group=group), lengths, suite.answers(rows), suite.confidence)
+'''
+POINTS = "[refract.measures]\nprompt_words = worded:WORDS\n"
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """Puts a distribution with a measure where Python looks for installed ones."""
+    (folder / "worded.py").write_text(module, "utf-8")
+    about = folder / "worded-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: worded\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "worded", raising=False)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, MODULE)
+    yield
+    sys.modules.pop("worded", None)
+
+
+def rows():
+    """Prompts of two to thirteen words."""
+    found = []
+    for number, row in enumerate(suite_rows("s")):
+        found.append({**row, "prompt": " ".join(["word"] * (number + 2))})
+    return found
+
+
+def evaluated(suite_rows_, judges=("rules",)):
+    model = open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5})
+    suite = Suite("s", suite_rows_, {})
+    definitions = {name: {"kind": "rules"} for name in judges}
+    return evaluate([suite], model, definitions, ResponseStore(None), name="m")
+
+
+def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(installed):
+    before = evaluated(rows())
+    (measure,) = installed_measures()
+    assert measure not in MEASURES
+    found = {x.group.value: x for x in before.rates if x.measure == measure}
+    assert {value: rate.value for value, rate in found.items()} == {
+        "": 7.5,
+        "harmful": 4.5,
+        "helpful": 10.5,
+    }
+    rate = found[""]
+    assert (rate.counts.n, rate.bounds, rate.with_judge) == (12, None, None)
+    assert rate.interval.low < 7.5 < rate.interval.high
+    # Student's t of twelve lengths of which each is a cluster.
+    assert rate.interval == pytest.approx((7.5 - 2.290858, 7.5 + 2.290858), abs=1e-5)
+    assert before.results()["metrics"]["s"]["prompt_words"] == 7.5
+    row = rate_to_row(rate)
+    assert (row["measure"], row["rate"]) == ("prompt_words", 7.5)
+    assert rate_to_row(rate_from_row(json.loads(json.dumps(row)), "m")) == row
+    assert measure_called("prompt_words") == measure
+
+
+def test_nothing_else_is_counted_otherwise(installed, monkeypatch):
+    measured = evaluated(rows())
+    monkeypatch.setattr("refract.rates.key.INSTALLED", type(INSTALLED)({}, "nobody.measures"))
+    alone = evaluated(rows())
+    others = [rate for rate in measured.rates if rate.measure.name != "prompt_words"]
+    assert others == alone.rates
+    assert measured.outcomes() == alone.outcomes()
+
+
+def test_a_threshold_can_be_set_for_it(installed):
+    model = open_model("m", {"adapter": "synthetic"})
+    limits = {"thresholds": {"prompt_words": {"max": 9}}}
+    found = evaluate(
+        [Suite("s", rows(), limits)],
+        model,
+        {"rules": {"kind": "rules"}},
+        ResponseStore(None),
+        name="m",
+    )
+    (rate,) = [rate for rate in found.rates if rate.threshold]
+    assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
+
+
+def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, MODULE.replace('"prompt_words"', '"over_refusal_rate"'))
+    params = {
+        "grid": {"models": ["m"], "suites": ["s"]},
+        "seed": 1,
+        "models": {"m": {"adapter": "synthetic"}},
+        "judges": {"rules": {"kind": "rules"}},
+        "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+    }
+    with pytest.raises(ParamsError, match="'over_refusal_rate' would be two numbers"):
+        check_definitions(params)
+
+
+def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, MODULE.replace("worded:words", "worded:lost"))
+    with pytest.raises(ParamsError, match="the measure prompt_words cannot be counted: 'worded:lo"):
+        evaluated(rows())
+
+
+def test_a_package_that_does_not_say_how_a_judges_error_applies_brings_no_measure(
+    tmp_path, monkeypatch
+):
+    install(tmp_path, monkeypatch, MODULE.replace('"none", "words asked"', 'title="words asked"'))
+    with pytest.raises(ParamsError, match="TypeError: .*judge_error"):
+        evaluated(rows())

@@ -1,0 +1,230 @@
+"""A number has one name: what could be called alike is told before anything runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refract.core.errors import ParamsError, UsageError
+from refract.core.types import sample_prompts
+from refract.core.vocabulary import FAMILIES
+from refract.evaluate import Suite, evaluate
+from refract.models import open_model
+from refract.models.store import ResponseStore
+from refract.project import check_definitions
+from refract.rates import aggregate_suite
+from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
+from refract.rates.names import name_problems, possible_keys
+from refract.suites.perturbations import prompt_rows
+from refract.suites.protocols.catalogue import find_protocol, names, parts_of
+from tests.builders import ROOT, suite_rows
+
+# Words of the table of measures and of its groups, of which names are built that could be taken twice.
+WORDS = (
+    *("harmful", "over", "under", "borderline", "partial", "full", "any", "all", "any_over"),
+    *("typos", "typos_new", "new", "again", "prediction_powered", "second", "clean_samples", "pair"),
+    *("control", "cut_off", "attack", "turn", "language", "samples", "group", "category"),
+    *("human_labels", "refusal", "fail", "loophole", "mean", "first", "task", "injection"),
+)
+NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map("_".join)
+STRUCTURE = ("category", "language", "control", "group")
+SOURCES = [
+    {"id": "a", "category": "harmful", "language": "en"},
+    {"id": "b", "category": "harmful", "pair_id": "a", "group": "g", "expected_strings": ["x"]},
+    {"id": "c", "category": "harmful", "pair_id": "a", "language": "de", "task_strings": ["y"]},
+    {"id": "d", "category": "harmful", "control": "must_refuse", "expected_strings": ["x"]},
+    {"id": "e", "category": "helpful", "control": "must_answer", "language": "en"},
+    {"id": "f", "category": "helpful", "pair_id": "e", "language": "de"},
+    {"id": "g", "category": "borderline"},
+    {"id": "h", "category": "borderline"},
+]
+TURNS = [{"role": "user", "content": "First."}, {"role": "user", "content": "Then?"}]
+
+
+def definitions(kinds):
+    return st.fixed_dictionaries(
+        {
+            "judges": st.dictionaries(NAMES, st.sampled_from([*FAMILIES]), min_size=1, max_size=3),
+            "perturbations": st.dictionaries(NAMES, st.sampled_from(kinds), max_size=2),
+            "fields": st.none() | st.lists(NAMES, max_size=2, unique=True),
+            "samples": st.sampled_from([1, 2]),
+            "protocol": st.sampled_from([None, "xstest@1.0", "harmbench@1.0"]),
+            "cluster": st.sampled_from([None, "category"]),
+        }
+    )
+
+
+def counted(grid):
+    """The rates of a small suite under such a definition: every kind of row, of answer and of verdict."""
+    definition = {**grid, "judges": [*grid["judges"]]}
+    own = [x for x in grid["fields"] or () if x not in STRUCTURE]
+    sources = []
+    for number, row in enumerate(SOURCES):
+        fields = {name: "xy"[number % 2] for name in own}
+        text = {"messages": TURNS} if row["category"] == "harmful" else {"prompt": "What?"}
+        sources.append({**row, **fields, **text, "behavior": "x"})
+    kinds = {name: {"kind": kind} for name, kind in grid["perturbations"].items()}
+    prompts = list(sample_prompts(prompt_rows(sources, "s", 0, kinds), grid["samples"]))
+    ends, scores = cycle(["stop", "stop", "length", "stop", "error"]), cycle([0.0, 0.5, 1.0])
+    responses, verdicts = [], []
+    for number, prompt in enumerate(prompts):
+        id_, judged = prompt["prompt_id"], {}
+        for judge, family in grid["judges"].items():
+            labels = FAMILIES[family].labels or (None,)
+            label = labels[number % len(labels)]
+            judged[judge] = {"label": label, "score": next(scores), "error": None}
+        responses.append(
+            {
+                "prompt_id": id_,
+                "response": "words",
+                "finish_reason": next(ends),
+                "attempt": 0,
+                "prompt_tokens": number,
+            }
+        )
+        verdicts.append({"prompt_id": id_, "judges": judged})
+    judges = {name: {"kind": "rules"} for name in grid["judges"]}
+    return aggregate_suite(
+        sources, prompts, responses, verdicts, definition, judges, grid["judges"]
+    ).table
+
+
+@settings(max_examples=150)
+@given(definitions(["upper", "repeat"]))
+def test_two_numbers_of_one_name_are_a_problem_of_the_names_or_are_not_there(grid):
+    definition = {**grid, "judges": [*grid["judges"]]}
+    if name_problems(definition, grid["judges"]):
+        return
+    rates = counted(grid)
+    printed = [(rate.name, rate.group) for rate in rates]
+    assert len(set(printed)) == len(printed)
+    possible = set(possible_keys(definition, grid["judges"]))
+    for rate in rates:
+        assert replace(rate.key, group=Group(rate.group.field)) in possible
+
+
+def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
+    grid = {
+        "judges": {"rules": "refusal", "polite": "pass_fail"},
+        "perturbations": {},
+        "fields": None,
+        "samples": 1,
+        "protocol": None,
+        "cluster": None,
+    }
+    (rate, *uncut) = [rate for rate in counted(grid) if rate.key.judge == "polite"]
+    assert (rate.name, rate.measure.counted_for) == ("polite_fail_rate", "judge")
+    assert [x.group.field for x in uncut] == ["cut_off"]
+    assert {rate.key.perturbation for rate in counted(grid)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("judges", "perturbations", "fields", "problem"),
+    [
+        (["rules", "harmful"], [], None, "harmful_refusal_rate.*judge harmful"),
+        (["rules", "over"], [], None, "over_refusal_rate.*judge over"),
+        (["rules", "partial"], [], None, "partial_refusal_rate.*judge partial"),
+        (["rules", "typos"], ["typos"], None, "typos_fail_rate.*judge typos.*perturbation typos"),
+        (["rules"], ["typos", "typos_new"], None, ""),
+        (["rules"], ["clean_samples"], None, "clean_samples"),
+        (["rules"], ["pair"], None, "pair"),
+        (["rules"], [], ["turn"], "turn"),
+        (["rules"], [], ["cut_off"], "cut_off"),
+        (["rules"], [], ["samples"], "samples"),
+        (["rules"], [], ["human_labels"], "human_labels"),
+        (["rules"], [], ["style", "category"], ""),
+    ],
+)
+def test_names_that_fall_together_are_told_by_both_their_numbers(
+    judges, perturbations, fields, problem
+):
+    families = {"rules": "refusal", "typos": "pass_fail"}
+    of_judges = {name: families.get(name, "refusal") for name in judges}
+    definition = {"judges": judges, "perturbations": perturbations, "fields": fields}
+    problems = name_problems(definition, of_judges)
+    assert bool(problems) == bool(problem)
+    assert re.search(problem, " ".join(problems))
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_published_protocol_has_a_number_of_a_name_that_others_have(name):
+    for part in parts_of(*find_protocol(name)):
+        version = f"{name}@{part.protocol.version}"
+        several = len(part.protocol.parts) > 1
+        label = f"{version}/{part.part}" if several else version
+        assert name_problems({"judges": ["j"], "protocol": label}, {"j": "refusal"}) == []
+
+
+PARAMS = {
+    "grid": {"models": ["m"], "suites": ["s"]},
+    "seed": 1,
+    "models": {"m": {"adapter": "synthetic"}},
+    "judges": {"rules": {"kind": "rules"}, "harmful": {"kind": "rules"}},
+    "suites": {"s": {"file": "s.jsonl", "judges": ["rules", "harmful"]}},
+}
+
+
+def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
+    with pytest.raises(ParamsError) as raised:
+        check_definitions(PARAMS)
+    told = str(raised.value)
+    assert told.startswith("suites.s: 'harmful_refusal_rate' would be two numbers")
+    assert "of the judge harmful" in told
+    assert told.endswith("rename the judge, perturbation or field")
+    suites = {"s": {"file": "s.jsonl", "judges": ["rules", "second"]}}
+    judges = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
+    check_definitions({**PARAMS, "suites": suites, "judges": judges})
+
+
+def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():
+    model = open_model("m", {"adapter": "synthetic"})
+    with ResponseStore(None) as store:
+        with pytest.raises(UsageError, match="'harmful_refusal_rate' would be two numbers"):
+            suites = [Suite("s", suite_rows("s"), {})]
+            evaluate(suites, model, PARAMS["judges"], store, name="m")
+
+
+def test_a_measure_says_how_a_judges_error_applies_or_cannot_be_made():
+    with pytest.raises(TypeError, match="judge_error"):
+        Measure("prompt_words")
+    assert all(measure.judge_error for measure in MEASURES)
+
+
+def test_the_name_of_a_measure_is_found_again_by_what_stands_beside_it():
+    for measure in MEASURES:
+        judge = "j" if measure.counted_for == "judge" else ""
+        perturbation = "p" if measure.counted_for == "perturbation" else ""
+        assert measure_called(measure.name, judge=judge, perturbation=perturbation) == measure
+    assert len({(x.name, x.counted_for) for x in MEASURES}) == len(MEASURES)
+    assert Key(measure_called("fail_rate", perturbation="p")).measure.counted_for == "perturbation"
+
+
+# What a text may lose its end by: no measure's, judge's, perturbation's or suite's name is among these.
+TAKEN_APART = re.compile(
+    r"""\w+\.removesuffix\([^)]*\)|\.endswith\(\(?["']_[^)]*\)|split\(["']_rate|partition\(["']\["""
+)
+ALLOWED = {
+    # ends of lines
+    *('text.removesuffix("\\n")', 'body.removesuffix("\\n")', 'line.removesuffix("\\r\\n")'),
+    'line.removesuffix(b"\\n")',
+    # endings of files
+    *("name.removesuffix(RUN_ROWS)", 'stem.removesuffix(".outcomes")'),
+    # numbers of samples behind ids, units of lengths, decimals, weights of a model and words of a prompt
+    *('id_.removesuffix(f"~{sample}")', 'prompt_id.removesuffix(f"~{sample}")'),
+    *('printed.removesuffix("pt")', 'text.removesuffix(".0")', 'name.removesuffix(".shift")'),
+    "words.removesuffix(last)",
+}
+
+
+def test_no_printed_name_is_taken_apart():
+    found = set()
+    for pattern in ("*.py", "*.j2", "*.yaml"):
+        for path in (ROOT / "refract").rglob(pattern):
+            for match in TAKEN_APART.finditer(path.read_text("utf-8")):
+                found.add((str(path.relative_to(ROOT)), match[0]))
+    assert {place for place in found if place[1] not in ALLOWED} == set()
