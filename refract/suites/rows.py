@@ -350,37 +350,6 @@ def load_suite(path: Path) -> list[Row]:
     return rows
 
 
-def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
-    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger
-    size.
-
-    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added
-    to the suite changes the draw by at most that row."""
-    if size is None or size >= len(rows):
-        return rows
-
-    def draw(row: Row) -> bytes:
-        return hashlib.sha256(canonical_json([seed, suite, row["id"]]).encode()).digest()
-
-    taken = {row["id"] for row in sorted(rows, key=draw)[:size]}
-    return [row for row in rows if row["id"] in taken]
-
-
-def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
-    """The suite's name as numbers show it: with ``[sampled N/M, seed=K]`` where it was
-    sampled, ``[all M, sample N]`` where it has fewer rows than the sample."""
-    if size is None or size == total:
-        return suite
-    if size > total:
-        return f"{suite}[all {total}, sample {size}]"
-    return f"{suite}[sampled {size}/{total}, seed={seed}]"
-
-
-def samples_label(label: str, samples: int) -> str:
-    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
-    return label if samples == 1 else f"{label}[{samples} samples]"
-
-
 def row_seed(seed: int, suite: str, prompt_id: str, sample: int = 1) -> int:
     """The seed of one row's own generator: 31 bits of the SHA-256 of (seed, suite, prompt
     id), for a further sample of (seed, suite, prompt id, "sample", its number)."""

@@ -24,6 +24,7 @@ from refract.core.types import (
     given_prompt,
     turn_id,
 )
+from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations.variants import (
     Perturbation,
     RowKey,
@@ -33,8 +34,6 @@ from refract.suites.rows import (
     SuiteError,
     load_suite,
     played_turns,
-    sample_rows,
-    suite_label,
     user_places,
 )
 
@@ -251,11 +250,11 @@ def _up_to(turn: int, attempt: Attempt) -> list[Message]:
 
 
 class SuitePrompts(NamedTuple):
-    """The prompt rows of one suite: its label, the number of source prompts drawn, the
-    rows, how often each is answered, and the generation settings that its protocol fixes,
-    each where stated."""
+    """The prompt rows of one suite: how it was drawn, the number of source prompts drawn,
+    the rows, how often each is answered, and the generation settings that its protocol
+    fixes, each where stated."""
 
-    label: str
+    draw: Draw
     sources: int
     rows: list[PromptRow]
     samples: int | None
@@ -288,5 +287,5 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
         chosen = find_part(suite["protocol"], f"suites.{name}: protocol")
         samples = samples or chosen.generation.samples
         fixed = chosen.fixed()
-    label = suite_label(name, size, len(rows), seed)
-    return SuitePrompts(label, len(sampled), list(prompts), samples, fixed)
+    draw = Draw(asked=size, total=len(rows), seed=seed)
+    return SuitePrompts(draw, len(sampled), list(prompts), samples, fixed)
