@@ -16,9 +16,11 @@ from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
 from refract.core.vocabulary import JUDGED, REFUSED
+from refract.report import page_tables
+from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table, shown_rates, threshold_table
+from refract.report.first_table import first_table, threshold_table
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, limits, report_pages, report_tables, templates_of
@@ -47,9 +49,8 @@ def write_report(root: Path) -> str:
         write_bytes(root / PAGES / f"{name}.md", [text.encode()])
     for name, (columns, rows) in tables.items():
         write_table(root / PAGES / f"{name}.csv", columns, rows)
-    kept = {f"{name}.md" for name in pages} | {f"{name}.csv" for name in tables}
     for path in (root / PAGES).glob("*.*"):
-        if path.name not in kept:
+        if path.stem not in (pages if path.suffix == ".md" else tables):
             path.unlink()
     write_figures(figures, root / FIGURES)
     write_bytes(root / PAGE, page)
@@ -76,15 +77,13 @@ def page_parts(
     view: View, data: PageData, figures: Sequence[Figure], commit: str = ""
 ) -> Iterable[bytes]:
     """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in words."""
-    names = ("texts.js", "page.js", "page.css")
-    texts, script, style = ((TEMPLATES / name).read_text("utf-8") for name in names)
-    script = texts + script
-    suites = [rate.suite for rate in view.every] + [pair.difference.suite for pair in view.compared]
-    compared = sorted(
-        # Each pair in both orders, since either model may be chosen first.
-        (of for pair in view.compared for of in (pair, pair.turned)),
-        key=lambda pair: (*map(view.models.index, pair[:2]), suites.index(pair.difference.suite)),
-    )
+    script = _source("texts.js") + _source("page.js")
+    style = _source("page.css")
+    chosen = []
+    if view.nearest:
+        chosen = [view.nearest.model, view.nearest.reference]
+    elif view.compared:
+        chosen = [view.compared[0].b, view.compared[0].a]
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(
@@ -96,9 +95,12 @@ def page_parts(
         figures=[(figure, inline_svg(figure)) for figure in figures],
         data=data,
         first=first_table(view),
-        shown_rates=shown_rates,
-        compared=compared,
-        **limits(Inputs(view, data, {})),
+        results=page_tables.results(view),
+        compared=page_tables.compared(view),
+        chosen=list(zip(("first", "second"), ("Compare", "with"), chosen, strict=False)),
+        tests=view.tests or number_of_tests(view.compared),
+        link=page_tables.filter_link,
+        models=limits(Inputs(view, data, {}))["models"],
         thresholds=threshold_table(view),
         commit=commit,
         refused=" ".join(REFUSED),
@@ -109,6 +111,10 @@ def page_parts(
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
     return [(before + start).encode(), data.json(), after.encode()]
+
+
+def _source(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:

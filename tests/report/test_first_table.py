@@ -10,7 +10,7 @@ from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.report.first_table import first_table, threshold_table
 from refract.report.markdown import ShownTable, markdown_table
 from refract.report.view import View
-from refract.report.wording import Titles, two
+from refract.report.wording import Titles, three
 from tests.builders import rate
 
 ENDS = {"interval": Interval(0.4, 0.6)}
@@ -200,4 +200,4 @@ def test_columns_of_texts_stand_left_and_those_of_numbers_right():
     [(0.135, "0.14"), (0.125, "0.12"), (-0.001, "0.00"), (-0.25, "-0.25"), (1.0, "1.00")],
 )
 def test_a_first_table_has_two_decimals(value, shown):
-    assert two(value) == shown
+    assert three(value, places=2) == shown
