@@ -1,7 +1,8 @@
-"""Results for other tools: a paper's tables, records of Every Eval Ever, data files, trackers.
+"""Results for other tools: a paper's tables, records of Every Eval Ever, data files,
+trackers.
 
-An exporter is a function of an :class:`Export`. An installed package adds one by an entry point of the
-group ``refract.exporters``.
+An exporter is a function of an :class:`Export`. An installed package adds one by an
+entry point of the group ``refract.exporters``.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ EXPORTERS = Registry(
 class Export(NamedTuple):
     """What is exported, and how.
 
-    ``results`` come from ``place``, a project's folder or a results file, and go to the folder ``out``.
-    ``publisher`` is who ran the evaluation (``organization``) and what they are to the models
-    (``relationship``); ``model_ids`` are models' ids by name, for those that have none of their own.
+    ``results`` come from ``place``, a project's folder or a results file, and go to
+    the folder ``out``. ``publisher`` is who ran the evaluation (``organization``) and
+    what they are to the models (``relationship``); ``model_ids`` are models' ids by
+    name, for those that have none of their own.
     """
 
     results: Results

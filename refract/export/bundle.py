@@ -1,4 +1,5 @@
-"""The files behind a paper's numbers, with their hashes and a script that computes the numbers again.
+"""The files behind a paper's numbers, with their hashes and a script that computes
+the numbers again.
 
 The files stand under the paths that they have in the project. That script is
 :mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone.
@@ -23,8 +24,8 @@ NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
 
 
 class Bundle(NamedTuple):
-    """Files to copy, by their paths in the project and in the bundle; why suites are there by their
-    outcomes alone; and the number of answers with their texts."""
+    """Files to copy, by their paths in the project and in the bundle; why suites are
+    there by their outcomes alone; and the number of answers with their texts."""
 
     paths: list[str]
     left_out: dict[str, str]
@@ -32,15 +33,18 @@ class Bundle(NamedTuple):
 
 
 def is_public(root: Path, file: str) -> bool:
-    """Whether git has a project's file, or would take it: no other may be handed on."""
+    """Whether git has a project's file, or would take it: no other may be handed
+    on."""
     listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
     return bool(listed) and not (root / f"{file}.dvc").exists()
 
 
 def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bundle:
-    """What the bundle of some models holds. Texts of a suite that git does not have are left out.
+    """What the bundle of some models holds. Texts of a suite that git does not have
+    are left out.
 
-    Raises :class:`EditedError` for a file that is not the one that the numbers were made of.
+    Raises :class:`EditedError` for a file that is not the one that the numbers were
+    made of.
     """
     paths, left_out, answers = {"params.yaml"}, {}, 0
     wrong = rows_missing(root, provenance)
@@ -63,8 +67,9 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
 
 
 def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
-    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS, which stands for
-    all of it. Raises :class:`UsageError` where the folder holds other files than a bundle's."""
+    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS,
+    which stands for all of it. Raises :class:`UsageError` where the folder holds
+    other files than a bundle's."""
     earlier = {SUMS}
     if (out / SUMS).is_file():
         for line in (out / SUMS).read_text("utf-8").splitlines():

@@ -1,4 +1,5 @@
-"""Every result as data files: the tables of :class:`refract.results.Results` as CSV or Parquet."""
+"""Every result as data files: the tables of :class:`refract.results.Results` as CSV
+or Parquet."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def write_csv(export: Export) -> Iterator[str]:
 
 
 def write_parquet(export: Export) -> Iterator[str]:
-    """A Parquet file for each table that has rows, which keeps each character as it is."""
+    """A Parquet file for each table that has rows, which keeps each character as it
+    is."""
     yield from _write(export, "parquet", _parquet)
 
 

@@ -1,8 +1,9 @@
-"""Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
+"""Results as records of Every Eval Ever, schema 0.3.0:
+https://github.com/evaleval/every_eval_ever
 
-One record for each model and suite, with every rate that has a value, and, where the texts are on
-this machine, one line for each judged answer. A line has to say whether the answer is correct: what
-was not judged has no line, and is counted in the record.
+One record for each model and suite, with every rate that has a value, and, where the
+texts are on this machine, one line for each judged answer. A line has to say whether
+the answer is correct: what was not judged has no line, and is counted in the record.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 def write_records(export: Export) -> Iterator[str]:
     """Writes the records of a project or of a results file.
 
-    A model goes by :func:`model_id` where no other id is given. The moment is now, or that which
-    ``SOURCE_DATE_EPOCH`` names.
+    A model goes by :func:`model_id` where no other id is given. The moment is now, or
+    that which ``SOURCE_DATE_EPOCH`` names.
     """
     results, place = export.results, export.place
     models = list(dict.fromkeys(results.tables["model"]))
@@ -113,7 +114,8 @@ def write_records(export: Export) -> Iterator[str]:
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
-    """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
+    """A model's id as DEVELOPER/NAME: that of the hub or provider, else
+    ``local/NAME``."""
     stated, adapter = str(definition.get("model_id", "")), definition["adapter"]
     local = adapter in ("hf", "vllm")
     if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
@@ -136,7 +138,8 @@ def _as_rows(frame: pd.DataFrame) -> list[Row]:
 
 
 def _answers(outcomes: pd.DataFrame, rows: pd.DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """The answers of each model on each suite: their outcomes, with the texts that are here."""
+    """The answers of each model on each suite: their outcomes, with the texts that
+    are here."""
     texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in _as_rows(rows)}
     answers: dict[tuple[str, str], list[Row]] = {}
     for row in _as_rows(outcomes):
@@ -169,7 +172,8 @@ class Evaluated:
 
     @property
     def suite(self) -> Row:
-        """What provenance says of the suite; a run of ``refract run`` names suites by their labels."""
+        """What provenance says of the suite; a run of ``refract run`` names suites by
+        their labels."""
         for name, suite in self.facts["suites"].items():
             if suite.get("label", name) == self.label:
                 return dict(suite)
@@ -186,8 +190,8 @@ class Evaluated:
         return f"{self.label}/{self.model}/{self.moment}"
 
     def write(self, out: Path) -> tuple[Path, int, Counter[str]]:
-        """Writes the record and its samples: where, how many samples, how many answers have none and
-        why."""
+        """Writes the record and its samples: where, how many samples, how many
+        answers have none and why."""
         overall = {row["measure"] for row in self.rates if not row["field"]}
         samples, left_out = [], Counter[str]()
         for row in self.answers:
@@ -353,8 +357,8 @@ def _polarity(measure: str) -> Literal["lower", "higher"] | None:
 
 
 def _counted(row: Row) -> tuple[str, str, bool, str]:
-    """The rate that an answer is counted in, what it should be, whether it is one of those that the
-    rate is the share of, and why it is in none."""
+    """The rate that an answer is counted in, what it should be, whether it is one of
+    those that the rate is the share of, and why it is in none."""
     if row["perturbation"]:
         if row["changed"] is None:
             return "", "", False, "not compared"

@@ -1,4 +1,5 @@
-"""A paper's appendix of one project: what ``refract appendix`` writes, all of it from its results."""
+"""A paper's appendix of one project: what ``refract appendix`` writes, all of it from
+its results."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ Facts = Mapping[str, Any]
 def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     """Writes the appendix into a folder; says of each part what was written.
 
-    Raises :class:`ResultsError` where results are missing or not what they were made of.
+    Raises :class:`ResultsError` where results are missing or not what they were made
+    of.
     """
     side = read_side(root)
     bare = []
@@ -115,7 +117,8 @@ def references() -> dict[str, dict[str, Any]]:
 
 
 def reference_keys(name: str, text: str = "") -> list[str]:
-    """The keys of what a thing is by: those that name it, or the number of arXiv in its description."""
+    """The keys of what a thing is by: those that name it, or the number of arXiv in
+    its description."""
     numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", text)
     keys = []
     for key, entry in references().items():
@@ -130,7 +133,8 @@ def _catalogued(path: Path, name: str, field: str = "of") -> list[str]:
 
 
 def _suite_keys(card: Path, definition: Facts) -> list[str]:
-    """What a suite of a protocol is by, and one that was imported, as its card says."""
+    """What a suite of a protocol is by, and one that was imported, as its card
+    says."""
     protocol = (definition.get("protocol") or "").partition("@")[0]
     keys = _catalogued(PROTOCOLS, protocol)
     imported = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
@@ -140,7 +144,8 @@ def _suite_keys(card: Path, definition: Facts) -> list[str]:
 
 
 def settings_text(settings: Facts) -> str:
-    """Settings that are set, but for those that the methods say otherwise: ``rate 0.05``."""
+    """Settings that are set, but for those that the methods say otherwise: ``rate
+    0.05``."""
     texts = []
     for key, value in settings.items():
         unset = isinstance(value, Mapping) or value in (None, False, [])
@@ -150,7 +155,8 @@ def settings_text(settings: Facts) -> str:
 
 
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
-    """What the templates state beside the view, read from the results and from what ran."""
+    """What the templates state beside the view, read from the results and from what
+    ran."""
     answers = clean_counts(view)
     labels = 0
     for rate in view.every:
@@ -177,12 +183,16 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
 
 def clean_counts(view: View) -> list[Counts]:
     """The answers to clean prompts, of each model on each suite."""
-    rates = (rates.get("refusal_rate") for rates in view.overall.values())
-    return [rate.counts for rate in rates if rate]
+    counts = []
+    for rates in view.overall.values():
+        if "refusal_rate" in rates:
+            counts.append(rates["refusal_rate"].counts)
+    return counts
 
 
 def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
-    """Each suite with what it is by, the categories of its prompts, and whether it has a card."""
+    """Each suite with what it is by, the categories of its prompts, and whether it
+    has a card."""
     kinds: dict[str, list[str]] = {}
     for row in next(iter(side.results.values())).outcomes:
         if not row["perturbation"] and row["sample"] in ("", "1"):
@@ -197,7 +207,8 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
 
 
 def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
-    """When, with which code and on which machines the models answered and were judged."""
+    """When, with which code and on which machines the models answered and were
+    judged."""
     runs, judged = [], []
     for model in models:
         ran = read_object(root / ran_file(model))
@@ -210,7 +221,7 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
         versions |= {code["refract"]} if code else set()
         commits |= {code["commit"][:12]} if code.get("commit") else set()
         dirty |= bool(code.get("dirty"))
-        libraries |= {f"{name} {number}" for name, number in run.get("libraries", {}).items()}
+        libraries |= set(map(" ".join, run.get("libraries", {}).items()))
     for run in runs:
         machine = run.get("machine", {})
         machines |= {machine.get("processor"), machine.get("accelerator")} - {None, ""}
@@ -232,7 +243,8 @@ def _days(moments: Iterable[str | None]) -> list[str]:
 
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:
-    """A template as Markdown, or as LaTeX, in which every value is inert; ``cited`` gets the keys."""
+    """A template as Markdown, or as LaTeX, in which every value is inert; ``cited``
+    gets the keys."""
     templates = environment(view.titles, markdown=True)
     templates.loader = FileSystemLoader(TEMPLATES)
     if tex:

@@ -1,4 +1,5 @@
-"""Tables for a paper, as texts: rates with intervals, differences of models, agreement with people."""
+"""Tables for a paper, as texts: rates with intervals, differences of models,
+agreement with people."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ from refract.results.sources import stand_ins
 
 
 class PaperTable(NamedTuple):
-    """``header`` and ``rows`` of texts, ``notes`` below. The first ``names`` columns are names; rows are
-    ``grouped`` by the first of them where that is set apart."""
+    """``header`` and ``rows`` of texts, ``notes`` below. The first ``names`` columns
+    are names; rows are ``grouped`` by the first of them where that is set apart."""
 
     header: list[str]
     rows: list[list[str]]
@@ -56,10 +57,11 @@ def paper_table(
 ) -> PaperTable:
     """The rates of some models, a column for each measure.
 
-    ``suites`` and ``measures`` default to all suites and the refusal rates by category; with ``by``,
-    a row for each value of that field. A cell holds rate, interval and a mark of what limits it, which
-    the notes explain; ``wide`` ones hold counts and limits themselves. Raises :class:`UsageError` for
-    what the tables do not have.
+    ``suites`` and ``measures`` default to all suites and the refusal rates by
+    category; with ``by``, a row for each value of that field. A cell holds rate,
+    interval and a mark of what limits it, which the notes explain; ``wide`` ones hold
+    counts and limits themselves. Raises :class:`UsageError` for what the tables do
+    not have.
     """
     labels: set[str] = set()
     fields: set[str] = set()
@@ -128,7 +130,8 @@ class Measured(NamedTuple):
 def interval_table(
     view: View, measures: Sequence[str], label: str, caption: str, places: int
 ) -> PaperTable:
-    """A line for each suite, model and measure, of every judge, with both intervals."""
+    """A line for each suite, model and measure, of every judge, with both
+    intervals."""
     rows: list[Measured] = []
     marked = []
     for suite, model, measure in product(view.deciding, view.models, measures):
@@ -174,8 +177,9 @@ def _these(rate: Rate, places: int) -> str:
 
 
 def difference_table(view: View, places: int) -> PaperTable:
-    """The live models compared on the prompts that both answered: with the reference, and of
-    neighbours. All of them, and the synthetic ones, are in ``metrics/report/comparisons.csv``."""
+    """The live models compared on the prompts that both answered: with the reference,
+    and of neighbours. All of them, and the synthetic ones, are in
+    ``metrics/report/comparisons.csv``."""
     stand = set(stand_ins(view.provenance))
     pairs = [pair for pair in view.near_compared if not {pair.a, pair.b} & stand]
     pairs = [pair for pair in pairs or view.near_compared if pair.difference.n]
@@ -209,7 +213,8 @@ def _category(category: str) -> str:
 
 
 def agreement_table(view: View, places: int) -> PaperTable:
-    """How far each judge is from people on models whose answers had no part in making it."""
+    """How far each judge is from people on models whose answers had no part in making
+    it."""
     entries, rows = read_ledger(LEDGER), []
     for name in dict.fromkeys(view.deciding.values()):
         judge = view.judges[name]

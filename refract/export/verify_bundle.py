@@ -1,8 +1,9 @@
 """Checks this bundle with Python 3.11 alone: ``python verify.py``.
 
-Compared are the SHA-256 of every file with SHA256SUMS and with metrics/provenance, the outcomes with
-the verdicts, and the counts and the value of every rate of refusal with metrics/tables, with Wilson's
-interval where no prompts come in clusters. It exits with 1 and says what differs.
+Compared are the SHA-256 of every file with SHA256SUMS and with metrics/provenance,
+the outcomes with the verdicts, and the counts and the value of every rate of refusal
+with metrics/tables, with Wilson's interval where no prompts come in clusters. It
+exits with 1 and says what differs.
 """
 
 import csv
@@ -106,7 +107,8 @@ def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[s
 
 
 def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
-    """What is wrong with one model's files, outcomes and rates; ``seen`` gets each rate's columns."""
+    """What is wrong with one model's files, outcomes and rates; ``seen`` gets each
+    rate's columns."""
     hashes = dict(facts["files"])
     outcomes = table(f"metrics/outcomes/{model}.csv")
     rates = table(f"metrics/tables/{model}.csv")

@@ -1,6 +1,8 @@
-"""Paired comparisons of models: with a reference, of neighbours, by field, and under perturbations.
+"""Paired comparisons of models: with a reference, of neighbours, by field, and under
+perturbations.
 
-Nothing here depends on the report: these are functions of outcomes, and of what is known of models.
+Nothing here depends on the report: these are functions of outcomes, and of what is
+known of models.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ Correction = Callable[[Sequence[float | None]], list[float | None]]
 class Known:
     """What is known of models besides their outcomes.
 
-    ``stand_ins`` did not answer for themselves (recorded answers, synthetic models), ``definitions``
-    are by model, ``errors`` gives for two models the judge's error in each suite.
+    ``stand_ins`` did not answer for themselves (recorded answers, synthetic models),
+    ``definitions`` are by model, ``errors`` gives for two models the judge's error in
+    each suite.
     """
 
     stand_ins: Collection[str] = ()
@@ -50,8 +53,9 @@ class Compared(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The ``reference``, the ``model`` that is most like it, the keys of their definitions that differ,
-    and the differences, model minus reference, by suite and category."""
+    """The ``reference``, the ``model`` that is most like it, the keys of their
+    definitions that differ, and the differences, model minus reference, by suite and
+    category."""
 
     reference: str
     model: str
@@ -60,7 +64,8 @@ class Nearest(NamedTuple):
 
     @property
     def by_suite(self) -> dict[str, list[Difference]]:
-        """The differences of each suite: harmful, helpful and borderline prompts, discrimination."""
+        """The differences of each suite: harmful, helpful and borderline prompts,
+        discrimination."""
         suites: dict[str, list[Difference]] = {}
         for category in ORDER:
             for difference in self.differences:
@@ -74,8 +79,8 @@ class Nearest(NamedTuple):
 
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
-    """The reference with every other model, and each model with the next one of the grid; the earlier
-    model of the grid is first in each pair."""
+    """The reference with every other model, and each model with the next one of the
+    grid; the earlier model of the grid is first in each pair."""
     pairs: dict[tuple[str, str], None] = {}
     for other in models:
         if other != reference:
@@ -92,8 +97,8 @@ def compare_models(
 ) -> list[Compared]:
     """Paired comparisons of models, with Holm's p over all of live models.
 
-    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with a stand-in
-    is in no family of tests, unless all are such.
+    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A
+    pair with a stand-in is in no family of tests, unless all are such.
     """
     models = list(outcomes)
     pairs = list(combinations(models, 2))
@@ -108,8 +113,9 @@ def compare_fields(
     reference: str | None = None,
     known: Known = NOTHING,
 ) -> list[Compared]:
-    """The comparisons of :func:`near_pairs` by each value of each field of the suites, with Benjamini
-    and Hochberg's p over all of live models, as :func:`compare_models` has Holm's."""
+    """The comparisons of :func:`near_pairs` by each value of each field of the
+    suites, with Benjamini and Hochberg's p over all of live models, as
+    :func:`compare_models` has Holm's."""
     models = list(outcomes)
     if not models:
         return []
@@ -127,8 +133,8 @@ def _compared(
     correct: Correction,
     known: Known,
 ) -> list[Compared]:
-    """The comparisons by each column, undecided, with p corrected over those of live models alone, where
-    such are."""
+    """The comparisons by each column, undecided, with p corrected over those of live
+    models alone, where such are."""
     names, groups, live, errors = [], [], [], []
     for a, b in pairs:
         both_live = not {a, b} & set(known.stand_ins)
@@ -141,14 +147,15 @@ def _compared(
                 errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
     differences = compare_groups(groups, undecided, live, correct, errors)
-    return [Compared(a, b, found) for (a, b), found in zip(names, differences, strict=True)]
+    return [Compared(a, b, x) for (a, b), x in zip(names, differences, strict=True)]
 
 
 def compare_nearest(
     outcomes: Outcomes, settings: DecisionSettings, reference: str, known: Known = NOTHING
 ) -> Nearest | None:
-    """The model that differs from the reference in the fewest keys of its definition, of live models
-    where the reference is one, with its differences from the reference and the decisions on them."""
+    """The model that differs from the reference in the fewest keys of its definition,
+    of live models where the reference is one, with its differences from the reference
+    and the decisions on them."""
     others = [model for model in outcomes if model != reference]
     if reference not in known.stand_ins:
         others = [model for model in others if model not in known.stand_ins]
@@ -170,9 +177,10 @@ def compare_nearest(
 
 
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
-    """What each perturbation did to refusal, of each model and suite: perturbed minus clean, over all
-    prompts (``category`` empty) and by category. A pair is a perturbed prompt with its clean one;
-    clusters are those of the clean prompts. Repeats of the clean prompt are among them."""
+    """What each perturbation did to refusal, of each model and suite: perturbed minus
+    clean, over all prompts (``category`` empty) and by category. A pair is a
+    perturbed prompt with its clean one; clusters are those of the clean prompts.
+    Repeats of the clean prompt are among them."""
     differences = []
     for model, rows in outcomes.items():
         rows = list(filter(is_last, rows))
@@ -203,8 +211,8 @@ def _of(rows: Sequence[Mapping[str, str]], category: str) -> list[dict[str, str]
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:
-    """Those that are more than chance (corrected p at most 1 - ``confidence``), with most evidence
-    first."""
+    """Those that are more than chance (corrected p at most 1 - ``confidence``), with
+    most evidence first."""
     order = []
     for pair in compared:
         p = pair.difference.p_adjusted

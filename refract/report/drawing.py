@@ -1,8 +1,10 @@
-"""Figures of dots and intervals, drawn by matplotlib, as files and as elements of the page.
+"""Figures of dots and intervals, drawn by matplotlib, as files and as elements of the
+page.
 
-The bytes depend on the numbers and on matplotlib's version alone: a user's matplotlibrc is not read, ids
-come from a salt, and nothing holds a date. Texts are texts and not outlines. ``refract figures --style``
-adds a style sheet of the user's (colours come from its ``axes.prop_cycle``).
+The bytes depend on the numbers and on matplotlib's version alone: a user's
+matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
+texts and not outlines. ``refract figures --style`` adds a style sheet of the user's
+(colours come from its ``axes.prop_cycle``).
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ SVG = "http://www.w3.org/2000/svg"
 class Mark(NamedTuple):
     """One number of a figure: in which panel, on which line, of which series.
 
-    ``x`` is None where nothing was judged. ``y`` is the second number of a figure with two axes.
+    ``x`` is None where nothing was judged. ``y`` is the second number of a figure
+    with two axes.
     """
 
     panel: str
@@ -59,7 +62,8 @@ class Mark(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A logistic regression on log10(x), drawn through a panel between two x, of one series."""
+    """A logistic regression on log10(x), drawn through a panel between two x, of one
+    series."""
 
     panel: str
     series: str
@@ -73,11 +77,12 @@ class Curve(NamedTuple):
 class Figure:
     """What a figure shows.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks`` the
-    first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep their mark
-    and colour in every figure; the legend says which have no value here. ``discrimination`` are
-    differences of the two axes at each of which a line is drawn and labelled (Youden's J). With
-    ``alpha``, marks whose p is above it, or that have none, are hollow; ``p_name`` is what the tables
+    Without a ``y_label`` each line of a panel has a name, and marks lie on it.
+    Without ``ticks`` the first axis shows sizes in powers of ten. ``series``, by
+    default those of the marks, keep their mark and colour in every figure; the legend
+    says which have no value here. ``discrimination`` are differences of the two axes
+    at each of which a line is drawn and labelled (Youden's J). With ``alpha``, marks
+    whose p is above it, or that have none, are hollow; ``p_name`` is what the tables
     call that p.
     """
 
@@ -103,7 +108,8 @@ class Figure:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The table behind the figure, without the columns that are empty in all rows."""
+        """The table behind the figure, without the columns that are empty in all
+        rows."""
         rows = list(map(_row, self.marks))
         empty = set(rows[0])
         for row in rows:
@@ -126,7 +132,8 @@ def _row(mark: Mark) -> Row:
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
-    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are removed."""
+    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are
+    removed."""
     names = {figure.name for figure in figures}
     for path in folder.glob("*.*"):
         if path.stem not in names or path.suffix not in (".csv", ".svg"):
@@ -145,7 +152,8 @@ def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
 
 
 def inline_svg(figure: Figure) -> str:
-    """A figure as an element of the page, in the colours of its text and of its ground."""
+    """A figure as an element of the page, in the colours of its text and of its
+    ground."""
     text = ElementTree.tostring(figure.svg, encoding="unicode")
     return text.replace(f'"{INK}"', '"currentColor"').replace(f'fill="{PAPER}"', 'class="paper"')
 
@@ -173,8 +181,9 @@ def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, 
 
 
 def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
-    """A drawing as SVG that the page's security policy lets stand: attributes instead of styles. Ids
-    that nothing refers to go, and marks get texts for those who point at them."""
+    """A drawing as SVG that the page's security policy lets stand: attributes instead
+    of styles. Ids that nothing refers to go, and marks get texts for those who point
+    at them."""
     text, canvas = _saved(figure, "svg", style)
     hovers = {line.get_gid(): str(line.get_label()) for line in _lines(canvas)}
     ElementTree.register_namespace("", SVG)
@@ -282,8 +291,8 @@ def _fill(
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals; the label of a
-    line is what stands beside a pointer."""
+    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals;
+    the label of a line is what stands beside a pointer."""
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
@@ -333,7 +342,8 @@ def _fill(
 
 
 def _hover(mark: Mark, figure: Figure) -> str:
-    """What stands beside a pointer: names, numbers with their intervals, and what is behind them."""
+    """What stands beside a pointer: names, numbers with their intervals, and what is
+    behind them."""
     names = ", ".join(filter(None, (mark.line, mark.series)))
     sign = "+" if figure.ticks and figure.ticks[0] < 0 else ""
     x = f"{mark.x:,.0f}" if not figure.ticks else estimate_text(mark.x, mark.x_interval, sign)
@@ -346,7 +356,8 @@ def _hover(mark: Mark, figure: Figure) -> str:
 
 
 def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:
-    """Gives a panel a named line for each that its marks are on, and each mark its place there."""
+    """Gives a panel a named line for each that its marks are on, and each mark its
+    place there."""
     lines = list(dict.fromkeys(mark.line for mark in marks))
     drawn_here = {mark.series for mark in marks}
     here = [name for name in series if name in drawn_here]

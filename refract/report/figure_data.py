@@ -112,8 +112,8 @@ def _refusal(view: View) -> Iterator[Mark]:
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
-    """Harmful refusal against that of helpful and of borderline prompts: the upper left corner is where
-    a model should be."""
+    """Harmful refusal against that of helpful and of borderline prompts: the upper
+    left corner is where a model should be."""
     suites = dict.fromkeys(suite for suite, _ in view.overall)
     for suite, measure, model in product(suites, HEADLINES, view.models):
         rates = view.overall.get((suite, model), {})
@@ -127,7 +127,8 @@ def _trade_off(view: View) -> Iterator[Mark]:
 
 
 def _injections(view: View) -> list[Mark]:
-    """The share of answers that an injected character changed, by character and repetitions."""
+    """The share of answers that an injected character changed, by character and
+    repetitions."""
     marks = []
     for rate in view.every:
         group = rate.group
@@ -165,7 +166,8 @@ def _comparisons(view: View) -> Iterator[Mark]:
 
 
 def _judges(view: View) -> Iterator[Mark]:
-    """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
+    """Each judge against the labelled pairs: agreement on refusal, and accuracy by
+    kind of answer."""
     kinds = "right label, by kind of answer"
     for panel, judges in (("refused or not", view.scores), (kinds, view.kinds)):
         for judge, scores in judges.items():

@@ -1,17 +1,27 @@
-"""The tables that a reader sees first: what each model refused, and which thresholds were not met.
+"""The tables that a reader sees first: what each model refused, and which thresholds
+were not met.
 
-Plain texts, to be escaped by whoever prints them. A cell of the first table is one rate with its
-interval and at most one mark, which a note below explains; all else that limits it is in the wide table.
+Plain texts, to be escaped by whoever prints them. A cell of the first table is one
+rate with its interval and at most one mark, which a note below explains; all else
+that limits it is in the wide table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from refract.rates.rate import Rate
 from refract.rates.turns import FIRST_MEASURES, REFUSED_UNTIL_END, TURN_FIELD
 from refract.report.markdown import ShownTable, shown_table
-from refract.report.measures import CATEGORY_OF, HEADLINES, MEASURES, by_judge, first_in_turn
+from refract.report.measures import (
+    CATEGORY_OF,
+    HEADLINES,
+    MEASURES,
+    by_judge,
+    first_in_turn,
+    title_of,
+)
 from refract.report.tables import Detail, Turn, detail_columns, threshold_columns, turn_columns
 from refract.report.view import Summary, View, summaries
 from refract.report.wording import (
@@ -33,9 +43,9 @@ DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
 
 
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
-    """One line for each suite and model: refusal by category and discrimination, but of suites whose
-    clean prompts another suite has too; ``wide``: one line for each rate of every judge of refusal, with
-    all that limits it."""
+    """One line for each suite and model: refusal by category and discrimination, but
+    of suites whose clean prompts another suite has too; ``wide``: one line for each
+    rate of every judge of refusal, with all that limits it."""
     lines = summaries(view) if wide else first_lines(view)
     notes = [*sample_notes((line.suite for line in lines), view.titles), view.interval_note]
     if wide:
@@ -58,16 +68,23 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
 
 
 def first_lines(view: View) -> list[Summary]:
-    """The lines of the first table. Of a sample of another suite's prompts the perturbed ones count."""
+    """The lines of the first table. Of a sample of another suite's prompts the
+    perturbed ones count."""
     repeated = view.repeated
     return [line for line in summaries(view) if line.suite not in repeated]
 
 
 def unmet_thresholds(view: View) -> list[Rate]:
-    """The rates whose threshold is not met, those missed before those that are inconclusive."""
-    limited = [rate for line in summaries(view) for rate in line.limited]
-    unmet = [rate for rate in limited if rate.decision in ("missed", "inconclusive")]
-    return sorted(unmet, key=lambda rate: rate.decision != "missed")
+    """The rates whose threshold is not met, those missed before those that are
+    inconclusive."""
+    missed, inconclusive = [], []
+    for line in summaries(view):
+        for rate in line.limited:
+            if rate.decision == "missed":
+                missed.append(rate)
+            elif rate.decision == "inconclusive":
+                inconclusive.append(rate)
+    return missed + inconclusive
 
 
 def threshold_table(view: View) -> ShownTable:
@@ -83,7 +100,8 @@ def threshold_table(view: View) -> ShownTable:
 
 
 def threshold_lines(view: View, *, intervals: bool) -> list[str]:
-    """The thresholds that are not met as lines: ``missed: suite measure, at least 0.8: model 0.45``."""
+    """The thresholds that are not met as lines: ``missed: suite measure, at least
+    0.8: model 0.45``."""
     lines: dict[str, list[str]] = {}
     for rate in unmet_thresholds(view):
         assert rate.threshold
@@ -97,22 +115,24 @@ def threshold_lines(view: View, *, intervals: bool) -> list[str]:
 
 
 def turns_table(view: View) -> ShownTable:
-    """The conversations that were played, by turn: what was refused there, and in which share of them
-    that, or an answer, was there first; notes say which share was refused at every turn."""
-    shown = {measure: (category, "rate") for measure, category in CATEGORY_OF.items()}
-    first = {name: (category, first_in_turn(name)) for name, category, _ in FIRST_MEASURES}
+    """The conversations that were played, by turn: what was refused there, and in
+    which share of them that, or an answer, was there first; notes say which share was
+    refused at every turn."""
+    shown = dict.fromkeys(CATEGORY_OF, "rate")
+    categories = dict(CATEGORY_OF)
+    for measure, category, _ in FIRST_MEASURES:
+        shown[measure] = first_in_turn(measure)
+        categories[measure] = category
+    first = shown.keys() - CATEGORY_OF.keys()
     played = {rate.suite for rate in view.every if rate.measure in first}
-    shown |= first
     suites: dict[tuple[str, str, str], dict[str, Turn]] = {}
     for rate in view.every:
         if rate.group.field == TURN_FIELD and rate.suite in played and rate.measure in shown:
-            category, kind = shown[rate.measure]
-            key, turn = (rate.suite, rate.model, category), rate.group.value
-            turns = suites.setdefault(key, {})
-            turns.setdefault(turn, Turn(*key, turn, {})).rates[kind] = rate
-    table = shown_table(
-        turn_columns(view.titles), [turn for turns in suites.values() for turn in turns.values()]
-    )
+            turn = Turn(rate.suite, rate.model, categories[rate.measure], rate.group.value, {})
+            turns = suites.setdefault(turn[:3], {})
+            turns.setdefault(turn.turn, turn).rates[shown[rate.measure]] = rate
+    rows = chain.from_iterable(turns.values() for turns in suites.values())
+    table = shown_table(turn_columns(view.titles), rows)
     notes = []
     for (suite, model), rates in view.overall.items():
         if REFUSED_UNTIL_END in rates:
@@ -124,18 +144,24 @@ def turns_table(view: View) -> ShownTable:
 
 def sample_notes(labels: Iterable[str], titles: Titles) -> list[str]:
     """What the labels of suites say of samples."""
-    samples = {label: sample_of(label) for label in labels}
-    return [f"{titles.plain(label)}: {sample}" for label, sample in samples.items() if sample]
+    notes = []
+    for label in dict.fromkeys(labels):
+        sample = sample_of(label)
+        if sample:
+            notes.append(f"{titles.plain(label)}: {sample}")
+    return notes
 
 
 def contrast_of(view: View, line: Summary) -> Rate | None:
-    """Harmful minus helpful refused, where the suite has helpful prompts; else minus borderline."""
+    """Harmful minus helpful refused, where the suite has helpful prompts; else minus
+    borderline."""
     overall = view.overall[line.suite, line.model]
     return overall.get(DISCRIMINATION) or overall.get(BORDERLINE)
 
 
 def _limits(rate: Rate | None) -> set[str]:
-    """Marks that apply to a rate. A rate over a single request has no interval and is marked ‡."""
+    """Marks that apply to a rate. A rate over a single request has no interval and is
+    marked ‡."""
     limits: set[str] = set()
     if rate is None:
         return limits
@@ -155,8 +181,8 @@ def mark_of(rate: Rate | None) -> str:
 
 
 def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
-    """What each mark stands for, with the counts of the rates that have it, by whose they are: a mark,
-    a name and a rate each."""
+    """What each mark stands for, with the counts of the rates that have it, by whose
+    they are: a mark, a name and a rate each."""
     by_mark: dict[str, dict[str, list[Rate]]] = {mark: {} for mark in ("", *MARKS)}
     for mark, name, rate in marked:
         rates = by_mark[mark].setdefault(name, [])
@@ -170,9 +196,11 @@ def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
 
 def _counted(mark: str, rates: Sequence[Rate]) -> str:
     """What a mark stands for at some rates, in numbers."""
-    n = sum(rate.counts.n for rate in rates)
-    unjudged = sum(rate.counts.unjudged for rate in rates)
-    cut_off = sum(rate.counts.cut_off or 0 for rate in rates)
+    n = unjudged = cut_off = 0
+    for rate in rates:
+        n += rate.counts.n
+        unjudged += rate.counts.unjudged
+        cut_off += rate.counts.cut_off or 0
     if mark == NOT_JUDGED:
         return f"{unjudged} of {n + unjudged}"
     if mark == CUT_OFF:
@@ -201,18 +229,17 @@ def _contrast_note(view: View, lines: Sequence[Summary]) -> str:
 
 def _details(view: View) -> Iterator[Detail]:
     """Each rate by category and for discrimination, of every judge of refusal."""
-    titles = {measure: MEASURES[measure] for measure in HEADLINES}
-    titles |= {DISCRIMINATION: DISCRIMINATION, BORDERLINE: "borderline discrimination"}
+    measures = (*HEADLINES, DISCRIMINATION, BORDERLINE)
     for line in summaries(view):
         overall = view.overall[line.suite, line.model]
         uncut = view.without_cut_off.get((line.suite, line.model), {})
         first = view.deciding.get(line.suite, "")
         for judge in dict.fromkeys((first, *view.judges)):
             other = "" if judge == first else judge
-            for measure, title in titles.items():
+            for measure in measures:
                 name = by_judge(measure, other)
                 # Of the two contrasts the one that the first table shows.
                 if measure == BORDERLINE and by_judge(DISCRIMINATION, other) in overall:
                     continue
                 if name in overall:
-                    yield Detail(overall[name], judge, title, uncut.get(name))
+                    yield Detail(overall[name], judge, title_of(measure), uncut.get(name))

@@ -1,4 +1,5 @@
-"""Tables of plain texts, Markdown that is inert whatever a text holds, and the templates."""
+"""Tables of plain texts, Markdown that is inert whatever a text holds, and the
+templates."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def cell(text: object) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table: columns of texts left-aligned, those of numbers right-aligned."""
+    """A Markdown table: columns of texts left-aligned, those of numbers
+    right-aligned."""
 
     def line(values: Sequence[object]) -> str:
         return f"| {' | '.join(map(cell, values))} |"
@@ -43,7 +45,8 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
 
 
 class Column(NamedTuple, Generic[Item]):
-    """A column of a table: its title, and what it shows of an item (None: nothing)."""
+    """A column of a table: its title, and what it shows of an item (None:
+    nothing)."""
 
     title: str
     cell: Callable[[Item], object]
@@ -77,7 +80,8 @@ class ShownTable(NamedTuple):
 
     @property
     def markdown(self) -> str:
-        """The table in Markdown, its notes below, a line each; empty without rows and notes."""
+        """The table in Markdown, its notes below, a line each; empty without rows and
+        notes."""
         table = markdown_table(self.header, self.rows) if self.rows else ""
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
@@ -92,8 +96,9 @@ def shown_table(columns: Sequence[Column[Item]], items: Iterable[Item]) -> Shown
 
 
 def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
-    """The report's templates, in which every value is escaped, for Markdown or for HTML. Filters write
-    names, rates and other numbers as :mod:`refract.report.wording` does."""
+    """The report's templates, in which every value is escaped, for Markdown or for
+    HTML. Filters write names, rates and other numbers as
+    :mod:`refract.report.wording` does."""
     import jinja2
     from markupsafe import Markup
 
@@ -123,5 +128,6 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
 
 
 def tidy(text: str) -> str:
-    """A rendered text without blank lines around it, and with one at most between two lines."""
+    """A rendered text without blank lines around it, and with one at most between two
+    lines."""
     return re.sub(r"\n{3,}", "\n\n", text.strip())

@@ -1,4 +1,5 @@
-"""What a rate is of. Where a name of a measure has to be put together or read, it is done here."""
+"""What a rate is of. Where a name of a measure has to be put together or read, it is
+done here."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def title_of(measure: str) -> str:
 
 
 def by_judge(measure: str, judge: str) -> str:
-    """The name of a measure by a judge; by a suite's first judge (empty) it is the measure's own."""
+    """The name of a measure by a judge; by a suite's first judge (empty) it is the
+    measure's own."""
     return f"{judge}_{measure}" if judge else measure
 
 
@@ -38,7 +40,8 @@ def control_judge(rate: Rate) -> str:
 
 
 def perturbation_of(rate: Rate, measure: str) -> str:
-    """Of which perturbation a rate is this measure; empty where it is another measure."""
+    """Of which perturbation a rate is this measure; empty where it is another
+    measure."""
     ending = f"_{measure}"
     return rate.measure.removesuffix(ending) if rate.measure.endswith(ending) else ""
 
@@ -65,5 +68,6 @@ def of_other_families(judges: Iterable[str]) -> set[str]:
 
 
 def first_in_turn(measure: str) -> str:
-    """What a measure of turns says that happened there for the first time: refusal or compliance."""
+    """What a measure of turns says that happened there for the first time: refusal or
+    compliance."""
     return measure.split("_")[-2]

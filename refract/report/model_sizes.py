@@ -1,4 +1,5 @@
-"""Rates over model size: what a model's size is, the points, and the trend of each family."""
+"""Rates over model size: what a model's size is, the points, and the trend of each
+family."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ LEAST_SIZES = 3  # models of a family, for a trend to be drawn through
 
 
 class Size(NamedTuple):
-    """How large a model is; None where it is not known. ``counted``: from its weights, not stated."""
+    """How large a model is; None where it is not known. ``counted``: from its
+    weights, not stated."""
 
     family: str | None
     parameters: float | None
@@ -46,7 +48,8 @@ class SizedRate(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One rate of one family over the number of parameters: the models' points and their trend."""
+    """One rate of one family over the number of parameters: the models' points and
+    their trend."""
 
     suite: str
     measure: str
@@ -64,7 +67,8 @@ class Series(NamedTuple):
 def model_sizes(
     provenance: Mapping[str, Any], metadata: Mapping[str, Any] | None
 ) -> dict[str, Size]:
-    """The sizes of the models, counted from weights, and stated in ``metadata`` where they are not.
+    """The sizes of the models, counted from weights, and stated in ``metadata`` where
+    they are not.
 
     Raises :class:`ParamsError` for metadata that cannot be used.
     """
@@ -78,8 +82,9 @@ def model_sizes(
 
 
 def is_sized(rate: Rate) -> bool:
-    """Whether a rate is shown over size: refusal by category, and success by attack (each by itself,
-    not over all attacks). One request alone has no interval, and no weight in a trend."""
+    """Whether a rate is shown over size: refusal by category, and success by attack
+    (each by itself, not over all attacks). One request alone has no interval, and no
+    weight in a trend."""
     if rate.measure not in MEASURES or rate.interval is None or rate.counts.successes is None:
         return False
     return rate.group.field == ("attack" if rate.measure == ATTACKS[0] else "")
@@ -88,7 +93,8 @@ def is_sized(rate: Rate) -> bool:
 def scaling_series(
     rates: Mapping[str, Sequence[Rate]], sizes: Mapping[str, Size], confidence: float = 0.95
 ) -> list[Series]:
-    """The rates over size of each family with ``LEAST_SIZES`` models or more, and their trends.
+    """The rates over size of each family with ``LEAST_SIZES`` models or more, and
+    their trends.
 
     ``confidence`` is that of the rates' intervals, and of the trends'.
     """
@@ -116,8 +122,9 @@ def scaling_series(
 
 
 def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) -> float:
-    """The number of independent answers for which Wilson's interval is as wide as this one: with
-    u = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u + z²u²/4)."""
+    """The number of independent answers for which Wilson's interval is as wide as
+    this one: with u = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u +
+    z²u²/4)."""
     z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
     b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
     return max(1e-3, (math.sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))

@@ -1,4 +1,5 @@
-"""The tables of the page, ready to be laid out: results with bars and links, compared models."""
+"""The tables of the page, ready to be laid out: results with bars and links, compared
+models."""
 
 from __future__ import annotations
 
@@ -34,8 +35,9 @@ Ends = tuple[float, float]
 
 
 class ResultCell(NamedTuple):
-    """A cell of the results. Of a rate with a value: its bar, number, interval, mark and limits, and
-    links to the answers behind it and to those that were not judged."""
+    """A cell of the results. Of a rate with a value: its bar, number, interval, mark
+    and limits, and links to the answers behind it and to those that were not
+    judged."""
 
     column: str
     text: str
@@ -58,8 +60,9 @@ class ResultLine(NamedTuple):
 
 
 class Against(NamedTuple):
-    """One model minus another on prompts of one kind: both shares refused, their difference, and how
-    many prompts each alone refused, with a link to them where there are such."""
+    """One model minus another on prompts of one kind: both shares refused, their
+    difference, and how many prompts each alone refused, with a link to them where
+    there are such."""
 
     suite: str
     prompts: str
@@ -179,7 +182,8 @@ def _against(view: View, pair: Compared, *, turned: bool) -> Against:
 
 
 def rate_bar(rate: Rate) -> Markup:
-    """A rate with its interval as a small drawing for a cell, and a line at its threshold."""
+    """A rate with its interval as a small drawing for a cell, and a line at its
+    threshold."""
     assert rate.value is not None
     low, high = rate.shown or (rate.value, rate.value)
     limit = ""

@@ -1,8 +1,9 @@
 """The report's files: all of them, or the page alone.
 
-The page is one HTML file that needs no network and runs no text of a model's. Texts enter it as JSON
-data alone, in which no ``<`` occurs, and its script draws them as text nodes. A Content-Security-Policy
-that names the hashes of its one script and one style sheet keeps anything else from running.
+The page is one HTML file that needs no network and runs no text of a model's. Texts
+enter it as JSON data alone, in which no ``<`` occurs, and its script draws them as
+text nodes. A Content-Security-Policy that names the hashes of its one script and one
+style sheet keeps anything else from running.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "ref
 
 
 def write_report(root: Path) -> str:
-    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and the
-    page, once all of it has been computed: a failure leaves what was there. Says what it wrote."""
+    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and
+    the page, once all of it has been computed: a failure leaves what was there. Says
+    what it wrote."""
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
     inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
@@ -66,7 +68,8 @@ def write_page(root: Path) -> Path:
 
 
 def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> Iterable[bytes]:
-    """The page, with the commit that is checked out, if any: its hash, its day and its first line."""
+    """The page, with the commit that is checked out, if any: its hash, its day and
+    its first line."""
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
@@ -76,7 +79,8 @@ def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> 
 def page_parts(
     view: View, data: PageData, figures: Sequence[Figure], commit: str = ""
 ) -> Iterable[bytes]:
-    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in words."""
+    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
+    words."""
     script = _source("texts.js") + _source("page.js")
     style = _source("page.css")
     chosen = []

@@ -1,13 +1,16 @@
-"""The sections of the report: what each shows beyond the view itself, for the template of its name.
+"""The sections of the report: what each shows beyond the view itself, for the
+template of its name.
 
-:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages behind it. A section is
-an entry in one of the two and a template, ``templates/front/NAME.md.j2`` or
-``templates/pages/NAME.md.j2``; the template has the ``view``, its ``lines`` (a :class:`Summary` each),
-the sentences about it (``say``), and what the section's function gives. Where it writes nothing, there
-is no such section.
+:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages
+behind it. A section is an entry in one of the two and a template,
+``templates/front/NAME.md.j2`` or ``templates/pages/NAME.md.j2``; the template has the
+``view``, its ``lines`` (a :class:`Summary` each), the sentences about it (``say``),
+and what the section's function gives. Where it writes nothing, there is no such
+section.
 
-An installed package adds a page by an entry point of the group ``refract.sections``: an object with a
-``title`` and a method ``markdown(inputs)``, which returns the page's text.
+An installed package adds a page by an entry point of the group ``refract.sections``:
+an object with a ``title`` and a method ``markdown(inputs)``, which returns the page's
+text.
 """
 
 from __future__ import annotations
@@ -54,7 +57,8 @@ Data = dict[str, Any]
 
 
 class Inputs(NamedTuple):
-    """What a section is made of: the numbers, the answers, and the versions that a setup installs."""
+    """What a section is made of: the numbers, the answers, and the versions that a
+    setup installs."""
 
     view: View
     answers: PageData
@@ -62,7 +66,8 @@ class Inputs(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the report: the name of its template, its title, and what the template needs."""
+    """A part of the report: the name of its template, its title, and what the
+    template needs."""
 
     name: str
     title: str
@@ -95,7 +100,8 @@ def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
 
 
 def report_pages(inputs: Inputs) -> dict[str, str]:
-    """``report`` and the pages behind it that have something in them: Markdown by name."""
+    """``report`` and the pages behind it that have something in them: Markdown by
+    name."""
     templates = templates_of(inputs.view, markdown=True)
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
@@ -139,8 +145,8 @@ def _results(inputs: Inputs) -> Data:
 
 
 def limits(inputs: Inputs) -> Data:
-    """What concerns one model, a line each: answers cut off, ended in a loop, not judged; and which
-    models' answers are those of any machine."""
+    """What concerns one model, a line each: answers cut off, ended in a loop, not
+    judged; and which models' answers are those of any machine."""
     view, lines, exact = inputs.view, [], []
     for model in view.models:
         answers = cut_off = 0
@@ -169,8 +175,8 @@ def limits(inputs: Inputs) -> Data:
 
 
 def _protocols(inputs: Inputs) -> Data:
-    """The numbers of the suites that follow a published protocol, and each run's deviations from it,
-    each kind of note once."""
+    """The numbers of the suites that follow a published protocol, and each run's
+    deviations from it, each kind of note once."""
     view = inputs.view
     rates, notes = [], dict[tuple[str, str, str], None]()
     for model, facts in view.provenance.items():
@@ -193,7 +199,8 @@ def _protocols(inputs: Inputs) -> Data:
 
 
 class HarmlessPrompt(NamedTuple):
-    """A prompt that should be answered, as it is shown, and whether each model refused it."""
+    """A prompt that should be answered, as it is shown, and whether each model
+    refused it."""
 
     shown: str
     category: str
@@ -214,8 +221,8 @@ OVER_REFUSED: list[Column[HarmlessPrompt]] = [
 
 
 def over_refused(inputs: Inputs) -> ShownTable:
-    """The helpful and borderline prompts that live models refused, those of most models first; of a
-    suite that is not in git the id."""
+    """The helpful and borderline prompts that live models refused, those of most
+    models first; of a suite that is not in git the id."""
     view = inputs.view
     live = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
     models = {view.titles.model(model) for model in live}
@@ -264,7 +271,8 @@ def _compared(inputs: Inputs) -> Data:
 
 
 def _adjusted(view: View) -> Iterator[tables.Adjusted]:
-    """The differences of the model nearest to the reference, each with its corrected p."""
+    """The differences of the model nearest to the reference, each with its corrected
+    p."""
     near, adjusted = view.nearest, {}
     assert near
     for pair in view.compared:
@@ -277,8 +285,9 @@ def _adjusted(view: View) -> Iterator[tables.Adjusted]:
 
 
 def _by_field(inputs: Inputs) -> Data:
-    """The comparisons that are more than chance, and the rates of one value that stand out: their
-    interval leaves out what the model refused of all prompts of that category."""
+    """The comparisons that are more than chance, and the rates of one value that
+    stand out: their interval leaves out what the model refused of all prompts of that
+    category."""
     view, rows, counted = inputs.view, [], 0
     tested = number_of_tests(view.by_field)
     telling = [pair for pair in strongest(view.by_field, view.confidence) if pair.difference.n]
@@ -306,8 +315,8 @@ def _leaves_out(interval: tuple[float, float] | None, value: float | None) -> bo
 
 
 def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
-    """What perturbations did to refusal: shares refused clean and perturbed, flips each way and the
-    paired difference."""
+    """What perturbations did to refusal: shares refused clean and perturbed, flips
+    each way and the paired difference."""
     differences = [x for x in view.perturbed if x.n and bool(x.category) == by_category]
     table = shown_table(tables.perturbed_columns(view.titles), differences)
     return table._replace(rows=sorted(table.rows, key=lambda row: row[:2])).filled
@@ -335,7 +344,8 @@ def _robustness(inputs: Inputs) -> Data:
 
 
 def _attacks(inputs: Inputs) -> Data:
-    """Attacks, injections and pairs of whole suites: a row for each suite and model."""
+    """Attacks, injections and pairs of whole suites: a row for each suite and
+    model."""
     view, rows = inputs.view, []
     for (suite, model), rates in view.overall.items():
         if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE}:
@@ -345,8 +355,9 @@ def _attacks(inputs: Inputs) -> Data:
 
 
 def _pairs(inputs: Inputs) -> Data:
-    """Differences in refusal to a row's pair. p-values are of whole suites alone, corrected for all of
-    them of live models here (Holm); of groups those that leave out their suite's difference."""
+    """Differences in refusal to a row's pair. p-values are of whole suites alone,
+    corrected for all of them of live models here (Holm); of groups those that leave
+    out their suite's difference."""
     view = inputs.view
     pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
     whole = {(rate.suite, rate.model): rate for rate in pairs if not rate.group}
@@ -369,7 +380,8 @@ def _pairs(inputs: Inputs) -> Data:
 
 
 def _stability(inputs: Inputs) -> Data:
-    """Rates over several answers to one prompt: samples, repeats, languages, perturbations."""
+    """Rates over several answers to one prompt: samples, repeats, languages,
+    perturbations."""
     rates = []
     for rate in inputs.view.every:
         varied = rate.group.field == "over" and rate.measure == "label_change_rate"
@@ -379,7 +391,8 @@ def _stability(inputs: Inputs) -> Data:
 
 
 def _languages(inputs: Inputs) -> Data:
-    """Of requests in several languages what is answered otherwise than in the source language."""
+    """Of requests in several languages what is answered otherwise than in the source
+    language."""
     rates = []
     for rate in inputs.view.every:
         if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
@@ -388,8 +401,9 @@ def _languages(inputs: Inputs) -> Data:
 
 
 def _judges(inputs: Inputs) -> Data:
-    """Rates from human labels beside the raw ones, what judges of other things than refusal say, κ of
-    the first judge with every other, and scores on the project's own pairs."""
+    """Rates from human labels beside the raw ones, what judges of other things than
+    refusal say, κ of the first judge with every other, and scores on the project's
+    own pairs."""
     view = inputs.view
     names = of_other_families(judge for suite in view.suites for judge in suite["judges"])
     powered, further = [], []
@@ -412,7 +426,8 @@ def _judges(inputs: Inputs) -> Data:
 
 
 def _weaknesses(view: View) -> Iterator[str]:
-    """Where a judge's label is right less often than over all of the project's own pairs."""
+    """Where a judge's label is right less often than over all of the project's own
+    pairs."""
     for judge, scores in view.scores.items():
         if "label_accuracy" not in scores:
             continue
@@ -434,7 +449,8 @@ def _right(score: JudgeScore) -> str:
 
 
 def _twice(inputs: Inputs) -> Iterator[tables.Twice]:
-    """Cohen's κ, on refused or not, of each suite's first judge and every other that told refusal."""
+    """Cohen's κ, on refused or not, of each suite's first judge and every other that
+    told refusal."""
     labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
     for row in inputs.answers.clean():
         for judges, pair in _verdict_pairs(row):
@@ -447,7 +463,8 @@ def _twice(inputs: Inputs) -> Iterator[tables.Twice]:
 
 
 def _verdict_pairs(row: CleanAnswer) -> Iterator[tuple[str, tuple[bool, bool]]]:
-    """The first judge and each other one, with whether they say that an answer refuses."""
+    """The first judge and each other one, with whether they say that an answer
+    refuses."""
     first, *others = loads(row.verdicts) or [{"label": None}]
     decided = refusal_of(first["label"])
     for other in others:

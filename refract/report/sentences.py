@@ -40,10 +40,11 @@ NOTES = {
 
 @dataclass(frozen=True)
 class Sentences:
-    """What the report says before its tables. A sentence is empty where there is nothing to say.
+    """What the report says before its tables. A sentence is empty where there is
+    nothing to say.
 
-    ``over_refusing`` is the model that :attr:`over_refusal` is about. ``notes`` have a title and a text
-    by kind of model.
+    ``over_refusing`` is the model that :attr:`over_refusal` is about. ``notes`` have
+    a title and a text by kind of model.
     """
 
     question: str
@@ -106,7 +107,8 @@ def controls(view: View) -> str:
 
 
 def left_out(view: View, outcome: str) -> str:
-    """The suites and models of which answers were left out for one reason, with how many."""
+    """The suites and models of which answers were left out for one reason, with how
+    many."""
     parts = []
     for line in summaries(view):
         count = line.refusal.counts.excluded.get(outcome)
@@ -117,7 +119,8 @@ def left_out(view: View, outcome: str) -> str:
 
 
 def compared(view: View) -> str:
-    """How the model nearest to the reference differs from it, on the suite with most kinds."""
+    """How the model nearest to the reference differs from it, on the suite with most
+    kinds."""
     near = view.nearest
     largest = max(near.by_suite.values(), key=len, default=[]) if near else []
     changes = [change(difference) for difference in largest if difference.value is not None]
@@ -136,7 +139,8 @@ def compared(view: View) -> str:
 
 
 def change(difference: Difference) -> str:
-    """How much more or less one model refused of one kind of prompt, and what was decided of that."""
+    """How much more or less one model refused of one kind of prompt, and what was
+    decided of that."""
     value, ends = difference.value or 0.0, difference.shown
     clear = ends is not None and not ends.low <= 0 <= ends.high
     more = value >= 0
@@ -162,7 +166,8 @@ def change(difference: Difference) -> str:
 
 
 def _harmless(view: View) -> dict[str, tuple[int, int]]:
-    """The harmless prompts refused and judged, of live models where there are such."""
+    """The harmless prompts refused and judged, of live models where there are
+    such."""
     judged = {model: counts for model, counts in view.harmless.items() if counts[1]}
     stand = stand_ins(view.provenance)
     return {model: counts for model, counts in judged.items() if model not in stand} or judged
@@ -175,7 +180,8 @@ def _over_refusing(view: View) -> str:
 
 
 def over_refusal(view: View, model: str) -> str:
-    """How many harmless prompts the model refused that refuses most of them, and of what kind."""
+    """How many harmless prompts the model refused that refuses most of them, and of
+    what kind."""
     counts = _harmless(view)
     refused, judged = counts.pop(model)
     if not refused:
@@ -211,8 +217,8 @@ def _most_refused(rates: Sequence[Rate]) -> list[Rate]:
 
 
 def judges(view: View) -> list[str]:
-    """How good each judge is that decides refusal: on models that nobody labelled, and on labelled
-    pairs."""
+    """How good each judge is that decides refusal: on models that nobody labelled,
+    and on labelled pairs."""
     errors: dict[str, JudgeError | None] = {}
     for suite in view.suites:
         known = suite.get("judge_error")
@@ -289,7 +295,8 @@ def _engine(identity: Mapping[str, Any]) -> str:
 
 
 def _repeats(view: View, models: Sequence[str]) -> str:
-    """How often the same prompt got another text from served models, where that was measured."""
+    """How often the same prompt got another text from served models, where that was
+    measured."""
     measured, unknown = [], []
     for model in models:
         rates = []

@@ -1,4 +1,5 @@
-"""The columns of the report's tables: of each its title, and what it shows of a row's data."""
+"""The columns of the report's tables: of each its title, and what it shows of a row's
+data."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def _of_rate(titles: Titles) -> list[Column[Rate]]:
 
 
 def compared_columns(titles: Titles, corrected: str) -> list[Column[Compared]]:
-    """Paired differences ``b`` minus ``a``: ``b`` stands first, p alone and ``corrected``."""
+    """Paired differences ``b`` minus ``a``: ``b`` stands first, p alone and
+    ``corrected``."""
     return [
         Column("suite", lambda pair: titles.plain(pair.difference.suite)),
         Column("prompts", lambda pair: kind_of(pair.difference)),
@@ -90,7 +92,8 @@ Adjusted = tuple[Difference, float | None]
 
 
 def nearest_columns(titles: Titles, near: Nearest, corrected: str) -> list[Column[Adjusted]]:
-    """The model nearest to the reference: what both refused, the difference, and its decision."""
+    """The model nearest to the reference: what both refused, the difference, and its
+    decision."""
     return [
         Column("suite", lambda row: titles.plain(row[0].suite)),
         Column("prompts", lambda row: kind_of(row[0])),
@@ -105,7 +108,8 @@ def nearest_columns(titles: Titles, near: Nearest, corrected: str) -> list[Colum
 
 
 class StandingOut(NamedTuple):
-    """The rate of one value of a field, beside that of all prompts of the category."""
+    """The rate of one value of a field, beside that of all prompts of the
+    category."""
 
     rate: Rate
     whole: Rate
@@ -126,8 +130,8 @@ def standing_out_columns(titles: Titles) -> list[Column[StandingOut]]:
 
 
 def perturbed_columns(titles: Titles) -> list[Column[Difference]]:
-    """What perturbations did to refusal: shares refused clean and perturbed, flips each way and the
-    paired difference."""
+    """What perturbations did to refusal: shares refused clean and perturbed, flips
+    each way and the paired difference."""
     return [
         Column("suite", lambda difference: titles.plain(difference.suite)),
         Column("perturbation", lambda difference: difference.perturbation),
@@ -208,8 +212,8 @@ def pair_columns(titles: Titles, tests: int) -> list[Column[Tested]]:
 
 
 class Turn(NamedTuple):
-    """One turn of the conversations of a suite: the rate refused there, and what was so there first
-    (``refusal``, ``compliance``)."""
+    """One turn of the conversations of a suite: the rate refused there, and what was
+    so there first (``refusal``, ``compliance``)."""
 
     suite: str
     model: str

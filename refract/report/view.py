@@ -1,7 +1,8 @@
-"""What the report, its page and the figures are made of: plain data, read once for all of them.
+"""What the report, its page and the figures are made of: plain data, read once for
+all of them.
 
-Models and suites are known by their names throughout; :class:`refract.report.wording.Titles` says what
-readers call them.
+Models and suites are known by their names throughout;
+:class:`refract.report.wording.Titles` says what readers call them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,8 +45,9 @@ SERVED = ("anthropic", "openai")
 
 
 class JudgeScore(NamedTuple):
-    """A number of a judge on so many of the project's own labelled pairs. Of a kind of answer it is the
-    share of right labels: ``right`` of ``n``, and ``refused_right`` of them as refused or not."""
+    """A number of a judge on so many of the project's own labelled pairs. Of a kind
+    of answer it is the share of right labels: ``right`` of ``n``, and
+    ``refused_right`` of them as refused or not."""
 
     value: float
     interval: Interval | None
@@ -56,14 +58,17 @@ class JudgeScore(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """The numbers of the grid's models, and what is computed of them for people alone.
+    """The numbers of the grid's models, and what is computed of them for people
+    alone.
 
-    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one value, ``nearest``
-    the reference and the model most like it; ``perturbed`` is what perturbations did to refusal;
-    ``harmless`` counts by model the helpful and borderline prompts, each text once: refused, judged.
-    ``scores`` are those of judges, by judge and measure, ``kinds`` by judge and kind of answer.
-    ``unread`` are warnings of languages that a judge was not measured in, ``private`` the labels of the
-    suites that are not in git, ``estimand`` the question that the rates' intervals answer.
+    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one
+    value, ``nearest`` the reference and the model most like it; ``perturbed`` is what
+    perturbations did to refusal; ``harmless`` counts by model the helpful and
+    borderline prompts, each text once: refused, judged. ``scores`` are those of
+    judges, by judge and measure, ``kinds`` by judge and kind of answer. ``unread``
+    are warnings of languages that a judge was not measured in, ``private`` the labels
+    of the suites that are not in git, ``estimand`` the question that the rates'
+    intervals answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]
@@ -92,11 +97,12 @@ class View:
     @cached_property
     def every(self) -> list[Rate]:
         """The rates of all models."""
-        return [rate for rates in self.rates.values() for rate in rates]
+        return list(chain.from_iterable(self.rates.values()))
 
     @cached_property
     def overall(self) -> dict[tuple[str, str], dict[str, Rate]]:
-        """The rates over whole suites, by suite's label and model, then by measure."""
+        """The rates over whole suites, by suite's label and model, then by
+        measure."""
         return self._by_measure("")
 
     @cached_property
@@ -121,10 +127,16 @@ class View:
 
     @property
     def repeated(self) -> set[str]:
-        """The labels of suites whose clean prompts are a sample of those of another suite here."""
-        files = {suite["label"]: suite.get("definition", {}).get("file") for suite in self.suites}
-        whole = {file for label, file in files.items() if file and plain(label) == label}
-        return {label for label, file in files.items() if plain(label) != label and file in whole}
+        """The labels of suites whose clean prompts are a sample of those of another
+        suite here."""
+        whole, samples = set(), {}
+        for suite in self.suites:
+            label, file = suite["label"], suite.get("definition", {}).get("file")
+            if plain(label) != label:
+                samples[label] = file
+            elif file:
+                whole.add(file)
+        return {label for label, file in samples.items() if file in whole}
 
     @property
     def judges(self) -> dict[str, Row]:
@@ -141,7 +153,8 @@ class View:
 
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
-        """What the intervals of refusal rates allow for, and what is known of that, if anything."""
+        """What the intervals of refusal rates allow for, and what is known of that,
+        if anything."""
         if any(facts.get("interval") == "prompts" for facts in self.provenance.values() if facts):
             return [("intervals are of the prompts alone (decisions.interval)", "")]
         by_error = self._suites_by_error()
@@ -166,7 +179,8 @@ class View:
         return notes
 
     def _suites_by_error(self) -> dict[tuple[str, JudgeError | None], list[str]]:
-        """The labels of the suites that have rates, by deciding judge and its known error."""
+        """The labels of the suites that have rates, by deciding judge and its known
+        error."""
         labels: dict[tuple[str, JudgeError | None], list[str]] = {}
         for model, facts in self.provenance.items():
             rated = {rate.suite for rate in self.rates.get(model, ())}
@@ -195,8 +209,9 @@ class View:
 
     @property
     def label_note(self) -> str:
-        """How short human labels would make the interval of the headline rate over most answers; empty
-        where a judge's error is not known, or people labelled already."""
+        """How short human labels would make the interval of the headline rate over
+        most answers; empty where a judge's error is not known, or people labelled
+        already."""
         errors = []
         for facts in self.provenance.values():
             for suite in facts["suites"].values():
@@ -233,8 +248,9 @@ class View:
         return [pair for pair in self.compared if {pair.a, pair.b} in near]
 
     def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
-        """The numbers of some models and suites, of all where none is named. What was corrected for
-        all comparisons stays so. Raises :class:`UsageError` for a name that is not there."""
+        """The numbers of some models and suites, of all where none is named. What was
+        corrected for all comparisons stays so. Raises :class:`UsageError` for a name
+        that is not there."""
         check_names("--model", models, self.models)
         check_names("--suite", suites, sorted({plain(rate.suite) for rate in self.every}))
 
@@ -264,8 +280,8 @@ def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> No
 def read_view(root: Path) -> View:
     """Reads ``params.yaml`` and ``metrics/`` of a project.
 
-    Raises :class:`ParamsError`, :class:`ResultsError` (with what to run when a model has no results
-    yet) and :class:`RowError` for files that cannot be used.
+    Raises :class:`ParamsError`, :class:`ResultsError` (with what to run when a model
+    has no results yet) and :class:`RowError` for files that cannot be used.
     """
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
@@ -324,7 +340,8 @@ def known_of(provenance: Mapping[str, Row]) -> Known:
 
 
 def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
-    """Of the texts that are helpful or borderline prompts, how many were refused and how many judged."""
+    """Of the texts that are helpful or borderline prompts, how many were refused and
+    how many judged."""
     refused = {}
     for row in rows:
         if row["category"] != "harmful" and row["outcome"] in JUDGED and is_last(row):
@@ -333,8 +350,8 @@ def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
 
 
 def _of_suites(root: Path, provenance: Mapping[str, Row]) -> tuple[list[str], list[str]]:
-    """The warnings of the suites' languages, and the labels of the suites that DVC holds instead of git
-    (``FILE.dvc`` stands beside their file)."""
+    """The warnings of the suites' languages, and the labels of the suites that DVC
+    holds instead of git (``FILE.dvc`` stands beside their file)."""
     unread: dict[str, None] = {}
     private: dict[str, None] = {}
     for facts in provenance.values():
@@ -348,7 +365,8 @@ def _of_suites(root: Path, provenance: Mapping[str, Row]) -> tuple[list[str], li
 
 
 def _scores(path: Path, name: str, value: str) -> dict[str, dict[str, JudgeScore]]:
-    """The scores in a table of judges, by judge and name; none where there is no such table."""
+    """The scores in a table of judges, by judge and name; none where there is no such
+    table."""
     scores: dict[str, dict[str, JudgeScore]] = {}
     for row in read_table(path) if path.is_file() else ():
         if row.get("field", "slice") == "slice" and row[value]:
@@ -368,7 +386,8 @@ def read_titles(
 ) -> Titles:
     """The titles under ``metadata`` in params.yaml.
 
-    Raises :class:`ParamsError` where two models, or two suites, would be called the same.
+    Raises :class:`ParamsError` where two models, or two suites, would be called the
+    same.
     """
     return Titles(_titles(metadata or {}, models), _titles(metadata or {}, suites))
 
@@ -389,9 +408,10 @@ def _titles(metadata: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]
 
 
 class Summary(NamedTuple):
-    """One model on one suite: a rate for each of ``HEADLINES`` (None where the suite has no such
-    prompts), the rate over all its prompts, the rates that a threshold is set for, and by measure, of
-    headlines of which a tenth of the answers or more was cut off, the rate without those."""
+    """One model on one suite: a rate for each of ``HEADLINES`` (None where the suite
+    has no such prompts), the rate over all its prompts, the rates that a threshold is
+    set for, and by measure, of headlines of which a tenth of the answers or more was
+    cut off, the rate without those."""
 
     suite: str
     model: str

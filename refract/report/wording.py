@@ -1,4 +1,5 @@
-"""Names, rates and differences as people read them: the one place where the report rounds a number."""
+"""Names, rates and differences as people read them: the one place where the report
+rounds a number."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many th
 
 
 class Titles(NamedTuple):
-    """The display names under ``metadata``, by name; a name that has none stands for itself."""
+    """The display names under ``metadata``, by name; a name that has none stands for
+    itself."""
 
     models: Mapping[str, str] = {}
     suites: Mapping[str, str] = {}
@@ -26,7 +28,8 @@ class Titles(NamedTuple):
         return self.models.get(name, name)
 
     def suite(self, label: str) -> str:
-        """A suite's label with its title for its name, as in ``Title[sampled 60/309, seed=1]``."""
+        """A suite's label with its title for its name, as in ``Title[sampled 60/309,
+        seed=1]``."""
         name, bracket, sample = label.partition("[")
         return self.suites.get(name, name) + bracket + sample
 
@@ -46,9 +49,9 @@ def sample_of(label: str) -> str:
 
 
 def three(value: float, sign: str = "", places: int = 3) -> str:
-    """A number in three decimals. A half that floats hold exactly (0.3125) goes to the even digit, as
-    Python writes it; one of a table's four digits that lies above or below by chance (0.8295) goes away
-    from zero."""
+    """A number in three decimals. A half that floats hold exactly (0.3125) goes to
+    the even digit, as Python writes it; one of a table's four digits that lies above
+    or below by chance (0.8295) goes away from zero."""
     digits = Decimal(repr(value))
     rounding = ROUND_HALF_EVEN if Decimal(value) == digits else ROUND_HALF_UP
     # Adding zero takes the sign from a zero that rounding can leave.
@@ -70,7 +73,8 @@ Ends = Interval | tuple[float, float]
 
 
 def interval_text(interval: Ends | None, sign: str = "", places: int = 3) -> str:
-    """An interval in brackets; empty where there is none, as for one request with several attacks."""
+    """An interval in brackets; empty where there is none, as for one request with
+    several attacks."""
     if interval is None:
         return ""
     return f"[{three(interval[0], sign, places)}, {three(interval[1], sign, places)}]"
@@ -89,9 +93,10 @@ short_estimate = partial(estimate_text, places=2)
 
 
 def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
-    """A rate, its interval, and all else that limits it, such as ``118/129 (7 partial); 5 % cut off``:
-    behind the counts the partial refusals, the clusters, the share that was cut off, and the bounds for
-    what was not judged, with their interval."""
+    """A rate, its interval, and all else that limits it, such as ``118/129 (7
+    partial); 5 % cut off``: behind the counts the partial refusals, the clusters, the
+    share that was cut off, and the bounds for what was not judged, with their
+    interval."""
     if rate is None:
         return MISSING, "", ""
     if rate.value is None:
@@ -103,7 +108,8 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
 
 
 def detail_text(rate: Rate) -> str:
-    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, ``of 12``."""
+    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, ``of
+    12``."""
     counts = rate.counts
     if rate.value is None or counts.successes is not None:
         return rate_parts(rate)[2]
@@ -126,7 +132,8 @@ def rate_text(rate: Rate | None) -> str:
 
 
 def clusters_of(rate: Rate) -> str:
-    """The clusters that a rate's rows come in: ``26 requests (design effect 2.1)``."""
+    """The clusters that a rate's rows come in: ``26 requests (design effect
+    2.1)``."""
     clusters = rate.counts.clusters
     if not clusters or clusters >= rate.counts.n:
         return ""
@@ -143,8 +150,8 @@ def clusters_text(rate: Rate) -> str:
 
 
 def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
-    """What clusters do to a number: how many they count as where they are unequal, and how much they
-    widen it: ``1.8 effective``, ``design effect 2.1``."""
+    """What clusters do to a number: how many they count as where they are unequal,
+    and how much they widen it: ``1.8 effective``, ``design effect 2.1``."""
     equal, effect = numbers.effective_clusters, numbers.design_effect
     notes = []
     if equal and equal < UNEQUAL * clusters:
@@ -166,8 +173,8 @@ def _limits(rate: Rate) -> list[str]:
 
 
 def bounds_text(rate: Rate) -> str:
-    """What a rate could be once all answers are judged, with its interval: ``0.465 to 0.535 [0.381,
-    0.620]``; empty where all are."""
+    """What a rate could be once all answers are judged, with its interval: ``0.465 to
+    0.535 [0.381, 0.620]``; empty where all are."""
     if not rate.counts.unjudged or rate.bounds is None:
         return ""
     low, high = rate.bounds
@@ -176,14 +183,16 @@ def bounds_text(rate: Rate) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """A p-value; one that rounds to nothing is below what the tables keep, not zero."""
+    """A p-value; one that rounds to nothing is below what the tables keep, not
+    zero."""
     if p is None:
         return MISSING
     return f"{p:.4f}" if round(p, 4) else "<0.0001"
 
 
 def kinds_text(counts: Mapping[str, int]) -> str:
-    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where none did."""
+    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where
+    none did."""
     kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
     return ", ".join(kinds) or "0"
 
@@ -194,6 +203,7 @@ def limit_text(threshold: Threshold) -> str:
 
 
 def joined(parts: Sequence[str], between: str = "; ") -> str:
-    """A sentence of these parts: the first letter large, a point at the end; empty without a part."""
+    """A sentence of these parts: the first letter large, a point at the end; empty
+    without a part."""
     text = between.join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
