@@ -1,9 +1,8 @@
 """Checks this bundle with Python 3.11 alone: ``python verify.py``.
 
-Compared are the SHA-256 of every file with SHA256SUMS and with metrics/provenance,
-the outcomes with the verdicts, and the counts and the value of every rate of refusal
-with metrics/tables, with Wilson's interval where no prompts come in clusters. It
-exits with 1 and says what differs.
+Compared are the SHA-256 of every file with SHA256SUMS and with metrics/provenance, the outcomes with
+the verdicts, and the counts and the value of every rate of refusal with metrics/tables, with Wilson's
+interval where no prompts come in clusters. It exits with 1 and says what differs.
 """
 
 import csv
@@ -60,128 +59,87 @@ def outcome(answer: Any, verdict: Any, cut_off: str) -> str:
     return str(label) if label in {*JUDGED, "degenerate"} else "unjudged"
 
 
-def counted_answers(row: Row, answers: list[Row], category: str) -> list[Row]:
-    """The answers that a row of a table is over."""
-    counted = []
-    for answer in answers:
-        if answer["perturbation"] or category not in ("", answer["category"]):
-            continue
-        last = answer.get("turns") or answer.get("turn")
-        if row["field"] != "turn" and answer.get("turn") not in ("", None, last):
-            continue  # of conversations the last turn counts
-        if row["field"] == "cut_off":
-            if answer["cut_off"] != "0":
-                answer = {**answer, "outcome": "cut_off"}
-        elif row["field"] and answer[row["field"]] != row["value"]:
-            continue
-        counted.append(answer)
-    return counted
-
-
 def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[str, float]:
     """What a row of a table should hold, by column."""
     category, positive = MEASURES[measure]
-    numbers: dict[str, float] = {column: 0 for column in row if column.startswith("excluded_")}
+    rows = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
+    if row["field"] != "turn":  # of conversations the last
+        rows = [x for x in rows if x.get("turn") in ("", None, x.get("turns") or x.get("turn"))]
+    if row["field"] == "cut_off":
+        rows = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in rows]
+    elif row["field"]:
+        rows = [x for x in rows if x[row["field"]] == row["value"]]
+    numbers: dict[str, float] = {x: 0 for x in row if x.startswith("excluded_")}
     prompts: dict[str, list[bool]] = {}  # whether each answer counts
-    clusters = set()
-    for answer in counted_answers(row, answers, category):
-        if answer["outcome"] in JUDGED:
-            prompts.setdefault(answer["source_id"], []).append(answer["outcome"] in positive)
-            clusters.add(answer["cluster"])
+    for x in rows:
+        if x["outcome"] in JUDGED:
+            prompts.setdefault(x["source_id"], []).append(x["outcome"] in positive)
         else:
-            numbers[f"excluded_{answer['outcome']}"] += 1
-    n, yes, shares = 0, 0, 0.0
-    for counts in prompts.values():
-        n += len(counts)
-        yes += sum(counts)
-        shares += sum(counts) / len(counts)
+            numbers[f"excluded_{x['outcome']}"] += 1
+    n, yes = sum(map(len, prompts.values())), sum(map(sum, prompts.values()))
+    clusters = {x["cluster"] for x in rows if x["outcome"] in JUDGED}
     numbers |= {"n": n, "successes": yes, "clusters": len(clusters)}
     if n:
-        p = numbers["rate"] = shares / len(prompts)
+        p = numbers["rate"] = sum(sum(x) / len(x) for x in prompts.values()) / len(prompts)
         if n == len(clusters):
             z = NormalDist().inv_cdf((1 + level) / 2)
             half = z * sqrt(p * (1 - p) / n + (z / n / 2) ** 2)
-            middle, scale = p + z * z / n / 2, 1 + z * z / n
-            numbers |= {"low": (middle - half) / scale, "high": (middle + half) / scale}
+            ends = (p + z * z / n / 2 - half, p + z * z / n / 2 + half)
+            numbers |= {x: y / (1 + z * z / n) for x, y in zip(("low", "high"), ends, strict=True)}
     return numbers
 
 
 def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
-    """What is wrong with one model's files, outcomes and rates; ``seen`` gets each
-    rate's columns."""
+    """What is wrong with one model's files, outcomes and rates; ``seen`` gets each rate's columns."""
     hashes = dict(facts["files"])
-    outcomes = table(f"metrics/outcomes/{model}.csv")
-    rates = table(f"metrics/tables/{model}.csv")
+    outcomes, rates = (table(f"metrics/{x}/{model}.csv") for x in ("outcomes", "tables"))
     for suite, about in facts["suites"].items():
-        lines = [line for line in outcomes if line["suite"] == suite]
+        lines = [x for x in outcomes if x["suite"] == suite]
         by_judge = {"": lines}
-        verdicts = f"data/verdicts/{model}/{suite}.jsonl"
-        responses = f"data/responses/{model}/{suite}.jsonl"
+        verdicts, responses = (f"data/{x}/{model}/{suite}.jsonl" for x in ("verdicts", "responses"))
         if (ROOT / verdicts).is_file():
             hashes |= {verdicts: about["verdicts_sha256"], responses: about["responses_sha256"]}
             hashes[f"data/prompts/{suite}.jsonl"] = about["prompts_sha256"]
             answers, judged = by_id(responses), by_id(verdicts)
             for judge in about["judges"]:
-                by_judge[f"{judge}_"] = judged_lines(
-                    lines, answers, judged, judge, about["cut_off"]
-                )
-            for line, other in zip(lines, by_judge[f"{about['judges'][0]}_"], strict=True):
-                if line != other:
-                    differs = f"{line['outcome']}, by its verdict {other['outcome']}"
-                    yield f"{model}, {line['prompt_id']}: {differs}"
-        measured = {}
-        for judge, of_judge in reversed(by_judge.items()):
-            for measure in MEASURES:
-                measured[judge + measure] = of_judge, measure
-        for row in rates:
-            known = row["measure"] in measured and row["field"] in ("", *outcomes[0])
-            if row["suite"] != about["label"] or not known:
-                continue
-            where = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
-            for column, value in computed(
-                row, *measured[row["measure"]], facts["confidence"]
-            ).items():
-                seen.append(column)
-                if abs(float(row[column] or 0) - value) > 6e-5:
-                    yield f"{where}: {column} is {row[column]}, computed {value:.4f}"
+                labels = {x: judged[x]["judges"].get(judge) for x in answers}
+                by = {x: outcome(y, labels[x], about["cut_off"]) for x, y in answers.items()}
+                by_judge[f"{judge}_"] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
+            for x, y in zip(lines, by_judge[f"{about['judges'][0]}_"], strict=True):
+                if x != y:
+                    yield f"{model}, {x['prompt_id']}: {x['outcome']}, by its verdict {y['outcome']}"
+        named = {p + m: (x, m) for p, x in reversed(by_judge.items()) for m in MEASURES}
+        for row in (x for x in rates if x["suite"] == about["label"] and x["measure"] in named):
+            if row["field"] in ("", *outcomes[0]):
+                should = computed(row, *named[row["measure"]], facts["confidence"])
+                for column, value in should.items():
+                    seen.append(column)
+                    if abs(float(row[column] or 0) - value) > 6e-5:
+                        where = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
+                        yield f"{where}: {column} is {row[column]}, computed {value:.4f}"
     for name, digest in hashes.items():
         if sha256(name) != digest:
             yield f"{name}: not the file that metrics/provenance/{model}.json names"
 
 
-def judged_lines(
-    lines: list[Row], answers: dict[str, Any], judged: dict[str, Any], judge: str, cut_off: str
-) -> list[Row]:
-    """The outcomes by the verdicts of one judge."""
-    rows = []
-    for line in lines:
-        id_ = line["prompt_id"]
-        verdict = judged[id_]["judges"].get(judge)
-        rows.append({**line, "outcome": outcome(answers[id_], verdict, cut_off)})
-    return rows
-
-
 def main() -> None:
-    sums = {}
-    for line in (ROOT / "SHA256SUMS").read_text("utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        sums[name] = digest
-    here = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file()}
-    problems = []
-    for name in sorted({*sums, "SHA256SUMS"} ^ here):
-        problems.append(f"{name}: not both here and in SHA256SUMS")
-    for name, digest in sums.items():
-        if name in here and sha256(name) != digest:
-            problems.append(f"{name}: SHA-256 differs from SHA256SUMS")
+    lines = (ROOT / "SHA256SUMS").read_text("utf-8").splitlines()
+    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    here = {x.relative_to(ROOT).as_posix() for x in ROOT.rglob("*") if x.is_file()}
+    problems = [
+        f"{x}: not both here and in SHA256SUMS" for x in sorted({*sums, "SHA256SUMS"} ^ here)
+    ]
+    problems += [
+        f"{x}: SHA-256 differs from SHA256SUMS" for x in sums if x in here and sha256(x) != sums[x]
+    ]
     seen: list[str] = []
     for path in sorted(ROOT.glob("metrics/provenance/*.json")):
         try:
             problems += problems_of(path.stem, json.loads(path.read_bytes()), seen)
         except (KeyError, OSError, ValueError) as error:
             problems.append(f"{path.stem}: cannot be read ({type(error).__name__}: {error})")
-    counts = (
-        f"{len(sums)} files, {seen.count('n')} rates, {seen.count('low')} of them with intervals"
-    )
+    rates, ends = map(seen.count, ("n", "low"))
+    counts = f"{len(sums)} files, {rates} rates, {ends} of them with intervals"
     text = "\n".join(problems) or f"{counts}: all as they were written"
     print("".join(x if x == "\n" or x.isprintable() else ascii(x)[1:-1] for x in text))
     sys.exit(bool(problems))
