@@ -27,12 +27,17 @@ def show(
     Args:
         wide: Every judge with counts, cut-off answers and bounds; where answers came from; all warnings.
     """
-    from refract.cli.printing import brief_intervals, print_by_suite, print_table, print_text
+    from refract.cli.printing import print_by_suite, print_table, print_text
     from refract.core.params import decision_settings, grid
     from refract.core.progress import answer_line, ran_file, read_object, warning_lines
     from refract.models.origins import arithmetic_line
     from refract.project import project_root, read_project
-    from refract.report.first_table import first_table, threshold_table, turns_table
+    from refract.report.first_table import (
+        first_table,
+        threshold_lines,
+        threshold_table,
+        turns_table,
+    )
     from refract.report.report_files import PAGE, REPORT
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
@@ -59,12 +64,8 @@ def show(
         print_by_suite(table)
     if table.rows:
         say()
-    unmet: dict[str, list[str]] = {}
-    for suite, model, measure, shown, limit, verdict in limits.rows:
-        said = shown if wide else shown.partition(" [")[0]
-        unmet.setdefault(f"  {verdict}: {suite} {measure}, {limit}", []).append(f"{model} {said}")
-    verdicts = [f"{what}: {'; '.join(of)}" for what, of in unmet.items()]
-    note = view.interval_note if wide else brief_intervals(view.interval_note)
+    verdicts = [f"  {line}" for line in threshold_lines(view, intervals=wide)]
+    note = view.interval_note if wide else view.brief_interval_note
     if about == "these_prompts":
         note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
     brief = [note if x == view.interval_note else x for x in table.notes]
@@ -211,9 +212,7 @@ def appendix(
 
 def export(
     out: Annotated[Path, typer.Option()],
-    format_: Annotated[
-        Literal["csv", "parquet", "every_eval_ever"], typer.Option("--format")
-    ] = "csv",
+    format_: Annotated[str, typer.Option("--format")] = "csv",
     source: Annotated[Path | None, typer.Argument()] = None,
     organization: str | None = None,
     relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
@@ -225,15 +224,16 @@ def export(
 
     Args:
         out: Folder to write to.
-        format_: Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3).
+        format_ <<csv|parquet|every_eval_ever>>: Tables as CSV or Parquet, or records of Every Eval Ever
+          (schema 0.3).
         source: A project's folder or a results file; default: this project.
         organization: every_eval_ever: who ran the evaluation.
         relationship: every_eval_ever: what the organization is to the models.
         model_id: every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the
           provider's, else local/NAME. Repeatable.
     """
-    from refract.export.data_files import write_tables
-    from refract.export.every_eval_ever import write_records
+    from refract.core.registry import find
+    from refract.export import EXPORTERS, Export, Exporter
     from refract.project import project_root
     from refract.results import results_and_notes
 
@@ -241,16 +241,14 @@ def export(
         raise UsageError("--format every_eval_ever needs --organization: who ran the evaluation")
     if format_ != "every_eval_ever" and (organization or model_id):
         raise UsageError("--organization and --model-id go with --format every_eval_ever")
+    exporter: Exporter = find(EXPORTERS, format_, "--format")
     place = source or project_root()
     results, notes = results_and_notes(place)
     for note in notes:
         say(f"note: {note}", file=sys.stderr)
-    if organization:
-        publisher = {"organization": organization, "relationship": relationship}
-        lines = write_records(results, place, out, publisher, mapping("--model-id", model_id))
-    else:
-        lines = write_tables(results, out, format_)
-    for line in lines:
+    publisher = {"organization": organization or "", "relationship": relationship}
+    ids = mapping("--model-id", model_id)
+    for line in exporter(Export(results, place, out, publisher, ids)):
         say(line)
 
 

@@ -132,11 +132,6 @@ def print_by_suite(table: ShownTable) -> None:
         print_table(header, list(zip(*columns, strict=True)), rule=False)
 
 
-def brief_intervals(note: str) -> str:
-    """What intervals allow for, without how far a judge is from people, of the whole note."""
-    return "; ".join(part.partition(": ")[0] for part in note.split("; "))
-
-
 def print_text(text: str) -> None:
     """A line for people: in a terminal broken at blanks alone, but for those of an interval and before
     it, and further lines of it indented."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from refract.cli.options import Confidence, JudgeBaseUrl, JudgeModel, files_named, keep_inputs
-from refract.cli.printing import brief_intervals, print_table, print_text
+from refract.cli.printing import print_table, print_text
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
@@ -267,7 +267,7 @@ def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = Fals
     # The last columns where there is something in them.
     kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
     print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    print_text(view.interval_note if wide else brief_intervals(view.interval_note))
+    print_text(view.interval_note if wide else view.brief_interval_note)
 
 
 def _print_summary(evaluation: Evaluation) -> None:
