@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.environment import library_versions
+from refract.core.environment import library_versions, pinned_versions
 from refract.core.errors import ParamsError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import (
@@ -62,20 +62,21 @@ def check_definitions(params: Mapping[str, Any]) -> None:
     """Raises :class:`ParamsError` for a section that is missing, and for a definition that its kind
     cannot use. Opens nothing: files that a definition names may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
-    if missing := [section for section in needed if section not in params]:
-        raise ParamsError(f"{PARAMS} has no section {missing[0]!r}; it needs {', '.join(needed)}")
+    for section in needed:
+        if section not in params:
+            raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(needed)}")
     for axis in Grid.model_fields:
         grid(params, axis)
     for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):
-        given = params.get(section)
-        read_settings(kind, section, {} if given is None else given)
-    for name, given in (params.get("perturbations") or {}).items():
-        read_perturbation(name, given)
-    for name, given in params["models"].items():
-        open_model(name, given)
-    for name, given in params["judges"].items():
-        read_judge(name, given)
-        model = given.get("model")
+        settings = params.get(section)
+        read_settings(kind, section, {} if settings is None else settings)
+    for name, perturbation in (params.get("perturbations") or {}).items():
+        read_perturbation(name, perturbation)
+    for name, model in params["models"].items():
+        open_model(name, model)
+    for name, judge in params["judges"].items():
+        read_judge(name, judge)
+        model = judge.get("model")
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
 
@@ -85,11 +86,11 @@ def write_project(folder: Path) -> None:
     its files exists."""
     from importlib.metadata import version
 
-    targets = {
-        path: folder / path.relative_to(TEMPLATE).with_name(RENAMED.get(path.name, path.name))
-        for path in sorted(TEMPLATE.rglob("*"))
-        if path.is_file()
-    }
+    targets = {}
+    for path in sorted(TEMPLATE.rglob("*")):
+        if path.is_file():
+            place = path.relative_to(TEMPLATE)
+            targets[path] = folder / place.with_name(RENAMED.get(path.name, path.name))
     constraints = folder / CONSTRAINTS
     present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
     if present:
@@ -99,6 +100,21 @@ def write_project(folder: Path) -> None:
     versions = {"refract-eval": version("refract-eval")} | library_versions()
     text = "".join(f"{name}=={number}\n" for name, number in versions.items())
     write_bytes(constraints, [text.encode()])
+
+
+def check_version(folder: Path) -> None:
+    """Raises :class:`UsageError` unless the installed version is the one that a project names."""
+    from importlib.metadata import version
+
+    installed = version("refract-eval")
+    constraints = folder / CONSTRAINTS
+    text = constraints.read_text("utf-8") if constraints.is_file() else ""
+    pinned = pinned_versions(text).get("refract-eval", installed)
+    if pinned != installed:
+        raise UsageError(
+            f"{CONSTRAINTS} names refract-eval=={pinned}, installed is {installed}: install that "
+            f"version, or write {installed} there, which makes `dvc repro` compute everything again"
+        )
 
 
 def default_project() -> Project:
@@ -147,32 +163,14 @@ def find_judge(
     name: str, project: Project, model: str | None = None, base_url: str | None = None
 ) -> dict[str, Any]:
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
-    one of kind llm_refusal. ``model`` is the model that judges in place of the judge's own: by its name
-    in params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
-    known = project.params.get("judges") or {}
-    if name == MODEL_JUDGE and (model is not None or name not in known):
-        if model is None:
-            raise UsageError("--judge llm: name the model that judges with --judge-model")
-        judge: dict[str, Any] = {"kind": "llm_refusal"}
-    elif name in known:
-        judge = definition(project.params, "judges", name)
-    elif JUDGES.knows(name):
-        judge = {"kind": name}
-    elif name in (published := published_names()):
-        judge = {"kind": "published", "judge": name}
-    else:
-        raise UsageError(
-            _unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published})
-        )
+    one of kind llm_refusal.
+
+    ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or as
+    ADAPTER:MODEL_ID; ``base_url`` is its server. Raises :class:`UsageError`.
+    """
+    judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
-        adapter, colon, model_id = model.partition(":")
-        if "." in adapter and ":" in model_id:  # an adapter of another package: module:Class
-            class_name, _, model_id = model_id.partition(":")
-            adapter = f"{adapter}:{class_name}"
-        judging = {"adapter": adapter, "model_id": model_id}
-        if not colon:
-            judging = {k: x for k, x in find_model(model, project).items() if k != "samples"}
-        judge = judge | {"model": judging}
+        judge = judge | {"model": _judging_model(model, project)}
     if base_url is not None:
         if not isinstance(judge.get("model"), dict):
             raise UsageError("--judge-base-url: name the model that judges with --judge-model")
@@ -180,6 +178,35 @@ def find_judge(
     return judge
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, Any]:
+    known = project.params.get("judges") or {}
+    if name == MODEL_JUDGE and has_model:
+        return {"kind": "llm_refusal"}
+    if name in known:
+        return definition(project.params, "judges", name)
+    if name == MODEL_JUDGE:
+        raise UsageError("--judge llm: name the model that judges with --judge-model")
+    if JUDGES.knows(name):
+        return {"kind": name}
+    published = published_names()
+    if name in published:
+        return {"kind": "published", "judge": name}
+    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
+
+
+def _judging_model(model: str, project: Project) -> dict[str, Any]:
+    """The definition of the model that judges, without ``samples``."""
+    adapter, colon, model_id = model.partition(":")
+    if not colon:
+        settings = dict(find_model(model, project))
+        settings.pop("samples", None)
+        return settings
+    if "." in adapter and ":" in model_id:  # an adapter of another package: module:Class
+        class_name, _, model_id = model_id.partition(":")
+        adapter = f"{adapter}:{class_name}"
+    return {"adapter": adapter, "model_id": model_id}
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    return f"no {what} {name!r}{nearest(name, names)}; there are: {', '.join(names)}"
+    return f"no {kind} {name!r}{nearest(name, names)}; there are: {', '.join(names)}"

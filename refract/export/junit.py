@@ -1,0 +1,44 @@
+"""Decisions as JUnit XML, for continuous integration."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class JUnitCase(NamedTuple):
+    """One case; ``kind`` is failure, skipped, error or "" (passed), ``message`` says why."""
+
+    suite: str
+    classname: str
+    name: str
+    kind: str = ""
+    message: str = ""
+
+
+def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
+    """Cases as JUnit XML, by suite."""
+    root = ElementTree.Element("testsuites", _header("refract gate", cases))
+    for name in dict.fromkeys(case.suite for case in cases):
+        members = [case for case in cases if case.suite == name]
+        suite = ElementTree.SubElement(root, "testsuite", _header(name, members))
+        for member in members:
+            attributes = {"classname": member.classname, "name": member.name}
+            case = ElementTree.SubElement(suite, "testcase", attributes)
+            if member.kind:
+                ElementTree.SubElement(case, member.kind, message=member.message)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _header(name: str, cases: Sequence[JUnitCase]) -> dict[str, str]:
+    kinds = [case.kind for case in cases]
+    return {
+        "name": name,
+        "tests": str(len(cases)),
+        "failures": str(kinds.count("failure")),
+        "errors": str(kinds.count("error")),
+        "skipped": str(kinds.count("skipped")),
+    }
