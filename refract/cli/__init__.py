@@ -48,7 +48,7 @@ class InstalledCommand(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
         """The context of the command itself: a function, or an app of Typer."""
-        command = find(INSTALLED, info_name, "command")
+        command = find(INSTALLED, info_name, f"refract {info_name}")
         if not isinstance(command, typer.Typer):
             alone = typer.Typer(add_completion=False)
             alone.command(info_name)(command)

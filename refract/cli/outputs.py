@@ -76,7 +76,8 @@ def show(
         say()
     interval_note = view.interval_note if wide else brief_intervals(view.interval_note)
     if about == "these_prompts":
-        interval_note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
+        interval_note = "Intervals are on these very prompts: of several samples of an answer"
+        interval_note += ", and of the judge."
     for note in table.notes:
         print_text(interval_note if note == view.interval_note else note)
     for line in [*limits.notes, *_threshold_lines(limits, wide=wide)]:

@@ -26,8 +26,7 @@ KEYS = ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
 
 def reproduce(
     source: Annotated[
-        str,
-        Argument(help="A git revision, or a results file of `refract run`."),
+        str, Argument(metavar="what", help="A git revision, or a results file of `refract run`.")
     ] = "HEAD",
     exec_: Annotated[
         bool, Option("--exec", help="Run the commands and compare every byte.")

@@ -18,7 +18,7 @@ def verify(
     answers: Annotated[
         str,
         Argument(
-            metavar="WHAT",
+            metavar="what",
             help="A model of params.yaml (its answers in data/answers and data/responses), a results "
             "file of `refract run` with its rows beside it, or response rows: a folder or a JSONL "
             "file.",
