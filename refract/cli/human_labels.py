@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
-from refract.cli.label import run_answers
 from refract.cli.options import (
     AsJson,
     Confidence,
@@ -20,12 +19,11 @@ from refract.cli.options import (
 )
 from refract.cli.printing import estimate_cell, print_table
 from refract.cli.verdicts import print_confusion
-from refract.core.errors import RowError, UsageError
+from refract.core.errors import UsageError
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 
 if TYPE_CHECKING:
-    from refract.agreement.corrections import Labelled
     from refract.agreement.ledger import LedgerEntry
 
 # Columns of `refract correct`: the keys of its numbers, and their titles.
@@ -79,11 +77,10 @@ def validate(
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
     from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
-    from refract.agreement.ledger import ledger_entries, worst_first
-    from refract.agreement.scores import score_labels
+    from refract.agreement.ledger import worst_first
     from refract.core.jsonl import sha256_file, write_json
-    from refract.core.vocabulary import FAMILIES, LABELS
-    from refract.evaluate.judge_errors import judge_pairs
+    from refract.core.vocabulary import FAMILIES
+    from refract.evaluate.labelled import measure_judges
     from refract.judges import open_judge
     from refract.project import find_judge, find_project
 
@@ -96,38 +93,18 @@ def validate(
     rows, left_out = read_labelled(
         labelled, response_column, label_column, prompt_column, listed(skip)
     )
-    values = [row["label"] for row in rows]
-    truth = labels_of(values, listed(positive), mapping("--map", map_))
+    truth = labels_of([row["label"] for row in rows], listed(positive), mapping("--map", map_))
     opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
     for name in opened:
         family = opened[name].FAMILY
         if not FAMILIES[family].tells_refusal:
             raise UsageError(f"judge {name!r} does not label refusal, but {family}")
-    entries: list[LedgerEntry] = []
-    results: dict[str, Row] = {}
-    for name, verdicts in judge_pairs(rows, opened).items():
-        labels = [verdict["label"] for verdict in verdicts]
-        version = opened[name].version
-        by_model = ledger_entries(name, version, rows, truth, labels, partial, confidence=level)
-        entries += by_model
-        numbers = score_labels(truth, labels, partial, level)
-        if positive:  # people did not tell four labels apart
-            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
-        confusion: dict[str, dict[str, int]] = {}
-        for value in sorted(set(values)):
-            confusion[value] = dict.fromkeys(LABELS, 0)
-        for value, label in zip(values, labels, strict=True):
-            if label is not None:
-                confusion[value][label] += 1
-        results[name] = {
-            "judge": {name: {**definitions[name], "version": version}},
-            "files": {str(path): sha256_file(path) for path in labelled},
-            "left_out": left_out,
-            "partial": partial,
-            **numbers,
-            "confusion": confusion,
-            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in by_model],
-        }
+    results, entries = measure_judges(
+        opened, definitions, rows, truth, partial, merged=bool(positive), confidence=level
+    )
+    for numbers in results.values():
+        numbers["files"] = {str(path): sha256_file(path) for path in labelled}
+        numbers["left_out"] = left_out
     names, paths = ", ".join(results), ", ".join(map(str, labelled))
     say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
@@ -196,6 +173,7 @@ def correct(
     """
     from refract.agreement.corrections import corrected_numbers
     from refract.core.params import decision_settings
+    from refract.evaluate.labelled import labelled_answers
 
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     runs: list[tuple[str | None, Path | None]] = [(name, None) for name in model or ()]
@@ -207,7 +185,7 @@ def correct(
         )
     labelled = []
     for file, (name, path) in zip(labels, runs, strict=True):
-        labelled.append(_labelled(file, name, suite, path))
+        labelled.append(labelled_answers(file, name, suite, path))
     numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))
@@ -228,26 +206,3 @@ def correct(
             "at which labelling stopped because it was short enough, or showed what was hoped for, "
             "holds less often than it says (simulated: 88 to 97 % instead of 95)"
         )
-
-
-def _labelled(file: Path, model: str | None, suite: str | None, rows: Path | None) -> Labelled:
-    """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
-    from refract.agreement.label_files import read_labels
-
-    if not file.is_file():
-        raise UsageError(f"no file {file}; `refract label` writes one")
-    answers = run_answers(model, suite, rows)
-    human = read_labels(file, answers)
-    if human.stale:
-        raise RowError(
-            f"{file}: {len(human.stale)} labels are of other answers than this run's, such as "
-            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
-        )
-    if not human.by_id:
-        raise RowError(f"{file}: no row has a label yet")
-    if human.blank:
-        raise RowError(
-            f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "
-            f"{human.blank[0]}; the others are no random sample: label these too"
-        )
-    return answers, human

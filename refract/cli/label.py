@@ -15,7 +15,6 @@ from typer import Option
 
 from refract.cli.options import keep_inputs
 from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import sha256_file
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
 from refract.core.types import conversation_text
@@ -31,38 +30,6 @@ HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo
 _KEY = re.compile(
     r"\x1b(?=\x1b)|\x1b\[[0-?]*[ -/]*[^ -?]|\x1bO[^\x1b]|\x1b[^\[O\x1b]|[^\x1b]", re.S
 )
-
-
-def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
-    """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
-
-    Raises :class:`UsageError` where neither or both are named, the pipeline has not run, or the suite's
-    file has changed since.
-    """
-    from refract.agreement.stored import answers_in, stored_answers
-    from refract.project import project_root, read_project
-    from refract.results.sources import RUN_ROWS, read_run, read_tree
-
-    if rows is not None and model is not None:
-        raise UsageError("give --model with --suite, or --rows, not both")
-    if rows is not None:
-        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json")
-        if rows.name.endswith(RUN_ROWS) and run.is_file():
-            read_run(run)  # raises where the rows have another hash
-        return answers_in(rows, suite)
-    if model is None or suite is None:
-        raise UsageError(
-            "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
-        )
-    root = project_root()
-    params = read_project(root).params
-    answers = stored_answers(root, params, model, suite)
-    # Categories and clusters come from the file as it is now.
-    provenance = read_tree(root, [model])[model].provenance or {"suites": {}}
-    file = params["suites"][suite]["file"]
-    if provenance["suites"].get(suite, {}).get("sha256") != sha256_file(root / file):
-        raise UsageError(f"{file} is not what the results of {model} were made of; run: dvc repro")
-    return answers
 
 
 def label(
@@ -98,6 +65,7 @@ def label(
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
     from refract.agreement.label_files import draw, write_sample
+    from refract.evaluate.labelled import run_answers
     from refract.project import project_root
 
     keep_inputs({"--out": out}, [rows])

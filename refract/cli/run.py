@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
 # Options that change no number.
 UNNAMED = ("out", "rows", "wide", "engine")
-# The panels of the help.
-MEASURED = "What to measure"
-MODEL = "With what model"
-ANSWERS = "How it answers"
 JUDGING = "Who judges"
-OUTPUT = "Output"
+# Options in the panels of the help.
+measured = partial(Option, rich_help_panel="What to measure")
+of_model = partial(Option, rich_help_panel="With what model")
+of_answers = partial(Option, rich_help_panel="How it answers")
+of_judges = partial(Option, rich_help_panel=JUDGING)
+of_output = partial(Option, rich_help_panel="Output")
 
 
 def run(
@@ -46,152 +48,109 @@ def run(
     *,
     suite: Annotated[
         list[str] | None,
-        Option(
+        measured(
             metavar="NAME|FILE",
             help="A suite of params.yaml or a JSONL file; with --protocol its publisher's file. "
             "Repeatable.",
-            rich_help_panel=MEASURED,
         ),
     ] = None,
     protocol: Annotated[
         str | None,
-        Option(
+        measured(
             metavar="NAME[@VERSION]",
             help="A published protocol (`refract protocols`); other options deviate.",
-            rich_help_panel=MEASURED,
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        Option(
-            min=1,
-            metavar="N",
-            help="Only so many prompts of each suite, drawn by --seed.",
-            rich_help_panel=MEASURED,
-        ),
+        measured(min=1, metavar="N", help="Only so many prompts of each suite, drawn by --seed."),
     ] = None,
     model: Annotated[
         str | None,
-        Option(
-            metavar="NAME",
-            help="A model of params.yaml; other options override it.",
-            rich_help_panel=MODEL,
-        ),
+        of_model(metavar="NAME", help="A model of params.yaml; other options override it."),
     ] = None,
     adapter: Annotated[
         str | None,
-        Option(
+        of_model(
             metavar="anthropic|hf|openai|recorded|synthetic|vllm",
             help="How it is reached; servers of any kind: openai and --base-url.",
-            rich_help_panel=MODEL,
         ),
     ] = None,
     model_id: Annotated[
         str | None,
-        Option(
-            metavar="ID",
-            help="Folder, hub id or the provider's name for it.",
-            rich_help_panel=MODEL,
-        ),
+        of_model(metavar="ID", help="Folder, hub id or the provider's name for it."),
     ] = None,
-    base_url: Annotated[
-        str | None, Option(metavar="URL", help="Its server.", rich_help_panel=MODEL)
-    ] = None,
+    base_url: Annotated[str | None, of_model(metavar="URL", help="Its server.")] = None,
     path: Annotated[
         str | None,
-        Option(metavar="FILE", help="Answers of a recorded model.", rich_help_panel=MODEL),
+        of_model(metavar="FILE", help="Answers of a recorded model."),
     ] = None,
     name: Annotated[
         str | None,
-        Option(
-            metavar="NAME",
-            help="What results call it; default: its name or the end of its id.",
-            rich_help_panel=MODEL,
+        of_model(
+            metavar="NAME", help="What results call it; default: its name or the end of its id."
         ),
     ] = None,
-    system_prompt: Annotated[
-        str | None, Option(metavar="TEXT", help="System prompt.", rich_help_panel=ANSWERS)
-    ] = None,
+    system_prompt: Annotated[str | None, of_answers(metavar="TEXT", help="System prompt.")] = None,
     temperature: Annotated[
         float | None,
-        Option(
-            min=0,
-            metavar="T",
-            help="0 is greedy; above 0 each prompt is sampled.",
-            rich_help_panel=ANSWERS,
-        ),
+        of_answers(min=0, metavar="T", help="0 is greedy; above 0 each prompt is sampled."),
     ] = None,
     max_tokens: Annotated[
         int | None,
-        Option(min=1, metavar="N", help="Longer answers are cut off.", rich_help_panel=ANSWERS),
+        of_answers(min=1, metavar="N", help="Longer answers are cut off."),
     ] = None,
     samples: Annotated[
         int | None,
-        Option(
-            min=1,
-            metavar="K",
-            help="Answers for each prompt; above 1 needs a temperature above 0.",
-            rich_help_panel=ANSWERS,
+        of_answers(
+            min=1, metavar="K", help="Answers for each prompt; above 1 needs a temperature above 0."
         ),
     ] = None,
-    seed: Annotated[
-        int, Option(metavar="N", help="Seed of every draw.", rich_help_panel=ANSWERS)
-    ] = 0,
+    seed: Annotated[int, of_answers(metavar="N", help="Seed of every draw.")] = 0,
     engine: Annotated[
         Literal["process", "ray"] | None,
-        Option(
-            help="Whether this process answers, or actors of Ray; default: as params.yaml says.",
-            rich_help_panel=ANSWERS,
+        of_answers(
+            help="Whether this process answers, or actors of Ray; default: as params.yaml says."
         ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        Option(
+        of_answers(
             "--set",
             metavar="KEY=VALUE",
             help="Any other setting of the adapter (YAML), such as device=cuda. Repeatable.",
-            rich_help_panel=ANSWERS,
         ),
     ] = None,
     judge: Annotated[
         list[str] | None,
-        Option(
+        of_judges(
             metavar="NAME",
             help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the "
             "protocol's, and refusal before one that labels something else. Repeatable.",
-            rich_help_panel=JUDGING,
         ),
     ] = None,
     judge_model: Annotated[str | None, judge_model(JUDGING)] = None,
     judge_base_url: Annotated[str | None, judge_base_url(JUDGING)] = None,
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
-        Option(
+        of_judges(
             help="Whether answers cut off at --max-tokens are judged by what they say, or left out, "
-            "which makes rates too high; default: as the suite says, else judged.",
-            rich_help_panel=JUDGING,
+            "which makes rates too high; default: as the suite says, else judged."
         ),
     ] = None,
-    out: Annotated[
-        Path, Option(metavar="FILE", help="The results (JSON).", rich_help_panel=OUTPUT)
-    ],
+    out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")],
     rows: Annotated[
         Path | None,
-        Option(
+        of_output(
             metavar="FILE",
             help="Also prompts, answers and verdicts (JSONL); as NAME.rows.jsonl beside NAME.json they "
             "are checked and exported with it.",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
-    confidence: Annotated[ConfidenceChoice | None, confidence_level(OUTPUT)] = None,
+    confidence: Annotated[ConfidenceChoice | None, confidence_level("Output")] = None,
     wide: Annotated[
         bool,
-        Option(
-            "--wide",
-            help="All measures, also without cut-off answers, and more digits.",
-            rich_help_panel=OUTPUT,
-        ),
+        of_output("--wide", help="All measures, also without cut-off answers, and more digits."),
     ] = False,
 ) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
@@ -203,7 +162,7 @@ def run(
     from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges import language_warnings
     from refract.models import open_model
-    from refract.models.answering import ANSWERS as RECORDED
+    from refract.models.answering import ANSWERS
     from refract.models.store import open_store
     from refract.project import find_model, find_project, find_suite
     from refract.results.sources import run_files, write_run
@@ -269,7 +228,7 @@ def run(
                 seed=seed,
                 sample=limit,
                 confidence=level,
-                folders=[project.folder / RECORDED / model] if model else [],
+                folders=[project.folder / ANSWERS / model] if model else [],
             )
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
