@@ -7,6 +7,7 @@ beyond Typer it imports when it runs, so that ``--help`` is there at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,7 +109,7 @@ def options(
 
 # What `refract --help` shows together.
 MEASURE, RESULTS, JUDGES, MAINTAIN = "Measure", "Results", "Judges", "Suites, models and projects"
-COMMANDS = {
+COMMANDS: dict[str, list[Callable[..., object]]] = {
     MEASURE: [
         run.run,
         run.demo,

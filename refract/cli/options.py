@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 from typer.core import TyperCommand
-from typer.models import OptionInfo
 
 from refract.core.errors import UsageError
 from refract.core.vocabulary import Estimand
@@ -19,26 +19,18 @@ if TYPE_CHECKING:
     from refract.core.params import DecisionSettings
 
 
-def judge_model(panel: str | None = None) -> OptionInfo:
-    """``--judge-model``, in a panel of the help."""
-    return Option(
-        metavar="NAME|ADAPTER:MODEL_ID",
-        help="The model that judges, such as hf:path/to/folder; alone it means --judge llm.",
-        rich_help_panel=panel,
-    )
-
-
-def judge_base_url(panel: str | None = None) -> OptionInfo:
-    """``--judge-base-url``, in a panel of the help."""
-    text = "Its server; default: its definition's or its provider's."
-    return Option(metavar="URL", help=text, rich_help_panel=panel)
-
-
-def confidence_level(panel: str | None = None) -> OptionInfo:
-    """``--confidence``, in a panel of the help."""
-    text = "Confidence of intervals and decisions; default: .95, or the project's."
-    return Option(help=text, rich_help_panel=panel)
-
+# Options that some commands put into a panel of their help.
+judge_model = partial(
+    Option,
+    metavar="NAME|ADAPTER:MODEL_ID",
+    help="The model that judges, such as hf:path/to/folder; alone it means --judge llm.",
+)
+judge_base_url = partial(
+    Option, metavar="URL", help="Its server; default: its definition's or its provider's."
+)
+confidence_level = partial(
+    Option, help="Confidence of intervals and decisions; default: .95, or the project's."
+)
 
 ConfidenceChoice = Literal[".90", ".95", ".99"]
 Confidence = Annotated[ConfidenceChoice | None, confidence_level()]
@@ -112,15 +104,9 @@ def our_name(name: str, own: Iterable[str]) -> str:
 
 
 # What makes a project a project; no command writes over it.
-PROJECT_FILES = (Path("params.yaml"), Path("dvc.yaml"), Path("dvc.lock"))
+PROJECT_FILES = ("params.yaml", "dvc.yaml", "dvc.lock")
 # What the pipeline's commands read.
-PIPELINE = (
-    Path("metrics"),
-    Path("data/suites"),
-    Path("data/prompts"),
-    Path("data/responses"),
-    Path("data/verdicts"),
-)
+PIPELINE = ("metrics", "data/suites", "data/prompts", "data/responses", "data/verdicts")
 
 
 def decided_by(
@@ -130,25 +116,22 @@ def decided_by(
     estimand: str | None = None,
 ) -> DecisionSettings:
     """The settings of decisions, changed by the options that are not None."""
-    changes: dict[str, object] = {}
-    if confidence:
-        changes["confidence"] = float(confidence)
-    if interval:
-        changes["interval"] = interval
-    if estimand:
-        changes["estimand"] = estimand
-    return settings.model_copy(update=changes)
+    changes = {
+        "confidence": float(confidence) if confidence else None,
+        "interval": interval,
+        "estimand": estimand,
+    }
+    update = {name: value for name, value in changes.items() if value is not None}
+    return settings.model_copy(update=update)
 
 
 def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | None]) -> None:
     """Refuses, before anything is done, to write over what a command reads.
 
-    ``written`` are files by the name that messages give them. ``read`` are files, and folders whose
-    files are read. Raises :class:`UsageError`; also where two files to be written are one, or one is
-    a folder.
+    ``written`` are files by what messages call them, ``read`` files, and folders whose files are read.
+    Raises :class:`UsageError`, also where two files to be written are one, or one is a folder.
     """
-    inputs = [path.resolve() for path in PROJECT_FILES]
-    inputs += [Path(path).resolve() for path in read if path]
+    inputs = [Path(path).resolve() for path in (*PROJECT_FILES, *read) if path]
     names: dict[Path, str] = {}
     for name, path in written.items():
         if path is None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from refract.core.showing import printable, say, text_columns
 from refract.core.types import Row
@@ -18,30 +17,21 @@ GAP = 2  # blanks between two columns
 NAME = 32  # cells of a text column up to this width are never wrapped, longer ones at blanks
 
 
-@dataclass
 class _Column:
-    """A column of a table: of text, or of numbers; ``least`` is the least width that cuts no word,
-    ``natural`` the one that wraps nothing."""
+    """A column of a table, of text or of numbers; ``least`` is the width that cuts no word, ``natural``
+    the one that wraps nothing."""
 
-    header: str
-    cells: list[str]
-    is_text: bool
-
-    def __post_init__(self) -> None:
+    def __init__(self, header: str, cells: Sequence[str], *, is_text: bool) -> None:
         from rich.cells import cell_len
 
-        widths = [cell_len(word) for word in self.header.split()]
-        for cell in self.cells:
-            width = cell_len(cell)
-            if self.is_text and width > NAME:
-                width = max(map(cell_len, cell.split()), default=0)
-            widths.append(width)
-        self.least = max([1, *widths])
-        self.natural = max(map(cell_len, [self.header, *self.cells]))
-
-    @property
-    def least_with_gap(self) -> int:
-        return self.least + GAP
+        self.header = header
+        self.cells = cells
+        self.is_text = is_text
+        words = header.split()
+        for cell in cells:
+            words += cell.split() if is_text and cell_len(cell) > NAME else [cell]
+        self.least = max([1, *map(cell_len, words)])
+        self.natural = max(map(cell_len, [header, *cells]))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> None:
@@ -58,12 +48,12 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: b
     texts = text_columns(lines, len(header))
     columns = []
     for index, name in enumerate(header):
-        columns.append(_Column(name, [line[index] for line in lines], texts[index]))
-    everything = range(len(lines))
+        cells = [line[index] for line in lines]
+        columns.append(_Column(name, cells, is_text=texts[index]))
+    shown = list(range(len(lines)))
     console = Console()
     if not console.is_terminal:
-        widths = [column.natural for column in columns]
-        _print(columns, everything, widths, rule)
+        _print(columns, shown, [column.natural for column in columns], rule)
         return
     # A table without numbers has one column of names; the others describe these.
     keys = max(1, texts.index(False)) if False in texts else 1
@@ -75,12 +65,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: b
             say()
         return
     for number, block in enumerate(blocks):
-        shown = everything
         if number:
             if rule:
                 say()
             # A row that has nothing in the columns of a further table is not repeated there.
-            shown = [n for n in shown if any(column.cells[n] != "—" for column in block[keys:])]
+            shown = [n for n in range(len(lines)) if _has_any(block[keys:], n)]
         room = console.width - _width(block)
         widths = []
         for column in block:
@@ -90,9 +79,13 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: b
         _print(block, shown, widths, rule)
 
 
+def _has_any(columns: Sequence[_Column], line: int) -> bool:
+    return any(column.cells[line] != "—" for column in columns)
+
+
 def _width(block: Sequence[_Column]) -> int:
     """The least width of a table of these columns."""
-    return sum(column.least_with_gap for column in block) - GAP
+    return sum(column.least + GAP for column in block) - GAP
 
 
 def _blocks(columns: list[_Column], keys: int, width: int) -> list[list[_Column]]:
@@ -122,7 +115,7 @@ def _print(
     table = Table(box=box, show_edge=False, pad_edge=False, padding=padding)
     for column, width in zip(columns, widths, strict=True):
         header = Text(column.header)
-        justify = "left" if column.is_text else "right"
+        justify: Literal["left", "right"] = "left" if column.is_text else "right"
         table.add_column(header, width=width, justify=justify, vertical="bottom")
     for line in lines:
         cells = []

@@ -129,8 +129,8 @@ def run(
             "protocol's, and refusal before one that labels something else. Repeatable.",
         ),
     ] = None,
-    judge_model: Annotated[str | None, judge_model(JUDGING)] = None,
-    judge_base_url: Annotated[str | None, judge_base_url(JUDGING)] = None,
+    judge_model: Annotated[str | None, judge_model(rich_help_panel=JUDGING)] = None,
+    judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None,
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
         of_judges(
@@ -147,7 +147,9 @@ def run(
             "are checked and exported with it.",
         ),
     ] = None,
-    confidence: Annotated[ConfidenceChoice | None, confidence_level("Output")] = None,
+    confidence: Annotated[
+        ConfidenceChoice | None, confidence_level(rich_help_panel="Output")
+    ] = None,
     wide: Annotated[
         bool,
         of_output("--wide", help="All measures, also without cut-off answers, and more digits."),

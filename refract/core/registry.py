@@ -14,7 +14,6 @@ from typing import Any
 
 from refract.core.consent import need
 from refract.core.errors import ParamsError
-from refract.core.settings import nearest
 
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
@@ -48,6 +47,10 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     installed = registry.installed()
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
+        from refract.core.settings import (
+            nearest,
+        )  # loads pydantic, which listing commands does not need
+
         known = [*others, *registry, *installed]
         raise ParamsError(
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "

@@ -95,7 +95,8 @@ def _unwritable(path: Path) -> str:
         YAML(typ="safe").load(written.getvalue())
     except MarkedYAMLError as error:
         if error.problem_mark is not None:
-            return written.getvalue().splitlines()[error.problem_mark.line].strip()
+            number: int = error.problem_mark.line
+            return written.getvalue().splitlines()[number].strip()
     except YAMLError:
         pass
     return ""
@@ -122,7 +123,7 @@ def _check_setting(name: str, stage: str, params: Mapping[str, Any]) -> None:
         return
     missing: dict[str, Any] = {}
     if key:
-        missing = DecisionSettings.model_validate({}).model_dump() | settings
+        missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
     raise ParamsError(
         f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
         f"`{section}: {json.dumps(missing)}`"

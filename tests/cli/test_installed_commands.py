@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
@@ -84,16 +83,3 @@ def test_a_command_that_cannot_be_imported_is_named_with_its_place(package):
     done = refract("broken")
     assert done.exit_code == 1
     assert "refract broken: greetings.nowhere:command cannot be imported" in str(done.exception)
-
-
-def test_help_is_there_at_once():
-    """Nothing heavy is imported to list the commands or to show the help of one."""
-    code = (
-        "import sys\n"
-        "from refract.cli import app\n"
-        "app(['run', '--help'], standalone_mode=False)\n"
-        "heavy = {'numpy', 'scipy', 'pandas', 'torch', 'jinja2', 'httpx', 'ruamel', 'refract.rates'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
