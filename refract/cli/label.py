@@ -14,7 +14,7 @@ import click
 from typer import Option
 
 from refract.cli.options import keep_inputs
-from refract.core.errors import RowError, UsageError
+from refract.core.errors import UsageError
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
 from refract.core.types import conversation_text
@@ -109,14 +109,15 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     it is told to quit; ``blind`` shows neither id nor category.
 
     Each label is in the file as soon as its key is pressed, so that quitting, Ctrl-C or a lost
-    connection lose none. Raises :class:`RowError` for a file that cannot be used, or is of other
-    answers.
+    connection lose none. Raises :class:`refract.core.errors.RowError` for a file that cannot be used,
+    or is of other answers.
     """
     from refract.agreement.label_files import label_rows, read_labels
+    from refract.evaluate.labelled import answers_of_labels
 
     labelled = len(read_labels(path, answers).by_id)
     rows = label_rows(path)
-    asked = _answers_of(path, rows, answers)
+    asked = answers_of_labels(path, rows, answers)
     if labelled:
         say(f"{path}: {labelled} of {len(rows)} labelled already")
     place = 0
@@ -151,23 +152,6 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     labelled = sum(bool(row["label"].strip()) for row in rows)
     remark = "" if labelled == len(rows) else "; the same command goes on"
     say(f"{path}: {labelled} of {len(rows)} labelled{remark}")
-
-
-def _answers_of(
-    path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
-) -> list[JudgedAnswer]:
-    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
-    known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
-    asked = []
-    for row in rows:
-        answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
-        if answer is None:
-            name = row["prompt_id"]
-            raise RowError(
-                f"{path}: {name} is of another answer than this run's; name another --out"
-            )
-        asked.append(answer)
-    return asked
 
 
 def pressed() -> str:

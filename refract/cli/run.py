@@ -27,8 +27,6 @@ from refract.core.types import Row
 
 if TYPE_CHECKING:
     from refract.evaluate import Evaluation
-    from refract.project import Project
-    from refract.rates.rate import Rate
 
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
@@ -166,7 +164,8 @@ def run(
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
-    from refract.project import find_model, find_project, find_suite
+    from refract.project import find_judges, find_model, find_project, find_suite
+    from refract.report.run_text import coverage_lines
     from refract.results.sources import run_files, write_run
 
     if engine is not None:
@@ -187,7 +186,7 @@ def run(
     name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
-    judges = _judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
+    judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
     level = float(confidence or 0.95)
     inputs: list[Path | str] = []
     if protocol is None:
@@ -241,7 +240,9 @@ def run(
     _print_rates(evaluation, level, wide=wide)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
-    _warn_of_coverage(evaluation)
+    for result in evaluation.suites.values():
+        for line in coverage_lines(result):
+            say(f"{name} {result.label}: {line}", file=sys.stderr)
     _print_summary(evaluation)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
@@ -307,111 +308,19 @@ def _command(context: typer.Context) -> list[str]:
 
 
 def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> None:
-    """The rates of a run over whole suites, and of its samples; ``wide``: those too that follow from
-    others, and without cut-off answers."""
-    from refract.core.vocabulary import SAMPLES_FIELD
-    from refract.rates.counting import WITHOUT_CUT_OFF
-    from refract.report.view import View
-    from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
+    from refract.report.run_text import run_table
 
-    groups = {"": "", SAMPLES_FIELD: ", k = {}"}
-    hidden = {"refusal_difference_to_pair"}
-    header = ["suite", "measure", f"rate [{percent(confidence)}]"]
-    if wide:
-        groups[WITHOUT_CUT_OFF.field] = ", without cut-off answers"
-    else:
-        hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
-        header.append("counts")
-    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
-    rows = []
-    for rate in view.every:
-        if rate.group.field not in groups or rate.measure in hidden:
-            continue
-        counts = rate.counts
-        suite = rate.suite if len(evaluation.suites) > 1 else ""
-        row = [suite, rate.measure + groups[rate.group.field].format(rate.group.value)]
-        if wide:
-            row.append(rate_text(rate))
-        else:
-            n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
-            row += [short_text(rate), f"{n}{clusters_text(rate)}"]
-        rows.append([*row, kinds_text(counts.excluded), str(counts.cut_off or 0)])
-    header += ["not judged", "cut off"]
-    # Columns in which there is something.
-    kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
-    print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    print_text(view.interval_note if wide else brief_intervals(view.interval_note))
-
-
-def _warn_of_coverage(evaluation: Evaluation) -> None:
-    """Prints what was not judged or cut off in the overall rate of each suite."""
-    from refract.rates.clean_prompts import MIXED_MEASURE
-    from refract.rates.counting import coverage_warnings
-
-    for result in evaluation.suites.values():
-        loops = sum(response["finish_reason"] == "loop" for response in result.responses)
-        for rate in result.rates.table:
-            if rate.measure == MIXED_MEASURE and not rate.group:
-                for warning in coverage_warnings(rate, loops):
-                    say(f"{evaluation.model} {result.label}: {warning}", file=sys.stderr)
+    table = run_table(evaluation, confidence, wide=wide)
+    print_table(table.header, table.rows)
+    for note in table.notes:
+        print_text(note if wide else brief_intervals(note))
 
 
 def _print_summary(evaluation: Evaluation) -> None:
-    """One line for each suite: what was refused, and how much was not judged."""
-    from refract.core.vocabulary import EXCLUDED
-    from refract.report.view import CATEGORY_OF
-    from refract.report.wording import short_text
+    from refract.report.run_text import suite_summary
 
     for result in evaluation.suites.values():
-        judged: dict[str, Rate] = {}
-        for rate in result.rates.table:
-            if not rate.group and rate.value is not None:
-                judged[rate.measure] = rate
-        refused = []
-        for measure, category in CATEGORY_OF.items():
-            if measure in judged:
-                rate = judged[measure]
-                refused.append(f"{short_text(rate)} of {rate.counts.n} {category}")
-        parts = [f"refused {', '.join(refused)}"] if refused else []
-        others = {"discrimination"}
-        if not refused:
-            others.update(list(judged)[:3])
-        parts += [f"{name} {short_text(judged[name])}" for name in judged if name in others]
-        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
-        if unjudged:
-            parts.append(f"{unjudged} not judged")
-        summary = "; ".join(parts) or "nothing was judged"
-        print_text(f"{evaluation.model}, {result.label}: {summary}")
-
-
-def _judges(
-    asked: Sequence[str] | None,
-    project: Project,
-    model: str | None,
-    base_url: str | None,
-    *,
-    alone: bool,
-) -> dict[str, dict[str, Any]]:
-    """The judges of a run; each that asks a model asks ``model``. Before one that labels something else
-    than refusal stands the default, unless it is to be ``alone``."""
-    from refract.core.registry import find
-    from refract.core.vocabulary import FAMILIES
-    from refract.judges import JUDGES, SHIPPED, open_judge
-    from refract.project import MODEL_JUDGE, find_judge
-
-    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
-    judges: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(names):
-        judge = find_judge(name, project, model, base_url)
-        kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
-        if len(names) > 1 and "model" not in kind.Settings.model_fields:
-            judge.pop("model", None)
-        if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
-            judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
-        judges[name] = judge
-    if model is not None and not any("model" in judge for judge in judges.values()):
-        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
-    return judges
+        print_text(f"{evaluation.model}, {result.label}: {suite_summary(result)}")
 
 
 def _where_to(

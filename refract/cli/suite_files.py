@@ -3,7 +3,6 @@ ones, and the rewritings of their prompts."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -93,6 +92,7 @@ def import_suite(
         _list_kinds()
         return
     from refract.suites.importing import find_importer, import_file, write_suite
+    from refract.suites.importing.hub import source_file
 
     if kind is None:
         raise UsageError("KIND is missing; refract import-suite --list shows them")
@@ -107,7 +107,7 @@ def import_suite(
     if kind != "generic" and (columns or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     served = str(getattr(importer, "file", "any file"))
-    path, address = _source_file(file, served, dataset, revision)
+    path, address = source_file(file, served, dataset, revision)
     name = path.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
     card = target.with_suffix(".md")
@@ -146,30 +146,6 @@ def _list_kinds() -> None:
         say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
         say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
         say(f"  {entry.file}")
-
-
-def _source_file(
-    file: Path | None, served: str, dataset: str | None, revision: str
-) -> tuple[Path, Any]:
-    """The file to import, fetched where it is on the hub, and its address there (None: a file here).
-
-    ``served`` is where the publisher serves the file: for imports that name none.
-    """
-    from refract.suites.importing.hub import ON_HUB, hub_file
-
-    place = file.as_posix() if file else ""
-    if file is None:
-        hub = re.fullmatch(ON_HUB, served)
-        if hub is None:
-            raise UsageError(f"FILE is missing: {served}")
-        dataset, pinned, place = hub.groups()
-        revision = pinned if revision == "main" else revision
-    if dataset is not None:
-        return hub_file(dataset, place, revision)
-    path = Path(place)
-    if not path.exists():
-        raise UsageError(f"no file {path}")
-    return path, None
 
 
 def rewrite(perturbation: Annotated[str, Argument(help="Its name in params.yaml.")]) -> None:

@@ -47,9 +47,8 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     installed = registry.installed()
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
-        from refract.core.settings import (
-            nearest,
-        )  # loads pydantic, which listing commands does not need
+        # It loads pydantic, which is not needed to list names.
+        from refract.core.settings import nearest
 
         known = [*others, *registry, *installed]
         raise ParamsError(

@@ -72,6 +72,23 @@ def labelled_answers(
     return answers, human
 
 
+def answers_of_labels(
+    path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
+) -> list[JudgedAnswer]:
+    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
+    known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
+    asked = []
+    for row in rows:
+        answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
+        if answer is None:
+            name = row["prompt_id"]
+            raise RowError(
+                f"{path}: {name} is of another answer than this run's; name another --out"
+            )
+        asked.append(answer)
+    return asked
+
+
 def measure_judges(
     judges: Mapping[str, Judge],
     definitions: Mapping[str, Mapping[str, Any]],

@@ -5,7 +5,7 @@ package together with the suites that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +22,10 @@ from refract.core.params import (
     grid,
     load_params,
 )
+from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
-from refract.judges import JUDGES, read_judge
+from refract.core.vocabulary import FAMILIES
+from refract.judges import JUDGES, SHIPPED, open_judge, read_judge
 from refract.judges.published import names as published_names
 from refract.models import open_model
 from refract.suites.perturbations import read_perturbation
@@ -176,6 +178,34 @@ def find_judge(
             raise UsageError("--judge-base-url: name the model that judges with --judge-model")
         judge = judge | {"model": judge["model"] | {"base_url": base_url}}
     return judge
+
+
+def find_judges(
+    asked: Sequence[str] | None,
+    project: Project,
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    alone: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """The judges of a run, by default the default one; each that asks a model asks ``model``.
+
+    Before one that labels something else than refusal stands the default, unless it is to be
+    ``alone``. Raises :class:`UsageError`.
+    """
+    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
+    judges: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(names):
+        judge = find_judge(name, project, model, base_url)
+        kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
+        if len(names) > 1 and "model" not in kind.Settings.model_fields:
+            judge.pop("model", None)
+        if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
+            judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
+        judges[name] = judge
+    if model is not None and not any("model" in judge for judge in judges.values()):
+        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
+    return judges
 
 
 def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, Any]:
