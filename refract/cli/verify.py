@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from refract.core.showing import json_text, say
-
-if TYPE_CHECKING:
-    from refract.evaluate.verifying import Verification
 
 
 def verify(
@@ -40,7 +36,7 @@ def verify(
 
     Example: refract verify smollm2_135m
     """
-    from refract.evaluate.verifying import find_recorded, verify_answers
+    from refract.evaluate.verification import find_recorded, verify_answers
     from refract.project import find_project
 
     project = find_project()
@@ -53,16 +49,9 @@ def verify(
             rows.append({"suite": suite.suite, **suite.counts, **numbers})
         say(json_text(rows))
     else:
-        print_verifications(suites)
+        for suite in suites:
+            say(suite)
     # Of a model of params.yaml, the pipeline takes no answer to a request that is not known either.
     unknown = "unknown" if "identity" in recorded.model else "fails"
     wrong = any(suite.counts["fails"] or suite.counts[unknown] for suite in suites)
     raise typer.Exit(int(wrong or not any(suite.counts["holds"] for suite in suites)))
-
-
-def print_verifications(suites: Iterable[Verification]) -> None:
-    """Prints a line for each suite and for each answer that fails."""
-    for suite in suites:
-        say(suite)
-        for failure in suite.failures:
-            say(f"  {failure['prompt_id']}: {failure['problem']}")

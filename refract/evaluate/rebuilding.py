@@ -18,7 +18,7 @@ from refract.core.errors import RefractError
 from refract.core.params import read_yaml
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.evaluate.verifying import recorded_answers, verify_answers
+from refract.evaluate.verification import recorded_answers, verify_answers
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
@@ -128,8 +128,8 @@ def _bring_answers(
 
 
 def verify_recorded(folder: Path, name: str) -> list[str]:
-    """Verifies the recorded answers of a project's local model and prints how many hold: a line for
-    each that does not. Prints it where the weights are not here."""
+    """Verifies the recorded answers of a project's local model, and prints how many hold, or that the
+    weights are not here. Returns a line for each answer that does not hold."""
     with contextlib.chdir(folder):
         project = read_project(Path())
         try:

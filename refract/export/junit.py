@@ -20,14 +20,16 @@ class JUnitCase(NamedTuple):
 def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
     """Cases as JUnit XML, by suite."""
     root = ElementTree.Element("testsuites", _header("refract gate", cases))
-    for name in dict.fromkeys(case.suite for case in cases):
-        members = [case for case in cases if case.suite == name]
+    suites: dict[str, list[JUnitCase]] = {}
+    for case in cases:
+        suites.setdefault(case.suite, []).append(case)
+    for name, members in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", _header(name, members))
         for member in members:
             attributes = {"classname": member.classname, "name": member.name}
-            case = ElementTree.SubElement(suite, "testcase", attributes)
+            element = ElementTree.SubElement(suite, "testcase", attributes)
             if member.kind:
-                ElementTree.SubElement(case, member.kind, message=member.message)
+                ElementTree.SubElement(element, member.kind, message=member.message)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"

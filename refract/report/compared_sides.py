@@ -53,12 +53,16 @@ class SidesText:
     def counts(self) -> str:
         """How many primary measures got which decision."""
         decisions = Counter(row.drop.decision for row in self.primary)
-        return ", ".join(f"{decisions[kind]} {kind}" for kind in sorted(decisions)) or "none"
+        counts = [f"{count} {decision}" for decision, count in sorted(decisions.items())]
+        return ", ".join(counts) or "none"
 
     def regressions(self) -> list[str]:
         """A line for each primary measure that is shown to be worse."""
-        regressions = [row for row in self.primary if row.drop.regression]
-        return [f"{self._without_model(row.name)}: {self._why(row)}" for row in regressions]
+        lines = []
+        for row in self.primary:
+            if row.drop.regression:
+                lines.append(f"{self._without_model(row.name)}: {self._why(row)}")
+        return lines
 
     def failures(self, fail_on: str) -> list[str]:
         """A line for each reason why a build fails."""

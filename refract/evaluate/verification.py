@@ -38,7 +38,10 @@ class RecordedAnswers(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The checks of a suite's answers: counts, the error bound, and each answer that fails."""
+    """The checks of a suite's answers: counts, the error bound, and each answer that fails.
+
+    As a text: a line for the suite and one for each failure.
+    """
 
     suite: str
     counts: Counter[str]
@@ -60,6 +63,8 @@ class Verification(NamedTuple):
             )
         if counts["unknown"]:
             text += f"; {counts['unknown']} of no request that is known here"
+        for failure in self.failures:
+            text += f"\n  {failure['prompt_id']}: {failure['problem']}"
         return text
 
 
