@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
@@ -16,10 +13,6 @@ from refract.cli.options import PIPELINE, EstimandOf, Models, Suites, keep_input
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
-
-if TYPE_CHECKING:
-    from refract.core.types import Row
-    from refract.report.markdown import ShownTable
 
 Digits = Annotated[Literal["2", "3"], Option(help="Decimals.")]
 OutputFolder = Annotated[Path, Option(help="Folder to write to.")]
@@ -45,6 +38,7 @@ def show(
     from refract.core.progress import answer_line, warning_lines
     from refract.project import project_root, read_project
     from refract.report.first_table import first_table, threshold_table, turns_table
+    from refract.report.status_lines import arithmetic_lines, report_line, threshold_lines
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results
@@ -80,58 +74,21 @@ def show(
         interval_note += ", and of the judge."
     for note in table.notes:
         print_text(interval_note if note == view.interval_note else note)
-    for line in [*limits.notes, *_threshold_lines(limits, wide=wide)]:
+    for line in [*limits.notes, *threshold_lines(limits, wide=wide)]:
         print_text(line)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, provenance)
     lines = [*turns.notes]
     lines += [f"note: {note}" for note in notes_of(absent, side.reasons, missing)]
-    lines += _arithmetic_lines(root, provenance, wide=wide)
-    lines.append(_report_line(root))
+    lines += arithmetic_lines(root, provenance, wide=wide)
+    lines.append(report_line(root))
     if wide:
         lines.append(answer_line(root, models))
     lines += [*warning_lines(root, models, short=not wide), reproduced(root)]
     for line in lines:
         if line:
             print_text(line)
-
-
-def _threshold_lines(limits: ShownTable, *, wide: bool) -> list[str]:
-    """A line for each threshold that is not met, with the models that do not meet it."""
-    unmet: dict[str, list[str]] = {}
-    for suite, model, measure, shown, limit, verdict in limits.rows:
-        rate = shown if wide else shown.partition(" [")[0]
-        unmet.setdefault(f"  {verdict}: {suite} {measure}, {limit}", []).append(f"{model} {rate}")
-    return [f"{threshold}: {'; '.join(rates)}" for threshold, rates in unmet.items()]
-
-
-def _arithmetic_lines(root: Path, provenance: Mapping[str, Row], *, wide: bool) -> list[str]:
-    """How the models' answers were computed, equal lines once."""
-    from refract.core.progress import ran_file, read_object
-    from refract.models.origins import arithmetic_line
-
-    models: dict[str, list[str]] = {}
-    for model, facts in provenance.items():
-        line = arithmetic_line(facts, read_object(root / ran_file(model)))
-        if line and not wide and re.match(r"([\d,]+) of \1 answers certified", line):
-            line = "all answers certified"
-        if line:
-            models.setdefault(line, []).append(model)
-    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
-
-
-def _report_line(root: Path) -> str:
-    """Where the report and its page are, or what makes them."""
-    from refract.report.report_files import PAGE, REPORT
-
-    parts = []
-    for kind, file in (("report", REPORT), ("page", PAGE)):
-        place = os.path.relpath(root / file)
-        parts.append(f"{kind}: {place}" if os.path.isfile(place) else f"{kind}: no {place}")
-    if not ((root / REPORT).is_file() and (root / PAGE).is_file()):
-        parts.append("run: dvc repro")
-    return "; ".join(parts)
 
 
 def page() -> None:

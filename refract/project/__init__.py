@@ -1,7 +1,6 @@
 """Which params.yaml counts, and the models, suites and judges that it names.
 
-In a project's folder that is the project's own. Elsewhere it is the default one, which travels with the
-package together with the suites that it names."""
+It is the current folder's, or else the default one, which comes with the package and its suites."""
 
 from __future__ import annotations
 
@@ -53,16 +52,16 @@ def default_folder() -> Path:
 
 
 def read_project(folder: Path) -> Project:
-    """The project in a folder, with every definition in its params.yaml checked. Raises
-    :class:`ParamsError` for the first thing wrong with the file, used or not."""
+    """The project in a folder. Raises :class:`ParamsError` for the first definition of its params.yaml
+    that is wrong, used or not."""
     params = load_params(folder / PARAMS)
     check_definitions(params)
     return Project(folder, params)
 
 
 def check_definitions(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a section that is missing, and for a definition that its kind
-    cannot use. Opens nothing: files that a definition names may be elsewhere."""
+    """Raises :class:`ParamsError` for a missing section or a wrong definition. Opens no file that a
+    definition names, since it may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
     for section in needed:
         if section not in params:
@@ -84,7 +83,7 @@ def check_definitions(params: Mapping[str, Any]) -> None:
 
 
 def write_project(folder: Path) -> None:
-    """Writes a small project, and the versions that compute it. Raises :class:`UsageError` where one of
+    """Writes a small project and the versions that compute it. Raises :class:`UsageError` where one of
     its files exists."""
     from importlib.metadata import version
 
@@ -131,7 +130,7 @@ def find_project() -> Project:
 
 
 def project_root() -> Path:
-    """The current folder, for what needs a project. Raises :class:`UsageError` if it is none."""
+    """The current folder. Raises :class:`UsageError` unless it is a project."""
     here = Path.cwd()
     if not (here / PARAMS).is_file():
         raise UsageError(
@@ -149,8 +148,8 @@ def find_model(name: str, project: Project) -> dict[str, Any]:
 
 
 def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
-    """A suite by its name in params.yaml or by its file: (name, definition). Raises :class:`UsageError`
-    when it is neither."""
+    """The name and definition of a suite, by its name in params.yaml or by its file. Raises
+    :class:`UsageError` for neither."""
     known = project.params.get("suites") or {}
     if name in known:
         suite = definition(project.params, "suites", name)

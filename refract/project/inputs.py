@@ -1,8 +1,8 @@
 """The files and folders that params.yaml names, wherever they are, and their hashes.
 
-DVC watches the project's own data. What a definition names beside that (a folder of weights, a file of
-answers, a template) reaches it through these hashes. What the last look at the files saw is kept, so
-that the next one can tell in milliseconds that nothing changed."""
+DVC watches the project's own data. Other files that a definition names (weights, answers, a template)
+reach it through these hashes. The last look is kept, so that the next one sees in milliseconds that
+nothing changed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ Stat = list[int] | None
 
 
 def stat_of(path: str | Path) -> Stat:
-    """Size, times and place of a file or folder: another one, or one written to, has others. None
-    where there is none."""
+    """Size, times and inode of a file or folder, which change when it is written; None without one."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
@@ -49,14 +48,13 @@ def stat_of(path: str | Path) -> Stat:
 
 
 def read_state() -> dict[str, Any]:
-    """What the last look saw; {} where there was none, or it is not one of this release."""
+    """What the last look saw; {} where there was none, or another release looked."""
     state = read_object(STATE)
     return state if state.get("version") == VERSION else {}
 
 
 def nothing_changed(state: Mapping[str, Any]) -> bool:
-    """Whether every file that the last look saw is as it was, what it wrote is still there, and there
-    was nothing to ask again."""
+    """Whether each file that the last look saw or wrote is as it was, with nothing to ask again."""
     if not state or state["again"]:
         return False
     for path, seen in state["watched"].items():
@@ -86,8 +84,8 @@ def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, 
 def named_path(key: str, text: str) -> Path | None:
     """The file or folder here that a setting's text names.
 
-    A folder counts where it is written as a path or the setting may be one, since many a word is also
-    the name of a folder; one that holds what the pipeline writes would always have changed."""
+    A folder counts only where the text is a path, or the setting may be one: a word can be a folder's
+    name too. A folder that holds what the pipeline writes never counts: it would always have changed."""
     path = Path(text).expanduser()
     if not stat_of(path):
         return None
@@ -98,8 +96,7 @@ def named_path(key: str, text: str) -> Path | None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that decide what a file or folder is: of a checkpoint those that determine its
-    answers; of another folder all."""
+    """The files that are hashed: those of a checkpoint that determine answers, or all of a folder."""
     if not path.is_dir():
         return [path]
     if (path / "config.json").is_file():
@@ -113,9 +110,8 @@ def files_of(path: Path) -> list[Path]:
 class Hashes:
     """SHA-256 of what definitions name, computed anew only for files that changed.
 
-    ``known`` is what an earlier :attr:`seen` held: the stat and hash by path. ``watched`` is what has to
-    be looked at to see that all is the same: the files, and the folders that hold them, in which another
-    one may appear."""
+    ``known`` is an earlier :attr:`seen`: stat and hash by path. ``watched`` are the files to look at
+    next time, and their folders, in which another file may appear."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = known
@@ -123,8 +119,8 @@ class Hashes:
         self.watched: set[Path] = set()
 
     def of_definition(self, definition: Any, before: Mapping[str, str]) -> dict[str, str]:
-        """The hash of what each setting names, by place. What is not on this machine is taken to be
-        what it was where the answers were made (``before``)."""
+        """The hash of what each setting names, by place; of what is not on this machine, the one
+        ``before``, from where the answers were made."""
         hashes = {}
         for place, key, text in texts_of(definition):
             path = named_path(key, text)
@@ -135,8 +131,7 @@ class Hashes:
         return hashes
 
     def _of_path(self, path: Path) -> str:
-        """One hash of a file, or of a folder's files with their names, wherever the folder is. Files
-        that cannot be read have no part in it."""
+        """One hash of a file, or of a folder's readable files with their names in it."""
         files = files_of(path)
         self.watched.update(files)
         if path.is_dir():
@@ -155,8 +150,7 @@ class Hashes:
 
 
 def errors_to_ask_again(folder: Path) -> int:
-    """How many rows of a model's responses or verdicts are errors that another try could mend: of the
-    answer, or of a judge that asks a model."""
+    """How many rows of responses or verdicts have an error that another try could mend."""
     count = 0
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
