@@ -147,12 +147,9 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
 
 
 def overwrites(target: Path, source: Path) -> bool:
-    """Whether to write ``target`` changes ``source``, or a file in it."""
-    if target == source:
-        return True
-    if not (target.exists() and source.exists()):
-        return False
-    return target.samefile(source) or source in target.parents
+    """Whether writing ``target`` changes ``source``, or a file in it."""
+    both = target.exists() and source.exists()
+    return target == source or (both and (target.samefile(source) or source in target.parents))
 
 
 def files_named(*definitions: object) -> list[Path]:
@@ -168,7 +165,7 @@ def files_named(*definitions: object) -> list[Path]:
 
 
 def listed(values: Sequence[str] | None) -> list[str]:
-    """The values of a repeatable option, each of which may hold several, separated by commas."""
+    """The values of a repeatable option, each of which may hold several with commas."""
     parts = ",".join(values or ()).split(",")
     return [part.strip() for part in parts if part.strip()]
 
