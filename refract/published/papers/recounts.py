@@ -82,13 +82,16 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
             own = [row for row in rows if row["kind"] in chosen]
             explanation = ""
             alone = _agreement(own, judge, _first_vote)
+            contradiction = None
             if column == "average":
-                own_average = _contradiction(numbers, kinds)
-                if own_average is not None and alone == own_average:
+                contradiction = _contradiction(numbers, kinds)
+            if contradiction is not None:
+                if alone == contradiction:
                     explanation = (
-                        f"its own row contradicts it: {numbers['standard']} of {kinds['standard']} "
-                        f"and {numbers['contextual']} of {kinds['contextual']} make "
-                        f"{float(own_average):.2f}, which the first annotator alone gives"
+                        f"its own row contradicts it: {numbers['standard']} of "
+                        f"{kinds['standard']} and {numbers['contextual']} of "
+                        f"{kinds['contextual']} make {float(contradiction):.2f}, which the "
+                        "first annotator alone gives"
                     )
             elif alone is not None and rounds_to(alone, numbers[column]):
                 explanation = "it is the agreement with the first of the three annotators alone"
