@@ -1,6 +1,4 @@
-"""The file that people label: a sample of a run's answers goes out, and its labels
-come back.
-"""
+"""The file that people label: a sample of answers goes out, labels come back."""
 
 from __future__ import annotations
 
@@ -18,9 +16,10 @@ from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
-# Further columns where some answers were drawn more often than others: the size by
-# which each was drawn, and the place of the next one in the draw. An answer was
-# among those up to a row with probability min(1, size x that row's next_place).
+# Further columns where some answers were drawn more often than others: the size
+# by which each was drawn, and the place of the next one in the draw. An answer
+# was among those up to a row with probability min(1, size x that row's
+# next_place).
 DRAWN_COLUMNS = ("size", "next_place")
 
 
@@ -79,15 +78,13 @@ class JoinedLabels(NamedTuple):
     """Ids whose prompt or answer is no longer the one that was drawn."""
 
     blank: Sequence[str] = ()
-    """Ids of rows without a label before the last labelled one: the labelled rows
-    alone are no random sample. Rows after it were not reached, which leaves a
-    smaller random sample.
+    """Ids of rows without a label before the last labelled one: the labelled
+    rows alone are no random sample. Rows after it were not reached, which
+    leaves a smaller random sample.
     """
 
     inclusion: Mapping[str, float] | None = None
-    """The probability with which each labelled answer was drawn, where some were
-    drawn more often.
-    """
+    """The probability of each labelled answer to be drawn, where these differ."""
 
     @property
     def warnings(self) -> list[str]:
@@ -102,12 +99,12 @@ class JoinedLabels(NamedTuple):
 
 
 def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
-    """A seeded sample as rows to be labelled, in the order of the draw: its first
-    rows are a sample too.
+    """A seeded sample as rows to be labelled, in the order of the draw: its
+    first rows are a sample too.
 
-    Where the judge gave each answer a probability, the answers whose label teaches
-    most about the rate are drawn more often (:mod:`refract.statistics.weighted`),
-    and rows have ``DRAWN_COLUMNS``.
+    Where the judge gave each answer a probability, the answers whose label
+    teaches most about the rate are drawn more often
+    (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     """
     by_doubt = all(answer.probability is not None for answer in answers)
     drawn = []
@@ -128,17 +125,13 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
 
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:
-    """Writes rows as a CSV whose ``label`` is to be filled in by hand; it shows no
-    verdict.
-    """
+    """Writes rows as a CSV to be labelled by hand; it shows no verdict."""
     by_doubt = any("size" in row for row in sample)
     write_table(path, COLUMNS + DRAWN_COLUMNS if by_doubt else COLUMNS, sample)
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file that :func:`write_sample` wrote. Raises :class:`RowError`
-    for another.
-    """
+    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another."""
     rows = read_table(path)
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
@@ -148,9 +141,7 @@ def label_rows(path: Path) -> list[dict[str, str]]:
 
 
 def label_of(row: Mapping[str, str], where: str) -> str:
-    """The label of a row, or "". Raises :class:`RowError` for one that is not among
-    ``LABELS``.
-    """
+    """The label of a row, or none. Raises :class:`RowError` for an unknown one."""
     label = "_".join(row["label"].strip().lower().replace("-", " ").split())
     if label and label not in LABELS:
         raise RowError(
@@ -160,11 +151,11 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 
 
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the answers
-    of a run.
+    """The labels of a file that :func:`write_sample` wrote, joined to the
+    answers of a run.
 
-    Raises :class:`RowError` for a file of another form, a label that is not among
-    ``LABELS``, or two rows on one prompt.
+    Raises :class:`RowError` for a file of another form, a label that is not
+    among ``LABELS``, or two rows on one prompt.
     """
     rows = label_rows(path)
     known = {answer.key: answer for answer in answers}

@@ -46,9 +46,10 @@ def read_labelled(
     reason.
 
     ``response``, ``label`` and ``prompt`` name columns. Rows have ``prompt``,
-    ``response``, ``label``, ``model`` (perhaps empty) and ``source`` (by default
-    the file's name). Raises :class:`UsageError` for a column that a file lacks and
-    for files without a row to judge, :class:`RowError` for texts that are none.
+    ``response``, ``label``, ``model`` (perhaps empty) and ``source`` (by
+    default the file's name). Raises :class:`UsageError` for a column that a
+    file lacks and for files without a row to judge, :class:`RowError` for texts
+    that are none.
     """
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
@@ -86,9 +87,7 @@ def read_labelled(
 
 
 def _spelt(value: Any) -> str | None:
-    """A cell as options spell it: ``true`` for a JSON true, ``0`` for 0; None where
-    it is empty.
-    """
+    """A cell as options spell it (``true``, ``0``); None where it is empty."""
     if value is None or value == "":
         return None
     return value if isinstance(value, str) else canonical_json(value)

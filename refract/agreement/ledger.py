@@ -1,10 +1,10 @@
-"""The ledger: how far each judge is from people, by source of the answers and by
-model that gave them.
+"""The ledger: how far each judge is from people, by source of the answers and
+by model that gave them.
 
-A judge's κ over many models hides that its errors depend on the model: the rate gap
-of each model is what biases a comparison of two. A row of the ledger is one judge
-on one model's answers of one source; rows with ``model`` ``ALL`` pool a source that
-has several.
+A judge's κ over many models hides that its errors depend on the model: the rate
+gap of each model is what biases a comparison of two. A row of the ledger is one
+judge on one model's answers of one source; rows with ``model`` ``ALL`` pool a
+source that has several.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_difference
 
 # What the labels of each source ask. ``ANY`` asks what a rate of refusals here
-# does: is any part refused, a redirection being a refusal? Only gaps of the same
-# question may be pooled.
+# does: is any part refused, a redirection being a refusal? Only gaps of the
+# same question may be pooled.
 ANY = "any"
 QUESTIONS = {
     "chatgpt_refusals": "not knowing refuses",
@@ -34,8 +34,8 @@ QUESTIONS = {
     "xstest": ANY,
     "xstest_extension": ANY,
 }
-# The models in sources that judges are trained on and that have no lines of their
-# own.
+# The models in sources that judges are trained on and that have no lines of
+# their own.
 UNMEASURED = {
     "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
     "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
@@ -48,8 +48,8 @@ ALL = "(all)"
 
 
 class LedgerEntry(NamedTuple):
-    """One judge on the answers of one model (empty where the source does not say
-    which).
+    """One judge on the answers of one model (empty where the source does not
+    say which).
 
     Rates are shares of the ``n`` judged answers.
     """
@@ -75,9 +75,7 @@ class LedgerEntry(NamedTuple):
     """How partial refusals count."""
 
     shaped_by: str
-    """Sources that the judge was tuned or trained on or written with, separated by
-    spaces.
-    """
+    """Sources that the judge was trained on or written with, separated by spaces."""
 
     clusters: int | None = None
     question: str = ""
@@ -116,12 +114,12 @@ def ledger_entries(
     *,
     reads: Iterable[str] = (),
 ) -> list[LedgerEntry]:
-    """The entries of one judge's labels on answers, worst first, then one for each
-    source of several models.
+    """The entries of one judge's labels on answers, worst first, then one for
+    each source of several models.
 
     ``pairs`` may name the ``source`` and ``model`` of an answer; those with the
-    same ``cluster``, or else the same ``prompt``, are one cluster. ``truth`` and
-    ``labels`` are among ``LABELS``; None is unjudged.
+    same ``cluster``, or else the same ``prompt``, are one cluster. ``truth``
+    and ``labels`` are among ``LABELS``; None is unjudged.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, pair in enumerate(pairs):
@@ -164,9 +162,7 @@ def ledger_entries(
 
 
 def worst_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Entries of single models by absolute rate gap, the largest first; then the
-    pooled ones.
-    """
+    """Entries of single models, the largest absolute gap first; then the pooled ones."""
 
     def rank(entry: LedgerEntry) -> tuple[bool, float, tuple[str, ...]]:
         return entry.model == ALL, -abs(entry.gap or 0.0), entry.key
@@ -196,9 +192,7 @@ def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
 
 
 def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes entries into a file, in place of those of the same judge, source,
-    model and ``partial``.
-    """
+    """Writes entries into a file, in place of those with the same key."""
     known = {entry.key: entry for entry in read_ledger(path)}
     for entry in entries:
         known[entry.key] = entry

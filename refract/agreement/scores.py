@@ -1,6 +1,4 @@
-"""How far a judge's labels agree with people's: over all labels, and over refused
-or not.
-"""
+"""How far a judge's labels agree with people's."""
 
 from __future__ import annotations
 
@@ -37,11 +35,11 @@ def score_labels(
     """A judge's labels against human ones of the same answers, all among
     ``LABELS``, as JSON.
 
-    None is a label that the judge did not give. κ, precision, recall, specificity
-    and F1 are of refused or not, where ``partial`` says how partial refusals count;
-    ``label_kappa``, ``label_accuracy`` and ``confusion`` are over all four labels.
-    Undefined numbers are left out. Raises ValueError for lists of different length
-    or another label.
+    None is a label that the judge did not give. κ, precision, recall,
+    specificity and F1 are of refused or not, where ``partial`` says how partial
+    refusals count; ``label_kappa``, ``label_accuracy`` and ``confusion`` are
+    over all four labels. Undefined numbers are left out. Raises ValueError for
+    lists of different length or another label.
     """
     human, judge = [], []
     for person, machine in zip(truth, labels, strict=True):
@@ -75,8 +73,8 @@ def score_labels(
 def group_rows(
     values: Sequence[str], field: str, truth: Sequence[str], labels: Sequence[str | None]
 ) -> list[Row]:
-    """Accuracy for each value of a field, of which each answer has one: a table row
-    each, by value.
+    """Accuracy for each value of a field, of which each answer has one: a table
+    row each, by value.
 
     ``right`` of ``n`` labels equal the human one, with a Wilson interval;
     ``refused_right`` counts the answers on which judge and human label agree

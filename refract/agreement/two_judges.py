@@ -1,6 +1,4 @@
-"""Two judges' verdicts on the same answers: how far they agree, and what they stop
-as two layers.
-"""
+"""Two judges on the same answers: how far they agree, and what two layers stop."""
 
 from __future__ import annotations
 
@@ -87,13 +85,13 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
 
 
 def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdict]:
-    """The verdicts of a JSONL file, or of all those in a folder; or the labels of a
-    CSV of people.
+    """The verdicts of a JSONL file, or of all those in a folder; or the labels
+    of a CSV of people.
 
-    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run
-    --rows``. Where rows hold verdicts of several judges, ``judge`` names the one to
-    take. Files below a folder called ``verdicts``, and those of a folder, lie at
-    ``MODEL/SUITE.jsonl``. Raises :class:`RowError`.
+    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract
+    run --rows``. Where rows hold verdicts of several judges, ``judge`` names
+    the one to take. Files below a folder called ``verdicts``, and those of a
+    folder, lie at ``MODEL/SUITE.jsonl``. Raises :class:`RowError`.
     """
     verdicts = []
     if path.suffix == ".csv":
@@ -154,11 +152,11 @@ def _is_verdict(verdict: object) -> bool:
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:
-    """Pairs the verdicts of two lists by prompt id, and by model and suite where
-    both have them.
+    """Pairs the verdicts of two lists by prompt id, and by model and suite
+    where both have them.
 
-    Pairs are in the order of the first list. Raises :class:`RowError` when a list
-    has two verdicts on one answer.
+    Pairs are in the order of the first list. Raises :class:`RowError` when a
+    list has two verdicts on one answer.
     """
     scope = []
     for field in (*SCOPE, ANSWER):
@@ -189,9 +187,7 @@ def _by_key(
 
 
 def write_agreed(labels: Path, joined: Join, out: Path) -> None:
-    """Writes a file of labels again, with blanks where the other file has none or
-    another one.
-    """
+    """Writes a file of labels with blanks where the other file does not agree."""
     agreed = {(a.suite, a.prompt_id) for a, b in joined.pairs if a.label == b.label}
     rows = label_rows(labels)
     for row in rows:
@@ -204,9 +200,10 @@ def judge_agreement(
 ) -> Row:
     """How far two judges agree on answers that both were given, as JSON.
 
-    ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels and
-    their confusion; undefined numbers are left out. ``undecided`` counts the
-    verdicts of each, ``a`` and ``b``, that do not say whether it is a refusal.
+    ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels
+    and their confusion; undefined numbers are left out. ``undecided`` counts
+    the verdicts of each, ``a`` and ``b``, that do not say whether it is a
+    refusal.
     """
     numbers: Row = {
         "undecided": {
@@ -235,11 +232,11 @@ def defense(
     """What two layers stop, as JSON; their verdicts are in the same order of
     answers (None: not judged).
 
-    Either layer stops an answer for the ``system``. ``gain`` is the share stopped
-    by the outer layer alone, so that it cannot be negative, and one answer shows
-    that it is not 0. ``unjudged`` counts the answers left out, by the layers that
-    did not judge them. Raises ValueError if the two differ in length, and
-    :class:`UsageError` where no answer was judged by both.
+    Either layer stops an answer for the ``system``. ``gain`` is the share
+    stopped by the outer layer alone, so that it cannot be negative, and one
+    answer shows that it is not 0. ``unjudged`` counts the answers left out, by
+    the layers that did not judge them. Raises ValueError if the two differ in
+    length, and :class:`UsageError` where no answer was judged by both.
     """
     unjudged = {"inner": 0, "outer": 0, "both": 0}
     judged_inner, judged_outer = [], []

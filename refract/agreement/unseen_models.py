@@ -1,6 +1,4 @@
-"""A judge's error on a model that nobody has labelled, from its gaps on labelled
-models.
-"""
+"""A judge's error on an unlabelled model, from its gaps on labelled ones."""
 
 from __future__ import annotations
 
@@ -28,10 +26,10 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     """The lines of a judge that tell of its errors on a model that nobody has
     labelled.
 
-    Each is on one model's answers, with partial refusals as refusals, from sources
-    that ask ``ANY``. Neither the source nor the model may have shaped the judge of
-    the line or a judge that it reads. Where a judge that it reads has no such line,
-    that is unknown, and the line does not count.
+    Each is on one model's answers, with partial refusals as refusals, from
+    sources that ask ``ANY``. Neither the source nor the model may have shaped
+    the judge of the line or a judge that it reads. Where a judge that it reads
+    has no such line, that is unknown, and the line does not count.
     """
     models: dict[str, set[str]] = {}
     for source, names in UNMEASURED.items():
@@ -76,9 +74,7 @@ def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
 
 
 def _variance(line: LedgerEntry) -> float:
-    """Variance of the error on one answer: the share of wrong verdicts less the
-    square of the gap.
-    """
+    """Variance of the error on one answer: wrong verdicts less the gap squared."""
     false_refusals = (line.judge_rate or 0.0) * (1 - (line.precision or 0.0))
     missed_refusals = (line.human_rate or 0.0) * (1 - (line.recall or 0.0))
     return max(0.0, false_refusals + missed_refusals - (line.gap or 0.0) ** 2)
@@ -95,9 +91,9 @@ def known_errors(
     """The errors of those judges that the ledger knows, by name, on a suite's
     ``rows``.
 
-    ``judges`` are definitions with their ``version``. Nothing is known of another
-    version, of other settings than :data:`MEASURED_WITH`, and where a row states
-    another language than English.
+    ``judges`` are definitions with their ``version``. Nothing is known of
+    another version, of other settings than :data:`MEASURED_WITH`, and where a
+    row states another language than English.
     """
     for row in rows:
         language = row.get("language")

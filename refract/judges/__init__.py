@@ -1,7 +1,7 @@
 """judge: response rows in, verdict rows out.
 
-To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name it in
-``JUDGES``.
+To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name
+it in ``JUDGES``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def published_judges() -> PublishedJudges:
 
 
 def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], Settings]:
-    """The kind of judge that a definition in params.yaml names, and its settings.
+    """The kind of judge that a definition in params.yaml names, and its
+    settings.
 
     Raises :class:`ParamsError` for a definition that its kind cannot use.
     """
@@ -146,8 +147,8 @@ def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
 
 
 def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -> None:
-    """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no
-    measure.
+    """Raises :class:`ParamsError` where verdicts of a suite's judges would
+    reach no measure.
 
     The first judge decides the outcomes, so it must label refusal. A judge of
     similarity compares answers to perturbed prompts, so there must be some.
@@ -247,8 +248,8 @@ def _case(
         other = source.get("pair_id") or ""
         if other:
             other = sample_id(other, sample) if is_last(prompt) else ""
-        # A further sample of a clean prompt is compared with the first: the noise
-        # of sampling.
+        # A further sample of a clean prompt is compared with the first: the
+        # noise of sampling.
         first = clean_id(prompt, first=True)
         clean = responses.get(first) if sample > 1 else None
     pair = None
@@ -269,9 +270,7 @@ def noting_errors(
 
 
 def language_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
-    """A warning for each judge that does not read the language of some rows of a
-    suite.
-    """
+    """A warning for each judge that does not read the language of some rows of a suite."""
     counts: Counter[str] = Counter()
     for row in rows:
         if isinstance(row.get("language"), str):

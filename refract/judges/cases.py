@@ -16,22 +16,16 @@ from refract.core.vocabulary import SCORES, refusal_of
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One answer to judge: rows of prompt and response, and the suite row as
-    ``source``.
-    """
+    """An answer to judge: rows of prompt and response, and the suite row as ``source``."""
 
     prompt: PromptRow
     response: ResponseRow
     source: Row
     clean: ResponseRow | None = None
-    """The answer to the unperturbed prompt; for a further sample of a clean prompt
-    the first one.
-    """
+    """The answer to the clean prompt; for a further sample of that the first one."""
 
     pair: Case | None = None
-    """The case that this one should agree with: the clean prompt's, or that of
-    ``pair_id``.
-    """
+    """The case to agree with: the clean prompt's, or that of ``pair_id``."""
 
     @property
     def turns(self) -> Sequence[Message]:
@@ -46,9 +40,7 @@ class Case:
 
     @property
     def conversation(self) -> str:
-        """All that is answered: the text, or several messages as JSON, where none
-        can pass for another.
-        """
+        """The text that is answered, or several messages as JSON, which keeps them apart."""
         if len(self.turns) == 1:
             return self.prompt_text
         return json.dumps(self.turns, ensure_ascii=False, indent=1)
@@ -87,20 +79,19 @@ def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
 
 
 def encodable(text: str) -> str:
-    """The text with half surrogate pairs as question marks: tokenizers read only
-    valid Unicode.
-    """
+    """The text with ? for half surrogate pairs, which tokenizers do not read."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def batches(
     lengths: Sequence[int], rows: int, tokens: int | None = None
 ) -> Iterator[tuple[int, list[int]]]:
-    """Batches of inputs of similar length: the longest length, and the indices of
-    the inputs.
+    """Batches of inputs of similar length: the longest length, and the indices
+    of the inputs.
 
     A batch has at most ``rows`` inputs, and fewer where padding would exceed
-    ``tokens``. In float64 the composition of a batch changes no digit that is kept.
+    ``tokens``. In float64 the composition of a batch changes no digit that is
+    kept.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     while order:
@@ -149,16 +140,16 @@ class Judge(Protocol):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case of a suite, in order, from that case alone.
 
-        Where there is none, ``error`` says why, or is None if the judge does not
-        apply (no requirement, no pair). Raises
+        Where there is none, ``error`` says why, or is None if the judge does
+        not apply (no requirement, no pair). Raises
         :class:`refract.models.protocol.AdapterError` where the judge as a whole
         cannot work.
         """
         ...
 
     def check(self) -> str | None:
-        """A warning about using the judge on this machine, before anything is paid
-        for, or None. Raises :class:`refract.core.errors.RefractError` where it
-        cannot be used.
+        """A warning about using the judge on this machine, before anything is
+        paid for, or None. Raises :class:`refract.core.errors.RefractError`
+        where it cannot be used.
         """
         return None

@@ -1,10 +1,10 @@
-"""A sequence classifier as judge: a checkpoint with a classification head, run in
-this process.
+"""A sequence classifier as judge: a checkpoint with a classification head, run
+in this process.
 
 Its probabilities go through the response store like a judge model's replies, so
-that a second run loads nothing. They are computed in float64: processors, threads
-and batches move one by 1e-14 or less, and so its six digits in fewer than one of
-10⁷.
+that a second run loads nothing. They are computed in float64: processors,
+threads and batches move one by 1e-14 or less, and so its six digits in fewer
+than one of 10⁷.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ def _family_of(labels: Mapping[str, str]) -> str | None:
 
 
 class SequenceClassifier(Model):
-    """An adapter whose answer is JSON: ``probabilities`` by the checkpoint's own
-    label names, and ``truncated``, whether the text was cut at the checkpoint's
-    limit.
+    """An adapter whose answer is JSON: ``probabilities`` by the checkpoint's
+    own label names, and ``truncated``, whether the text was cut at the
+    checkpoint's limit.
     """
 
     adapter = "sequenceclassifier"
@@ -130,8 +130,8 @@ class SequenceClassifier(Model):
         return {**self._loader.identity, "task": "sequence_classification"}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers batch by batch. Raises :class:`AdapterError` where the checkpoint
-        cannot be loaded, or holds no trained classification head.
+        """Answers batch by batch. Raises :class:`AdapterError` where the
+        checkpoint cannot be loaded, or holds no trained classification head.
         """
         self._loaded = self._loaded or self._load()
         tokenizer, model, limit = self._loaded
@@ -169,9 +169,9 @@ class SequenceClassifier(Model):
 class Classifier(Judge):
     """The labels of a sequence classifier.
 
-    ``score`` is the expected score of the label: P(refusal) + P(partial refusal)/2,
-    P(harmful) or P(pass). Verdicts have the checkpoint's reply as ``raw``, and
-    ``truncated``. Two equally likely labels are an error.
+    ``score`` is the expected score of the label: P(refusal) + P(partial
+    refusal)/2, P(harmful) or P(pass). Verdicts have the checkpoint's reply as
+    ``raw``, and ``truncated``. Two equally likely labels are an error.
     """
 
     Settings = ClassifierSettings

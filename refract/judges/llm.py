@@ -1,10 +1,10 @@
 """Language models as judges: requirements, coherency, refusal, harmfulness.
 
-A judge's prompt is a text file with a version. Judged texts stand between fences
-whose name depends on the texts, so that none can close its own, and control tokens
-of chat formats are broken up in them. Replies go through the response store and are
-read strictly (:mod:`refract.judges.verdict_reading`); after an unreadable one the
-model is asked once more.
+A judge's prompt is a text file with a version. Judged texts stand between
+fences whose name depends on the texts, so that none can close its own, and
+control tokens of chat formats are broken up in them. Replies go through the
+response store and are read strictly (:mod:`refract.judges.verdict_reading`);
+after an unreadable one the model is asked once more.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FIELD = re.compile(r"\{\{(\w+)\}\}")
 # Fields written by a stranger or a model; the others come from the user of this
 # project.
 JUDGED_FIELDS = ("behavior", "context", "prompt", "prompt_2", "response", "response_2")
-# Control tokens of chat formats as a tokenizer would read them out of a text, and
-# our own fences.
+# Control tokens of chat formats as a tokenizer would read them out of a text,
+# and our own fences.
 CONTROL = re.compile(
     r"<(?=[|｜])|<(?=/?s>)|<(?=<?/?SYS>)|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
     r"|<(?=(?:bos|eos|pad|unk|start_of_turn|end_of_turn|end_of_text|im_start|im_end)>)"
@@ -59,8 +59,8 @@ CONTROL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256
-    of its file.
+    """A judge's prompt: its messages with ``{{fields}}``, its version, the
+    SHA-256 of its file.
     """
 
     version: str
@@ -73,9 +73,7 @@ class Template:
         return {name for _, text in self.messages for name in FIELD.findall(text)}
 
     def fill(self, fields: Mapping[str, str]) -> tuple[Message, ...]:
-        """The messages with their fields filled in; a value is not searched for
-        fields.
-        """
+        """The messages with their fields filled in; a value is not searched for fields."""
         shown = dict(fields)
         fenced = []
         for name in sorted(shown):
@@ -99,10 +97,10 @@ def fence(texts: Sequence[str]) -> str:
 def read_template(name: str) -> Template:
     """A template of the project by name, or a user's file by path.
 
-    A file opens with a line ``version: …``. Each message starts with a line ``===
-    system``, ``=== user`` or ``=== assistant``, and ends before the line end that
-    precedes the next such line or the end of the file. A file without such lines is
-    one user message. Raises :class:`ParamsError`.
+    A file opens with a line ``version: …``. Each message starts with a line
+    ``=== system``, ``=== user`` or ``=== assistant``, and ends before the line
+    end that precedes the next such line or the end of the file. A file without
+    such lines is one user message. Raises :class:`ParamsError`.
     """
     path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
     try:
@@ -132,8 +130,8 @@ _LOADED: dict[str, Model] = {}
 
 
 def loaded_once(definition: Any, model: Model) -> Model:
-    """The model, or an earlier one of an equal definition, so that all suites share
-    its weights. At most two stay in memory.
+    """The model, or an earlier one of an equal definition, so that all suites
+    share its weights. At most two stay in memory.
     """
     if not isinstance(definition, Mapping):
         return model  # an adapter stands in place of its definition
@@ -146,9 +144,7 @@ def loaded_once(definition: Any, model: Model) -> Model:
 
 
 def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
-    """The model's reply to each conversation; earlier ones come from the response
-    store.
-    """
+    """The reply to each conversation; earlier ones come from the response store."""
     if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
@@ -165,8 +161,8 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
 
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
-    """The verdict that ``read`` finds in a judge model's answer, with the answer as
-    ``raw``.
+    """The verdict that ``read`` finds in a judge model's answer, with the
+    answer as ``raw``.
 
     It has an error where the model failed or ``read`` raises
     :class:`UnreadableVerdict`.
@@ -229,9 +225,7 @@ class RequirementSettings(ModelJudgeSettings):
 
 
 class ModelJudge(Judge):
-    """What the judges below share. Their verdicts also have ``reason``, and the
-    replies as ``raw``.
-    """
+    """What the judges below share. Verdicts also have ``reason``, and replies as ``raw``."""
 
     Settings: ClassVar[type[ModelJudgeSettings]] = ModelJudgeSettings
     KIND: ClassVar[str]
@@ -274,9 +268,7 @@ class ModelJudge(Judge):
         return template
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        """What a template can show of a case, or None where there is nothing to
-        judge.
-        """
+        """What a template can show of a case, or None where there is nothing to judge."""
         text = self.settings.description
         described = f"What the assistant is for: {text}\n\n" if text else ""
         return {**case.values, "description": described}
@@ -333,9 +325,7 @@ class Requirement(ModelJudge):
 
 
 class Coherency(ModelJudge):
-    """Pass or fail of an answer beside that of its pair; a row without a pair is
-    not judged.
-    """
+    """Pass or fail of an answer beside its pair's; not judged without a pair."""
 
     KIND = "coherency"
     FAMILY = "pass_fail"
@@ -367,9 +357,9 @@ class Harmfulness(ModelJudge):
 
 
 class RefusalCause(ModelJudge):
-    """Why an answer does not do what was asked: it will not, or it cannot (it did
-    not understand, or lacks the language, the tool or the knowledge); otherwise it
-    answers.
+    """Why an answer does not do what was asked: it will not, or it cannot (it
+    did not understand, or lacks the language, the tool or the knowledge);
+    otherwise it answers.
     """
 
     KIND = "refusal_cause"
@@ -378,8 +368,8 @@ class RefusalCause(ModelJudge):
 
 
 class Rubric(ModelJudge):
-    """A score from the row's own questions (:class:`refract.suites.rows.Question`);
-    a row without any is not judged.
+    """A score from the row's own questions
+    (:class:`refract.suites.rows.Question`); a row without any is not judged.
     """
 
     KIND = "rubric"

@@ -1,19 +1,19 @@
-"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and unrelated
-about 0.
+"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and
+unrelated about 0.
 
 BERTScore (Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT")
 matches each token of one text with the most similar token of the other, by the
 cosine of their contextual embeddings. The paper rescales F1 with its mean ``b``
-over unrelated texts: (F1 - b) / (1 - b). ``python -m tools.similarity_baseline``
-measures ``b``.
+over unrelated texts: (F1 - b) / (1 - b). ``python -m
+tools.similarity_baseline`` measures ``b``.
 
 The matching is the bert-score package's. Its encoding is not used: it cuts long
-texts silently, fails on empty texts with transformers 5, loads pickled weights, and
-in its batches a pair's score depends on the pairs beside it (padding hides negative
-cosines).
+texts silently, fails on empty texts with transformers 5, loads pickled weights,
+and in its batches a pair's score depends on the pairs beside it (padding hides
+negative cosines).
 
-Encoder and matching are float64. Processors, threads and batches move a score by
-1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
+Encoder and matching are float64. Processors, threads and batches move a score
+by 1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class SimilaritySettings(Settings):
 
 
 class Score(NamedTuple):
-    """How alike two texts are; ``truncated``: one was longer than the encoder's
-    limit.
-    """
+    """How alike two texts are; ``truncated``: one was longer than the encoder's limit."""
 
     similarity: float
     truncated: bool
@@ -138,11 +136,12 @@ class Similarity(Judge):
         """The score of each pair of answers, in order; each depends on its pair
         alone.
 
-        ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which are
-        not encoded), about 0 for unrelated ones, negative for pairs less alike.
-        Texts in which the encoder sees nothing are equal to each other, and have 0
-        with any other. A ``truncated`` text is encoded in consecutive windows: all
-        its tokens are matched, without context from other windows.
+        ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which
+        are not encoded), about 0 for unrelated ones, negative for pairs less
+        alike. Texts in which the encoder sees nothing are equal to each other,
+        and have 0 with any other. A ``truncated`` text is encoded in
+        consecutive windows: all its tokens are matched, without context from
+        other windows.
         """
         settings = self.settings
         # bert-score, too, reads texts without whitespace around them.
@@ -178,10 +177,11 @@ class Similarity(Judge):
 
 
 def _precision(candidate: list[Window], reference: list[Window]) -> float:
-    """The mean over the candidate's tokens of the best cosine with a token of the
-    reference.
+    """The mean over the candidate's tokens of the best cosine with a token of
+    the reference.
 
-    It goes window by window, so that a long text never needs all cosines at once.
+    It goes window by window, so that a long text never needs all cosines at
+    once.
     """
     import torch
     from bert_score.utils import greedy_cos_idf
@@ -209,8 +209,8 @@ def _precision(candidate: list[Window], reference: list[Window]) -> float:
 
 
 def encoder_folder(encoder: str) -> str:
-    """The folder of the default encoder's package, or any other encoder's name as
-    it is.
+    """The folder of the default encoder's package, or any other encoder's name
+    as it is.
 
     Raises :class:`MissingPackage` where the package is missing.
     """
@@ -225,8 +225,8 @@ def encoder_folder(encoder: str) -> str:
 
 class Window(NamedTuple):
     """Embeddings of one input: ``states`` of shape (tokens, hidden size), and
-    ``weights``, 1 for each token of the text and 0 for the frame, whose tokens can
-    be matched with but do not count.
+    ``weights``, 1 for each token of the text and 0 for the frame, whose tokens
+    can be matched with but do not count.
     """
 
     states: Any
@@ -234,9 +234,7 @@ class Window(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """A loaded encoder: a model in float64, its tokenizer, and the tokens that
-    frame each input.
-    """
+    """A model in float64, its tokenizer, and the tokens that frame each input."""
 
     model: Reference
     tokenizer: Any
@@ -247,9 +245,7 @@ class Encoder(NamedTuple):
 
 @functools.cache
 def load(folder: str, layer: int, device: str) -> Encoder:
-    """Raises :class:`ParamsError` for files, a layer or a device that cannot be
-    used.
-    """
+    """Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -273,9 +269,9 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
-    # The frame is what the tokenizer puts around a text: no other way to find it
-    # works for each kind of tokenizer (build_inputs_with_special_tokens is gone
-    # from transformers 5).
+    # The frame is what the tokenizer puts around a text: no other way to find
+    # it works for each kind of tokenizer (build_inputs_with_special_tokens is
+    # gone from transformers 5).
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
@@ -292,11 +288,11 @@ def load(folder: str, layer: int, device: str) -> Encoder:
 def embed(
     texts: list[str], folder: str, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
-    """The windows of each text in float64: consecutive pieces of its tokens, each
-    in the frame.
+    """The windows of each text in float64: consecutive pieces of its tokens,
+    each in the frame.
 
-    ``batch_size`` inputs are encoded at once, fewer where they are wider than 64
-    tokens.
+    ``batch_size`` inputs are encoded at once, fewer where they are wider than
+    64 tokens.
     """
     need_local("torch", "transformers", "bert_score", "accelerate")
     import torch

@@ -1,13 +1,13 @@
-"""The default judge: a small encoder shipped with the package, together with the
-rules.
+"""The default judge: a small encoder shipped with the package, together with
+the rules.
 
-The encoder reads the beginning and the end of an answer and the end of its prompt,
-and gives logits of four classes. A logistic regression adds them to what the rule
-judge says. Weights, coefficients and the model card are in `weights/`; `python -m
-tools.refusal_encoder` makes them. Probabilities are those of float64, which
-processors, threads and batches move by 1e-14 or less; float32 decides where its
-error changes no digit. ``refusal_lm`` adds a small language model, in float64
-throughout.
+The encoder reads the beginning and the end of an answer and the end of its
+prompt, and gives logits of four classes. A logistic regression adds them to
+what the rule judge says. Weights, coefficients and the model card are in
+`weights/`; `python -m tools.refusal_encoder` makes them. Probabilities are
+those of float64, which processors, threads and batches move by 1e-14 or less;
+float32 decides where its error changes no digit. ``refusal_lm`` adds a small
+language model, in float64 throughout.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Refusal(Judge):
     """A small encoder's reading of prompt and answer, with the rules; no network."""
 
     FAMILY = "refusal"
-    # Of its training; the rules know more, and the encoder has seen single cases of
-    # others.
+    # Of its training; the rules know more, and the encoder has seen single
+    # cases of others.
     languages = frozenset(("en",))
     Settings = RefusalSettings
     settings: RefusalSettings
@@ -72,18 +72,16 @@ class Refusal(Judge):
         )
 
     def language_model(self, answers: Sequence[str], prompts: Sequence[str]) -> list[Logits]:
-        """The logits of a language model for each answer; empty where the judge
-        asks none.
-        """
+        """The logits of a language model for each answer; empty where the judge asks none."""
         return [()] * len(answers)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case, with the probability of each class.
 
-        An answer is refused where a refusal of either kind is more likely than not;
-        the kind is the likelier one. The rules decide which answers are degenerate,
-        and give the evidence. Where they find none, the encoder gives the sentence
-        without which it is least sure of a refusal.
+        An answer is refused where a refusal of either kind is more likely than
+        not; the kind is the likelier one. The rules decide which answers are
+        degenerate, and give the evidence. Where they find none, the encoder
+        gives the sentence without which it is least sure of a refusal.
         """
         coefficients = combination(self.combination)
         redirection = self.settings.redirection
@@ -142,8 +140,8 @@ def _start(answer: str) -> int:
 
 def _decisive(answers: Sequence[str], prompts: Sequence[str]) -> list[tuple[int, int] | None]:
     """The sentence of each answer without which the encoder is least sure of a
-    refusal (occlusion: Zeiler & Fergus 2014, arXiv 1311.2901); None for an answer
-    without sentences.
+    refusal (occlusion: Zeiler & Fergus 2014, arXiv 1311.2901); None for an
+    answer without sentences.
     """
     sentences = []
     remainders: list[str] = []
@@ -181,8 +179,8 @@ def _decisive(answers: Sequence[str], prompts: Sequence[str]) -> list[tuple[int,
 
 @functools.cache
 def combination(name: str = "combination") -> dict[str, Any]:
-    """The coefficients of ``refused``, the log-odds of a refusal of either kind,
-    and of ``full``, those of a full refusal where there is one.
+    """The coefficients of ``refused``, the log-odds of a refusal of either
+    kind, and of ``full``, those of a full refusal where there is one.
     """
     content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return content
@@ -194,8 +192,8 @@ def features(
     redirection: Redirection = "refusal",
     by_lm: Sequence[float] = (),
 ) -> dict[str, float]:
-    """The inputs of the regressions: the rule judge's label, and log-odds from the
-    logits of the encoder and of the language model, where there are any.
+    """The inputs of the regressions: the rule judge's label, and log-odds from
+    the logits of the encoder and of the language model, where there are any.
     """
     values = {
         "intercept": 1.0,

@@ -1,9 +1,9 @@
-"""The encoder of the judge ``refusal``: its input from an answer and its prompt,
-and its network.
+"""The encoder of the judge ``refusal``: its input from an answer and its
+prompt, and its network.
 
-A BERT of six layers, the last of which computes the first token alone, and a linear
-layer for the classes, in NumPy, since PyTorch takes seconds to load. ``python -m
-tools.refusal_encoder`` trains its weights.
+A BERT of six layers, the last of which computes the first token alone, and a
+linear layer for the classes, in NumPy, since PyTorch takes seconds to load.
+``python -m tools.refusal_encoder`` trains its weights.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ AT_ONCE = 512
 # Tokens of the answer's beginning and end, and of the prompt's end.
 READ = HEAD, TAIL, PROMPT = 64, 24, 24
 WIDTH = HEAD + TAIL + PROMPT + 4
-# Characters that are tokenized, at an answer's beginning and at the end of either
-# text: ordinary writing has fewer in so many tokens.
+# Characters that are tokenized, at an answer's beginning and at the end of
+# either text: ordinary writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
 # Digits of float64 logits that are kept.
 DIGITS = 8
-# Error bound of a float32 logit: more than sixteen times the largest error seen.
+# Error bound of a float32 logit: more than sixteen times the largest error
+# seen.
 ERROR = 2**-14
 
 Weights = Mapping[str, Any]
@@ -79,8 +80,8 @@ def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
 def arranged(weights: Weights, dtype: str) -> dict[str, Any]:
     """The stored weights as :func:`logits` takes them.
 
-    The matrices for query, key and value are one. Word vectors stay integers with
-    scales, since few of them are read.
+    The matrices for query, key and value are one. Word vectors stay integers
+    with scales, since few of them are read.
     """
     import numpy as np
 
@@ -111,9 +112,7 @@ def arranged(weights: Weights, dtype: str) -> dict[str, Any]:
 
 
 def dequantized(weights: Weights, name: str, dtype: str = "float64") -> Any:
-    """A vector of the file, or a matrix: it has 8-bit integers and one scale for
-    each row.
-    """
+    """A vector of the file, or a matrix from 8-bit integers and a scale for each row."""
     value = weights[name].astype(dtype)
     scale = weights.get(f"{name}:scale")
     return value if scale is None else value * scale.astype(dtype)
@@ -126,8 +125,8 @@ def logits_of(
 ) -> list[Logits]:
     """The logits of each answer, in float64 unless ``unsettled`` is given.
 
-    ``unsettled`` returns the indices whose float32 logits are too imprecise; these
-    are recomputed in float64.
+    ``unsettled`` returns the indices whose float32 logits are too imprecise;
+    these are recomputed in float64.
     """
     inputs = tokens_of(answers, prompts)
     if unsettled is None:
@@ -184,8 +183,8 @@ def pieces(texts: Sequence[str]) -> list[list[int]]:
 def tokens_of(
     answers: Sequence[str], prompts: Sequence[str], read: tuple[int, int, int] = READ
 ) -> list[Tokens]:
-    """The encoder's input for each answer and its prompt; ``read`` has the numbers
-    of tokens of the answer's beginning, its end, and the prompt's end.
+    """The encoder's input for each answer and its prompt; ``read`` has the
+    numbers of tokens of the answer's beginning, its end, and the prompt's end.
     """
     beginning, ending, asking = read
     tokenizer = _tokenizer()
@@ -203,9 +202,7 @@ def tokens_of(
 
 
 def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[Logits]:
-    """The logits of inputs, each as :func:`tokens_of` makes it; equal ones are
-    computed once.
-    """
+    """The logits of inputs from :func:`tokens_of`; equal ones are computed once."""
     different = list(dict.fromkeys(inputs))
     size = -(-AT_ONCE // WIDTH)
     rows: dict[Tokens, Logits] = {}
@@ -217,8 +214,8 @@ def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[Logits]:
 
 
 def logits(weights: Weights, inputs: Sequence[Tokens]) -> Array:
-    """Shape (inputs, classes). The tokens of all inputs follow one another without
-    padding; each attends to those of its own input.
+    """Shape (inputs, classes). The tokens of all inputs follow one another
+    without padding; each attends to those of its own input.
     """
     import numpy as np
 
@@ -252,8 +249,8 @@ def logits(weights: Weights, inputs: Sequence[Tokens]) -> Array:
 
 
 def _attend(three: Array, mixed: Array) -> None:
-    """Writes into ``mixed`` the attention of the first tokens of one input, one for
-    each of its rows.
+    """Writes into ``mixed`` the attention of the first tokens of one input, one
+    for each of its rows.
 
     ``three`` holds query, key and value of each token of the input.
     """
@@ -270,9 +267,9 @@ def _attend(three: Array, mixed: Array) -> None:
     heads /= total
 
 
-# Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x / sqrt
-# 2), within 1e-7 of GELU where x is at most 6 and nowhere further from it than
-# float32 is.
+# Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x /
+# sqrt 2), within 1e-7 of GELU where x is at most 6 and nowhere further from it
+# than float32 is.
 _ERF = (
     0.7978842166931639,
     0.03633428227391139,
@@ -285,8 +282,8 @@ _ERF = (
 
 
 def _gelu(value: Array) -> Array:
-    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a polynomial:
-    SciPy's erf takes half as long as the matrices do.
+    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a
+    polynomial: SciPy's erf takes half as long as the matrices do.
     """
     import numpy as np
 

@@ -1,11 +1,12 @@
-"""The language model of the judge ``refusal_lm``: its input from a request and its
-answer, and its network.
+"""The language model of the judge ``refusal_lm``: its input from a request and
+its answer, and its network.
 
-SmolLM2-135M-Instruct from its GGUF file is asked in its chat format, behind request
-and answer, whether the assistant refused. Its upper layers have a low-rank adapter
-(Hu et al. 2022, arXiv 2106.09685) at the last tokens, and end in a linear layer for
-the classes. ``python -m tools.refusal_lm`` trains the adapter. In float64
-processors, threads and batches move a logit by 1e-13 or less.
+SmolLM2-135M-Instruct from its GGUF file is asked in its chat format, behind
+request and answer, whether the assistant refused. Its upper layers have a
+low-rank adapter (Hu et al. 2022, arXiv 2106.09685) at the last tokens, and end
+in a linear layer for the classes. ``python -m tools.refusal_lm`` trains the
+adapter. In float64 processors, threads and batches move a logit by 1e-13 or
+less.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ ROWS, TOKENS = 16, 2048  # of a batch
 
 @functools.cache
 def _reader() -> Any:
-    need_local("torch", "gguf")
     from gguf import GGUFReader
 
     path = fetched_file(SHA256, FILE)
@@ -90,8 +90,8 @@ def _ids(text: str) -> list[int]:
 
 
 def _shortened(texts: Sequence[str], head: int, tail: int) -> list[list[int]]:
-    """Token numbers of each text's beginning and end. Nothing in a text reads as a
-    mark of the chat format.
+    """Token numbers of each text's beginning and end. Nothing in a text reads
+    as a mark of the chat format.
     """
     plain = [text.strip().replace("<|", "< |") for text in texts]
     starts, ends = ends_of(tokenizer(), plain, _BEGINNING, _END)
@@ -121,7 +121,8 @@ def tokens_of(prompts: Sequence[str], answers: Sequence[str]) -> list[list[int]]
 @functools.cache
 def base_weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """The base model's matrices by layer, times the scale of the normalisation
-    before them. Those for query, key and value are one, and those of gate and up.
+    before them. Those for query, key and value are one, and those of gate and
+    up.
     """
     import torch
     from gguf.quants import dequantize
@@ -133,9 +134,7 @@ def base_weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
         return values.to(torch.float64)
 
     def halves_apart(value: torch.Tensor) -> torch.Tensor:
-        """Rows of query or key in halves, as rotation takes them; the file has
-        pairs.
-        """
+        """Rows of query or key in halves, as rotation takes them; the file has pairs."""
         return value.unflatten(0, (-1, SIZE // 2, 2)).transpose(1, 2).flatten(0, 2)
 
     weights = {"tokens": matrix("token_embd.weight").to(dtype)}
@@ -159,9 +158,7 @@ def base_weights(dtype: torch.dtype) -> dict[str, torch.Tensor]:
 
 
 def load() -> dict[str, torch.Tensor]:
-    """Base and adapter in float64. Raises :class:`AdapterError` where the base was
-    not fetched.
-    """
+    """Base and adapter in float64. Raises :class:`AdapterError` without the base."""
     import torch
 
     adapter = stored("adapter")
@@ -182,9 +179,7 @@ def unit(value: torch.Tensor) -> torch.Tensor:
 
 
 def turns(end: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines of the first ``end`` positions (Su et al. 2021, arXiv
-    2104.09864).
-    """
+    """Cosines and sines of the first ``end`` positions (Su et al. 2021, arXiv 2104.09864)."""
     import torch
 
     speed = BASE ** -(torch.arange(0, SIZE, 2, dtype=torch.float64) / SIZE)
@@ -242,9 +237,7 @@ def logits(weights: Weights, ids: torch.Tensor, ends: torch.Tensor) -> torch.Ten
 
 
 class LanguageModel(Model):
-    """An adapter whose request is a prompt and its answer, and whose reply is the
-    JSON of the logits by class.
-    """
+    """An adapter: a prompt and its answer in, the logits by class out, as JSON."""
 
     adapter = "refusal_lm"
     version = "1"
@@ -259,9 +252,7 @@ class LanguageModel(Model):
         return {"base": SHA256, "adapter": description("adapter")["sha256"]}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Batch by batch. Raises :class:`AdapterError` where the weights were not
-        fetched.
-        """
+        """Batch by batch. Raises :class:`AdapterError` where the weights were not fetched."""
         need_local("torch", "gguf")
         import torch
 
@@ -289,9 +280,7 @@ class LanguageModel(Model):
 
 
 class RefusalLM(Refusal):
-    """The judge ``refusal`` with a small language model: 1.6 answers a second and
-    core. Its weights are fetched once; no network.
-    """
+    """The judge ``refusal`` with a small language model: 1.6 answers a second and core."""
 
     combination = "combination_lm"
 

@@ -1,10 +1,10 @@
-"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what (an
-act of help).
+"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what
+(an act of help).
 
-The phrases are data: one file of `phrases/` for each language, which says at its
-top what an entry may hold. An inability without an act of help ("no puedo creerlo")
-is not a refusal, nor is somebody else's. A sentence is in lower case with ASCII
-quotes and single spaces.
+The phrases are data: one file of `phrases/` for each language, which says at
+its top what an entry may hold. An inability without an act of help ("no puedo
+creerlo") is not a refusal, nor is somebody else's. A sentence is in lower case
+with ASCII quotes and single spaces.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FOLDER = Path(__file__).parent / "phrases"
 INSERTED = re.compile(r"\{([a-z_]+)\}")
 # Characters of one sentence, in any script: {gap} in the entries.
 GAP = r"[^.!?。！？।؟\n]"
-# Languages other than English. Where two of them share words, the first one here
-# names the refusal.
+# Languages other than English. Where two of them share words, the first one
+# here names the refusal.
 CODES = (
     "es",
     "fr",
@@ -53,9 +53,7 @@ Found = tuple[str, int, int]  # the id of an entry, and the span that holds it
 
 
 class Phrases:
-    """The entries of one language. Each is an attribute named by its id: a compiled
-    pattern.
-    """
+    """The entries of one language, each a compiled pattern as the attribute of its id."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -95,9 +93,7 @@ class Phrases:
         return not self.content.get("spaces", True)
 
     def source(self, id_: str) -> str:
-        """The regular expression of an entry or a part, with the others inserted
-        that it names.
-        """
+        """The regular expression of an entry or a part, with those inserted that it names."""
         text = f"(?:{'|'.join(map(_in_one_line, self.patterns[id_]))})"
         return INSERTED.sub(lambda name: GAP if name[1] == "gap" else self.source(name[1]), text)
 
@@ -139,9 +135,7 @@ def _others() -> list[Phrases]:
 
 
 def languages_in(text: str, words: set[str]) -> tuple[Phrases, ...]:
-    """The languages whose refusals may occur in a text, by their cues; `words` are
-    its words.
-    """
+    """The languages whose cues occur in a text; `words` are its words."""
     return tuple(language for language in _others() if language.occurs_in(text, words))
 
 

@@ -1,8 +1,8 @@
-"""From an answer to the sentences that the rule judge reads, without thinking, code
-and mark-up.
+"""From an answer to the sentences that the rule judge reads, without thinking,
+code and mark-up.
 
-Every change keeps the length of the text, so that offsets into it are offsets into
-the answer.
+Every change keeps the length of the text, so that offsets into it are offsets
+into the answer.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
 def plain(response: str) -> str:
-    """The text in lower case, with plain quotes, blanks and dashes, and without
-    HTML.
-    """
+    """The text in lower case, with plain quotes, blanks and dashes, and without HTML."""
     prepared = response.translate(_PLAIN).lower()
     return _HTML.sub(_blank_html, prepared) if "<" in prepared or "&" in prepared else prepared
 
@@ -95,9 +93,7 @@ _LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
 
 
 def joined_lines(response: str, prepared: str) -> str:
-    """The prepared text with line ends inside a sentence (the next line goes on in
-    lower case) turned into spaces.
-    """
+    """The prepared text with spaces for line ends before lower case, inside a sentence."""
     pieces, at = [], 0
     for match in _LOWER_CASE_LINE.finditer(response):
         begin = match.start() - (response[match.start() - 1 : match.start()] == "\r")
@@ -131,9 +127,7 @@ def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def read_sentences(read: str, start: int) -> list[Sentence]:
-    """The sentences of a prepared text from `start` on: the first and the last of a
-    long one.
-    """
+    """The sentences from `start` on: of a long text the first and the last ones."""
     spans = list(_spans(read, start))
     if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
         spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]

@@ -1,11 +1,11 @@
 """Published judges by reference: the publisher's text to the byte, and the
 publisher's reading.
 
-The texts stay in the publishers' packages and repositories. They are fetched once
-and checked by SHA-256 (:mod:`refract.core.published_text`). An entry of
-``catalogue.yaml`` says where a text stands, how it is filled in, which model it is
-for, and how replies are read. Every use of the judge prints how its definition
-deviates from what was published.
+The texts stay in the publishers' packages and repositories. They are fetched
+once and checked by SHA-256 (:mod:`refract.core.published_text`). An entry of
+``catalogue.yaml`` says where a text stands, how it is filled in, which model it
+is for, and how replies are read. Every use of the judge prints how its
+definition deviates from what was published.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class MessagePart(Settings):
 
 
 class Scale(Settings):
-    """A verdict from the probabilities of a few tokens as the first one of the
-    reply.
-    """
+    """A verdict from the probabilities of a few first tokens of the reply."""
 
     tokens: dict[str, Number] = Field(min_length=2, description="what each token is worth, 0 to 1")
     threshold: Number | None = Field(None, description="expected value from which on it is harmful")
@@ -130,8 +128,8 @@ class JudgeEntry(Settings):
         values: Mapping[str, str],
         conversation: tuple[Message, ...] = (),
     ) -> tuple[Message, ...]:
-        """The messages for the judge: its texts with ``values`` (behavior, context,
-        prompt and response) filled in unchanged.
+        """The messages for the judge: its texts with ``values`` (behavior,
+        context, prompt and response) filled in unchanged.
         """
         messages: list[Message] = []
         for part in self.messages:
@@ -207,8 +205,8 @@ class PublishedJudge(Judge):
     """A published judge. Verdicts have the reply as ``raw`` and ratings as
     ``rubric``.
 
-    ``guessed`` marks a reply in another form than asked for, where ``reading`` is
-    ``paper``.
+    ``guessed`` marks a reply in another form than asked for, where ``reading``
+    is ``paper``.
     """
 
     Settings = PublishedSettings
@@ -298,18 +296,18 @@ class PublishedJudge(Judge):
         return phrases
 
     def texts(self) -> dict[str, str]:
-        """The publisher's texts, fetched where they are not here. Raises
-        ``SourceError``.
-        """
+        """The publisher's texts, fetched where they are not here. Raises ``SourceError``."""
         absent = [source for source in self.entry.sources if not source.is_here]
         for source in fetch(absent):
             say(f"judge {self.name}: fetched {source}, SHA-256 as published", file=sys.stderr)
         return {key: read_text(source) for key, source in self.entry.texts.items()}
 
     def check(self) -> str | None:
-        """Gets the texts, and warns where the judge will take long on this machine.
+        """Gets the texts, and warns where the judge will take long on this
+        machine.
 
-        Raises :class:`RefractError` where a text, a key or the weights are missing.
+        Raises :class:`RefractError` where a text, a key or the weights are
+        missing.
         """
         model, needs = self._model, self.entry.needs
         try:
@@ -360,8 +358,8 @@ class PublishedJudge(Judge):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order.
 
-        Raises ``SourceError``, and what the adapter raises when no request can be
-        answered.
+        Raises ``SourceError``, and what the adapter raises when no request can
+        be answered.
         """
         if self._classifier:
             return self._classifier.judge(cases)

@@ -1,6 +1,4 @@
-"""A published number beside the computed one, and the files that it is computed
-from.
-"""
+"""A published number beside the computed one, and the files behind that."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from refract.core.errors import RowError
 from refract.core.types import Row
 from refract.models.recorded import read_answers
 
-# A field, and the columns that may hold it: publishers and collections name them
-# differently.
+# A field, and the columns that may hold it: publishers and collections name
+# them differently.
 Columns = Mapping[str, str | list[str]]
 # The statuses of a cell.
 REPRODUCED, EXPLAINED, DIFFERS = "reproduced", "explained", "differs"
@@ -114,10 +112,11 @@ class Folder:
     ) -> list[Row]:
         """The rows of all files of that name, with these fields alone.
 
-        Fields of ``columns`` are texts in every row; numbers and booleans are spelt
-        as CSV files spell them. An optional field is None where there is no text;
-        fields in ``raw`` stay as the file has them. Raises :class:`RowError` where
-        a file cannot be read, or lacks a column or a text in one.
+        Fields of ``columns`` are texts in every row; numbers and booleans are
+        spelt as CSV files spell them. An optional field is None where there is
+        no text; fields in ``raw`` stay as the file has them. Raises
+        :class:`RowError` where a file cannot be read, or lacks a column or a
+        text in one.
         """
         rows: list[Row] = []
         for path in self.files(pattern):

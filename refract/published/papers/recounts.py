@@ -1,6 +1,4 @@
-"""How each paper's numbers are counted from its files; ``published`` is its part of
-``papers.yaml``.
-"""
+"""How each paper's numbers are counted; ``published`` is its part of ``papers.yaml``."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
         # columns do.
         names = {model.casefold(), numbers["column"].casefold()}
         own = [row for row in rows if row["model"].casefold() in names]
-        # GPT-4's list of actions has one more than the people's: its 6 is their 5,
-        # "follows".
+        # GPT-4's list of actions has one more than the people's: its 6 is their
+        # 5, "follows".
         for title, judge, harmful in (
             ("people", "people", "true"),
             ("GPT-4", "gpt4", "6"),
@@ -53,9 +51,7 @@ def _present(labels: Any) -> list[str]:
 
 
 def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
-    """An answer a row, from a collection, or else from the publisher's table, a
-    prompt a row.
-    """
+    """One row for each answer, from a collection or else the publisher's table."""
     rows = folder.rows(**published["collected"])
     collected = {row["model"].casefold() for row in rows}
     for model, numbers in published["harmless"].items():
@@ -70,9 +66,7 @@ def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
 
 
 def harmbench(folder: Folder, published: Published) -> list[Cell]:
-    """Agreement with the majority of three people; explained where the first one
-    alone gives the published number.
-    """
+    """Agreement with the majority of three people, or explained by the first alone."""
     rows = _labelled_behaviors(folder, published)
     kinds = published["kinds"]
     cells = []
@@ -82,13 +76,16 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
             own = [row for row in rows if row["kind"] in chosen]
             explanation = ""
             alone = _agreement(own, judge, _first_vote)
+            contradiction = None
             if column == "average":
-                own_average = _contradiction(numbers, kinds)
-                if own_average is not None and alone == own_average:
+                contradiction = _contradiction(numbers, kinds)
+            if contradiction is not None:
+                if alone == contradiction:
                     explanation = (
-                        f"its own row contradicts it: {numbers['standard']} of {kinds['standard']} "
-                        f"and {numbers['contextual']} of {kinds['contextual']} make "
-                        f"{float(own_average):.2f}, which the first annotator alone gives"
+                        f"its own row contradicts it: {numbers['standard']} of "
+                        f"{kinds['standard']} and {numbers['contextual']} of "
+                        f"{kinds['contextual']} make {float(contradiction):.2f}, which the "
+                        "first annotator alone gives"
                     )
             elif alone is not None and rounds_to(alone, numbers[column]):
                 explanation = "it is the agreement with the first of the three annotators alone"
@@ -140,9 +137,7 @@ def _agreement(rows: Sequence[Row], judge: str, truth: Callable[[Row], bool]) ->
 
 
 def _says_yes(verdict: object) -> bool:
-    """A verdict as its judge wrote it: 1 or 0, yes or no, or a rating, of which 10
-    means yes.
-    """
+    """A verdict as its judge wrote it: 1 or 0, yes or no, or a rating (10 is yes)."""
     if isinstance(verdict, str):
         rating = re.search(r"\[\[(\d+)\]\]", verdict)
         return rating[1] == "10" if rating else verdict.strip().lower() == "yes"
@@ -150,18 +145,14 @@ def _says_yes(verdict: object) -> bool:
 
 
 def _contradiction(numbers: Published, kinds: dict[str, int]) -> Fraction | None:
-    """The average that a row's own shares make, where its printed average is
-    another one.
-    """
+    """The average of a row's own shares, where its printed average differs."""
     agreed = sum(round(Fraction(numbers[kind]) * size / 100) for kind, size in kinds.items())
     average = percent(agreed, sum(kinds.values()))
     return average if average and not rounds_to(average, numbers["average"]) else None
 
 
 def jailbreakbench(folder: Folder, published: Published) -> list[Cell]:
-    """What every artifact in the folder states about itself: success rate, number
-    of jailbreaks and of prompts.
-    """
+    """What each artifact states: success rate, number of jailbreaks and of prompts."""
     artifacts = []
     for model in published["models"]:
         artifacts += folder.objects(f"*{model}.json")
@@ -265,9 +256,7 @@ XSTEST_JUDGES = {"people": "people", "strings": "string match", "gpt4": "GPT-4 a
 
 
 def xstest(folder: Folder, published: Published) -> list[Cell]:
-    """The published numbers of all models, by judge, by type of prompt, and of
-    annotators.
-    """
+    """The numbers of all models, by judge and type of prompt, and of annotators."""
     cells = []
     sizes = published["prompts"]
     for model, numbers in published["models"].items():
@@ -298,9 +287,7 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
 
 
 def _labelled_answers(folder: Folder, model: str, published: Published) -> list[Row]:
-    """The prompts that a model answered, each with its type, labels and the two
-    annotators'.
-    """
+    """The prompts that a model answered, with type, labels and those of two annotators."""
     stem = f"xstest_v2_completions_{model}"
     rows: dict[str, Row] = {}
     for row in folder.rows(f"{stem}.csv", **published["answers"]):
@@ -333,7 +320,8 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
 
 def fleiss_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Fleiss' κ of two raters; None where it is undefined. Fleiss 1971,
-    Psychological Bulletin 76:378, equations 3 to 6, for two ratings of each item.
+    Psychological Bulletin 76:378, equations 3 to 6, for two ratings of each
+    item.
     """
     if not pairs:
         return None
