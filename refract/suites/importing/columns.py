@@ -167,8 +167,11 @@ class Published(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_page(cls, entry: Row) -> Row:
-        return {"url": page_of(str(entry.get("file"))), **entry}
+    def _with_defaults(cls, entry: Row) -> Row:
+        defaults: Row = {"url": page_of(str(entry.get("file")))}
+        if not any(entry.get(key) for key in ("prompt", "prompts", "turns")):
+            defaults["prompt"] = ["prompt"]
+        return defaults | entry
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
