@@ -37,8 +37,7 @@ OWN = (
 
 
 class VLLMSettings(LocalModelSettings):
-    """A local model that vLLM runs in this process; its answers are the engine's, not
-    exact ones."""
+    """A local model that vLLM runs in this process; its answers are the engine's, not exact ones."""
 
     engine: Annotated[str, Field(pattern=r"^[\w.-]+==[\w.+!-]+$")] | None = Field(
         None,

@@ -103,8 +103,8 @@ class LocalModelSettings(Settings):
 
 
 class HFSettings(LocalModelSettings):
-    """A local model. Generation settings are these alone: of a checkpoint's
-    ``generation_config.json`` only the end-of-text ids count, with those of
+    """A local model. Generation settings are these and no others: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, together with those of
     ``config.json`` and the tokenizer."""
 
     model_id: Text = Field(

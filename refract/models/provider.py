@@ -107,7 +107,7 @@ class Price(Settings):
 
 
 class RequestSettings(Settings):
-    """Settings of every provider's models that make requests."""
+    """Settings that every provider's models have and that requests are made of."""
 
     model_id: turn.Text = Field(description="the provider's name of the model")
     revision: turn.Text | None = Field(
@@ -136,8 +136,7 @@ class RequestSettings(Settings):
 
 
 class ServedSettings(RequestSettings):
-    """The settings of every provider's models, with those of sending, which change no
-    request."""
+    """The settings of every provider's models: also those of sending, which change no request."""
 
     api_key_env: KeyVariable
     mode: Literal["live", "batch"] = Field(
