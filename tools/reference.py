@@ -213,13 +213,10 @@ def page(text: str) -> str:
 
 def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
-    lines = ["| judge | gives | needs | text | licence | agreement with people |"]
-    lines.append("|" + 6 * "---|")
+    lines = ["| judge | gives | needs | agreement with people |", "|" + 4 * "---|"]
     for name in names():
         found = entry(name)
-        places = sorted({str(s.package or f"{s.repository} `{s.path}`") for s in found.sources})
-        text_at = ", ".join(places) or "of the model"
-        cells = (found.asks, found.needs, text_at, found.licence, found.agreement)
+        cells = (found.asks, found.needs, found.agreement)
         lines.append(f"| `{name}`: {found.of} | {' | '.join(cells)} |")
     mark = "<!-- published judges: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
