@@ -97,7 +97,7 @@ def rows(kind: type[Settings]) -> list[str]:
 
 # What is allowed, as messages say it, and as the page does.
 SHORT = (
-    ("a whole number of at least ", "whole number ≥ "),
+    ("a whole number of at least ", "integer ≥ "),
     ("a number of at least ", "number ≥ "),
     ("a number above ", "number > "),
     (" and at most ", ", ≤ "),
