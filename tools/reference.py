@@ -230,7 +230,9 @@ def suites_page(text: str) -> str:
     for name in names_in(PUBLISHED):
         found: Any = find_importer(name)
         rows = "" if found.rows is None else f"{found.rows:,}"
-        cells = rows, found.licence, f"`{found.file}`{', gated' if found.gated else ''}"
+        # That NC is not for commercial use is said once, above the table.
+        licence = re.sub(": not for commercial use(; share alike)?$", "", found.licence)
+        cells = rows, licence, f"`{found.file}`{', gated' if found.gated else ''}"
         lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
     mark = "<!-- published suites: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
