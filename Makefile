@@ -42,4 +42,5 @@ lint: setup
 readme: setup
 	python -m tools.reference
 	python -m tests.docs.test_readme
+	python -m tests.docs.test_numbers
 	python -m tests.docs.test_docs_cli

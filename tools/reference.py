@@ -96,7 +96,7 @@ def rows(kind: type[Settings]) -> list[str]:
 
 # What is allowed, as messages say it, and as the page does.
 SHORT = (
-    ("a whole number of at least ", "whole number ≥ "),
+    ("a whole number of at least ", "integer ≥ "),
     ("a number of at least ", "number ≥ "),
     ("a number above ", "number > "),
     (" and at most ", ", ≤ "),
@@ -212,13 +212,10 @@ def page(text: str) -> str:
 
 def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
-    lines = ["| judge | gives | needs | text | licence | agreement with people |"]
-    lines.append("|" + 6 * "---|")
+    lines = ["| judge | gives | needs | agreement with people |", "|" + 4 * "---|"]
     for name in published_judges().names():
         found = published_judges().find(name)
-        places = sorted({str(s.package or f"{s.repository} `{s.path}`") for s in found.sources})
-        text_at = ", ".join(places) or "of the model"
-        cells = (found.asks, found.needs, text_at, found.licence, found.agreement)
+        cells = (found.asks, found.needs, found.agreement)
         lines.append(f"| `{name}`: {found.of} | {' | '.join(cells)} |")
     mark = "<!-- published judges: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
@@ -232,7 +229,9 @@ def suites_page(text: str) -> str:
     for name in names_in(PUBLISHED):
         found: Any = find_importer(name)
         rows = "" if found.rows is None else f"{found.rows:,}"
-        cells = rows, found.licence, f"`{found.file}`{', gated' if found.gated else ''}"
+        # That NC is not for commercial use is said once, above the table.
+        licence = re.sub(": not for commercial use(; share alike)?$", "", found.licence)
+        cells = rows, licence, f"`{found.file}`{', gated' if found.gated else ''}"
         lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
     mark = "<!-- published suites: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)

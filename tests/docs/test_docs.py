@@ -42,8 +42,6 @@ NOT_RUN = {
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
     "refract judges fetch ": "needs the package index; tests of fetching have one on loopback",
-    "python -m tools.refusal_encoder ": "needs the labelled sets, which are not in the repository",
-    "python -m tools.refusal_lm ": "needs the labelled sets, which are not in the repository",
     "python benchmarks/": "takes minutes, and installs other projects' judges",
 }
 # An exit code of 1 says what the command found.

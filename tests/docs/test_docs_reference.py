@@ -21,8 +21,6 @@ from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.rates.clean_prompts import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
 from refract.results.table_rows import COLUMNS
-from refract.statistics.proportions import wilson
-from refract.statistics.sample_sizes import drop_sample_size
 from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
@@ -82,7 +80,7 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     assert reference.sections({"slow": "", "slower": ""}) == (
         "### slow, slower\n\nHow slow.\n\n"
         "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | whole number ≥ 1 |"
+        r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
     )
 
 
@@ -218,20 +216,6 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
         numbers = json.loads((ROOT / f"metrics/{path.stem}.json").read_text("utf-8"))
         assert {"n", "excluded", "passed"} <= named
         assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
-
-
-def test_the_numbers_of_prompts_are_those_of_the_statistics():
-    found = tables("how-many-prompts.md")
-    header, _, *rows = found["For one rate"]
-    rates = [float(re.findall(r"\d+", column)[0]) / 100 for column in header[1:]]
-    for n, *shown in rows:
-        limits = [wilson(rate * int(n), int(n)) for rate in rates]
-        assert shown == [f"[{low:.2f}, {high:.2f}]".replace("0.", ".") for low, high in limits]
-    header, _, *rows = found["For a difference between two models"]
-    churn = [float(re.findall(r"\d+", column)[0]) / 100 for column in header[1:]]
-    for drop, *shown in rows:
-        needed = [drop_sample_size(float(drop), flips, 0.8, 0.05) for flips in churn]
-        assert shown == [f"{n:,}" for n in needed]
 
 
 def test_the_citation_is_of_this_version():
