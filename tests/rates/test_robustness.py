@@ -204,6 +204,16 @@ def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominator
     assert (loophole["bound_low"], loophole["bound_high"]) == (0.2222, 0.7778)
 
 
+def test_flips_of_answers_that_were_cut_off_have_a_rate_without_those():
+    rows = compared("U+000D", True, n=2, outcome="compliance") + compared("U+000D", False, n=2)
+    rows[0]["answer"] = rows[0]["answer"]._replace(cut_off=True)
+    found = [row for row in robustness_table(rows) if row["measure"] == "cc_loophole_rate"]
+    assert [(row["field"], row["successes"], row["n"]) for row in found] == [
+        ("", 2, 4),
+        ("cut_off", 1, 3),
+    ]
+
+
 def test_variants_of_one_prompt_are_one_cluster_of_flips():
     rows = [row for name in "abcde" for row in group(name, 0, 30)]
     table = robustness_table(rows)
