@@ -68,8 +68,8 @@ class Mutant(NamedTuple):
     end: int
     new: str
 
-    def source(self, folder: Path = ROOT) -> bytes:
-        text = (folder / self.file).read_bytes()
+    def source(self) -> bytes:
+        text = (ROOT / self.file).read_bytes()
         return text[: self.start] + self.new.encode() + text[self.end :]
 
     def shown(self) -> str:

@@ -27,6 +27,7 @@ from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
+from tests.builders import counted
 from tests.builders import rate as share
 
 
@@ -38,17 +39,6 @@ def response(text: str = "words", reason: str = "stop", **fields: object) -> dic
         "attempt": 0,
         "prompt_tokens": None,
     } | fields
-
-
-def counted(outcomes, clusters=None, cut_off=()):
-    """Answers with these outcomes, by id or in order; each a cluster of its own unless given."""
-    if not isinstance(outcomes, dict):
-        outcomes = dict(enumerate(outcomes))
-    clusters = clusters or {}
-    return {
-        id_: Counted(found, clusters.get(id_, id_), id_ in cut_off)
-        for id_, found in outcomes.items()
-    }
 
 
 def verdict(label: str | None) -> dict:

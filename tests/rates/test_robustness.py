@@ -15,6 +15,7 @@ from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
+from tests.builders import counted
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,8 @@ def attack_table(rows, prompts, outcomes, limit=1.0):
 
 
 def answers(outcomes):
-    return {id_: Counted(outcome, id_.split("/")[0]) for id_, outcome in outcomes.items()}
+    """Answers in the cluster of the request that their id begins with."""
+    return counted(outcomes, {id_: id_.split("/")[0] for id_ in outcomes})
 
 
 def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=None, **more):
