@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Container, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import write_rows
 from refract.core.tables import write_table
 from refract.models.protocol import Answer, Model, Request
+from refract.rates.counting import Counted
 from refract.rates.key import Group, Key, measure_called
 from refract.rates.rate import Counts, Interval, Rate
 
@@ -43,6 +45,7 @@ LABELLED = [
 ]
 SAMPLING = {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1}
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+OUTCOMES = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
 MODELS = ("greedy", "sampling")
 SUITES = ("alpha", "beta")
 
@@ -87,9 +90,24 @@ def outcome_line(
 
 
 def outcome_lines(outcomes: str, **fields: str) -> list[dict[str, str]]:
-    """One outcome a letter: r(efusal), p(artial refusal), c(ompliance), e(rror)."""
-    names = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
-    return [outcome_line(f"{n:02d}", names[x], **fields) for n, x in enumerate(outcomes)]
+    """One outcome a letter of :data:`OUTCOMES`."""
+    return [outcome_line(f"{n:02d}", OUTCOMES[x], **fields) for n, x in enumerate(outcomes)]
+
+
+def counted(
+    outcomes: Mapping[str, str] | Sequence[str],
+    clusters: Mapping[Any, Hashable] | None = None,
+    cut_off: Container[Any] = (),
+) -> dict[Any, Counted]:
+    """Answers with these outcomes, by id or in order; each is a cluster of its own unless
+    ``clusters`` names another."""
+    if not isinstance(outcomes, Mapping):
+        outcomes = dict(enumerate(outcomes))
+    clusters = clusters or {}
+    return {
+        id_: Counted(outcome, clusters.get(id_, id_), id_ in cut_off)
+        for id_, outcome in outcomes.items()
+    }
 
 
 def write_outcomes(path: Path, rows: list[dict[str, str]]) -> Path:

@@ -28,11 +28,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -48,30 +48,15 @@ TESTS = {
 }
 WANTED = 0.9
 LEAST_SECONDS = 60
+# Operators as they are written, and what each becomes.
 COMPARISONS = {
-    ast.Lt: ("<", ("<=", ">=")),
-    ast.LtE: ("<=", ("<", ">")),
-    ast.Gt: (">", (">=", "<=")),
-    ast.GtE: (">=", (">", "<")),
-    ast.Eq: ("==", ("!=",)),
-    ast.NotEq: ("!=", ("==",)),
-    ast.In: ("in", ("not in",)),
-    ast.NotIn: ("not in", ("in",)),
-    ast.Is: ("is", ("is not",)),
-    ast.IsNot: ("is not", ("is",)),
-}
-ARITHMETIC = {
-    ast.Add: ("+", "-"),
-    ast.Sub: ("-", "+"),
-    ast.Mult: ("*", "/"),
-    ast.Div: ("/", "*"),
-    ast.Pow: ("**", "*"),
-    ast.FloorDiv: ("//", "*"),
-    ast.Mod: ("%", "+"),
-}
+    "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",),
+    "!=": ("==",), "in": ("not in",), "not in": ("in",), "is": ("is not",), "is not": ("is",),
+}  # fmt: skip
+ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "**": "*", "//": "*"}
 EXTREMES = {"min": "max", "max": "min"}
 # Their arguments can change places, or say something about types alone.
-SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast", "gcd"}
+SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast"}
 
 
 class Mutant(NamedTuple):
@@ -83,8 +68,8 @@ class Mutant(NamedTuple):
     end: int
     new: str
 
-    def source(self, folder: Path = ROOT) -> bytes:
-        text = (folder / self.file).read_bytes()
+    def source(self) -> bytes:
+        text = (ROOT / self.file).read_bytes()
         return text[: self.start] + self.new.encode() + text[self.end :]
 
     def shown(self) -> str:
@@ -100,38 +85,34 @@ def mutants(file: str) -> Iterator[Mutant]:
     for line in raw.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
-    def begin(node: ast.expr | ast.stmt) -> int:
-        return starts[node.lineno - 1] + node.col_offset
+    def span(node: Any) -> tuple[int, int]:
+        first, last = starts[node.lineno - 1], starts[node.end_lineno - 1]
+        return first + node.col_offset, last + node.end_col_offset
 
-    def end(node: ast.expr | ast.stmt) -> int:
-        return starts[node.end_lineno - 1] + node.end_col_offset  # type: ignore[operator]
+    def text(node: Any) -> str:
+        return raw[slice(*span(node))].decode()
 
-    def text(node: ast.expr | ast.stmt) -> str:
-        return raw[begin(node) : end(node)].decode()
+    def whole(node: Any, new: str) -> Mutant:
+        return Mutant(file, node.lineno, *span(node), new)
 
-    def whole(node: ast.expr | ast.stmt, new: str) -> Mutant:
-        return Mutant(file, node.lineno, begin(node), end(node), new)
-
-    def between(left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Mutant]:
-        gap = raw[end(left) : begin(right)].decode()
-        if gap.count(old) == 1 and "\n" not in gap:
-            changed = gap.replace(old, new)
-            yield Mutant(file, left.end_lineno or 0, end(left), begin(right), changed)
+    def operator(left: Any, right: Any, changes: Mapping[str, Sequence[str]]) -> Iterator[Mutant]:
+        """Mutants of the operator between two expressions of one line."""
+        start, end = span(left)[1], span(right)[0]
+        gap = raw[start:end].decode()
+        old = gap.strip(" ()")
+        for new in changes.get(old, ()) if "\n" not in gap else ():
+            yield Mutant(file, left.end_lineno, start, end, gap.replace(old, new))
 
     for node in _running(ast.parse(raw)):
+        one_line = getattr(node, "lineno", 0) == getattr(node, "end_lineno", 1)
         match node:
-            case ast.Compare(left=left, ops=[operator], comparators=[right]):
-                old, others = COMPARISONS[type(operator)]
-                for new in others:
-                    yield from between(left, right, old, new)
-            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in ARITHMETIC:
-                if not isinstance(left, ast.Constant | ast.JoinedStr) or text(left)[0].isdigit():
-                    old, new = ARITHMETIC[type(operator)]
-                    yield from between(left, right, old, new)
-            case ast.BoolOp(op=operator, values=values):
-                old, new = ("and", "or") if isinstance(operator, ast.And) else ("or", "and")
-                for left, right in zip(values, values[1:], strict=False):
-                    yield from between(left, right, old, new)
+            case ast.Compare(left=left, comparators=[right]):
+                yield from operator(left, right, COMPARISONS)
+            case ast.BinOp(left=left, right=right) if not isinstance(left, ast.JoinedStr):
+                yield from operator(left, right, ARITHMETIC)
+            case ast.BoolOp(values=values):
+                for left, right in pairwise(values):
+                    yield from operator(left, right, {"and": ["or"], "or": ["and"]})
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield whole(node, text(operand))
             case ast.Constant(value=bool()):
@@ -139,19 +120,18 @@ def mutants(file: str) -> Iterator[Mutant]:
             case ast.Constant(value=int() | float()):
                 yield whole(node, str(node.value + 1))
                 yield whole(node, f"({node.value - 1})")
-            case ast.Return(value=ast.expr() as value) if text(value) != "None":
-                if node.lineno == node.end_lineno:
-                    yield whole(node, "return None")
-            case ast.AugAssign() | ast.Expr(value=ast.Call()) if node.lineno == node.end_lineno:
+            case ast.Return(value=ast.expr() as value) if one_line and text(value) != "None":
+                yield whole(node, "return None")
+            case ast.AugAssign() | ast.Expr(value=ast.Call()) if one_line:
                 yield whole(node, "pass")
             case ast.Call(func=ast.Name(id=name)) if name in EXTREMES:
                 yield whole(node.func, EXTREMES[name])
-            case ast.Call(func=function, args=[left, right, *_]):
+            case ast.Call(func=function, args=[left, right, *_]) if one_line:
                 starred = isinstance(left, ast.Starred) or isinstance(right, ast.Starred)
-                alike = text(left) == text(right) or left.lineno != right.end_lineno
-                if not (starred or alike or text(function) in SYMMETRIC):
-                    swapped = text(right) + raw[end(left) : begin(right)].decode() + text(left)
-                    yield Mutant(file, left.lineno, begin(left), end(right), swapped)
+                if not (starred or text(left) == text(right) or text(function) in SYMMETRIC):
+                    start, end = span(left)[0], span(right)[1]
+                    gap = raw[span(left)[1] : span(right)[0]].decode()
+                    yield Mutant(file, left.lineno, start, end, text(right) + gap + text(left))
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -188,24 +168,31 @@ def _compiles(mutant: Mutant) -> bool:
 
 
 class Watching:
-    """A plugin of pytest that keeps how long each test takes, and which functions it enters."""
+    """A plugin of pytest: keeps how long each test takes and which functions of the project it enters,
+    or, given some ``tests``, runs these alone in their order."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tests: Sequence[str] = ()) -> None:
         self.folder = f"{folder}/"
+        self.place = {test: index for index, test in enumerate(tests)}
         self.seconds: dict[str, float] = {}
-        self.entered: dict[str, set[tuple[str, str]]] = defaultdict(set)
+        self.entered: dict[str, set[tuple[str, str]]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if self.place:
+            items[:] = [item for item in items if item.nodeid in self.place]
+            items.sort(key=lambda item: self.place[item.nodeid])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        entered, folder, began = self.entered[item.nodeid], self.folder, time.monotonic()
-        size = len(folder)
+        entered = self.entered[item.nodeid] = set()
 
-        def trace(frame, event, argument):  # type: ignore[no-untyped-def]
-            code = frame.f_code
-            if code.co_filename.startswith(folder):
-                entered.add((code.co_filename[size:], code.co_name))
+        def trace(frame: Any, event: str, argument: object) -> None:
+            file, name = frame.f_code.co_filename, frame.f_code.co_name
+            if file.startswith(self.folder):
+                entered.add((file.removeprefix(self.folder), name))
 
-        sys.settrace(trace)
+        began = time.monotonic()
+        sys.settrace(None if self.place else trace)
         try:
             return (yield)
         finally:
@@ -213,35 +200,16 @@ class Watching:
             self.seconds[item.nodeid] = time.monotonic() - began
 
 
-class Ordered:
-    """A plugin of pytest that runs these tests alone, in this order."""
-
-    def __init__(self, tests: list[str]) -> None:
-        self.place = {test: index for index, test in enumerate(tests)}
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if item.nodeid in self.place]
-        items.sort(key=lambda item: self.place[item.nodeid])
-
-
 def in_child(work: Callable[[], int], seconds: float, log: Path) -> int:
-    """The exit status of a function in a process of its own, which a time limit kills."""
+    """The exit status of a function in a process of its own, which ends after so many seconds."""
     process = os.fork()
     if not process:
-        os.setsid()
+        signal.alarm(ceil(seconds))
         with log.open("wb") as stream:
             for number in (1, 2):
                 os.dup2(stream.fileno(), number)
         os._exit(work())
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.killpg(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return -signal.SIGKILL
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 class Trial:
@@ -267,45 +235,41 @@ class Trial:
         self.watched: dict[tuple[str, ...], Watching] = {}
         self.changes = 0
 
-    def pytest(self, *plugins: object, files: list[str]) -> int:
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-        return int(pytest.main([*options, *files], plugins=list(plugins)))
-
     def watch(self, tests: tuple[str, ...]) -> Watching:
         """The tests of a place as they run without a mutant; SystemExit where one fails."""
         if tests in self.watched:
             return self.watched[tests]
+        watching = self.watched[tests] = Watching(self.folder)
         kept = self.folder.parent / "watched"
 
         def work() -> int:
-            watching = Watching(self.folder)
-            status = self.pytest(watching, files=list(tests))
-            kept.write_bytes(pickle.dumps((watching.seconds, dict(watching.entered))))
-            return status
+            status = pytest.main(["-x", "-q", *tests], plugins=[watching])
+            kept.write_bytes(pickle.dumps((watching.seconds, watching.entered)))
+            return int(status)
 
-        status = in_child(work, 3600, self.log)
-        if status:
+        if in_child(work, 3600, self.log):
             raise SystemExit(f"{' '.join(tests)} must pass first:\n{self.log.read_text('utf-8')}")
-        watching = self.watched[tests] = Watching(self.folder)
         watching.seconds, watching.entered = pickle.loads(kept.read_bytes())
         return watching
 
     def survives(self, mutant: Mutant) -> bool:
         """Whether no test of its folder fails, of those that enter the changed function."""
         place = next(tests for start, tests in TESTS.items() if mutant.file.startswith(start))
-        watching = self.watch(place)
-        function = _function(mutant)
-        tests = [t for t, entered in watching.entered.items() if (mutant.file, function) in entered]
-        tests = tests or list(watching.seconds)
-        stem = Path(mutant.file).stem
-        stem = Path(mutant.file).parent.name if stem == "__init__" else stem
-        near = f"/test_{stem}"
-        tests.sort(key=lambda test: (near not in test, watching.seconds[test]))
+        watched = self.watch(place)
+        changed = mutant.file, _function(mutant)
+        tests = [test for test, entered in watched.entered.items() if changed in entered]
+        tests = tests or list(watched.seconds)
+        path = Path(mutant.file)
+        near = f"/test_{path.parent.name if path.stem == '__init__' else path.stem}"
+        tests.sort(key=lambda test: (near not in test, watched.seconds[test]))
         files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        limit = LEAST_SECONDS + 5 * sum(watching.seconds[test] for test in tests)
+        limit = LEAST_SECONDS + 5 * sum(watched.seconds[test] for test in tests)
+
+        def work() -> int:
+            return int(pytest.main(["-x", "-q", *files], plugins=[Watching(self.folder, tests)]))
+
         self.write(mutant.file, mutant.source())
         try:
-            work = partial(self.pytest, Ordered(tests), files=files)
             return in_child(work, limit, self.log) == 0
         finally:
             self.write(mutant.file, (ROOT / mutant.file).read_bytes())

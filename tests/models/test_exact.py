@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+from hashlib import sha256
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.models.exact import AUDITED, TIE, Choice, is_audited
+from refract.models.exact import AUDITED, TIE, Choice, DecodedRow, is_audited, passes
 from refract.models.float64 import NotExact, Reference
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
 from tests.models.test_hf import answers, ask, model, prompts, seeded, tiny
@@ -139,6 +141,78 @@ def test_equal_logits_go_to_the_lowest_id():
     assert drawn == [1, 1, 2, 2]
 
 
+CHANCES = torch.tensor([[0.1, 0.2, 0.3, 0.4]], dtype=torch.float64).log()
+
+
+@pytest.mark.parametrize(
+    ("choice", "uniform", "token", "margin"),
+    [
+        # The distance to the nearer end of the token's interval, times 4T.
+        (Choice(1.0), 0.05, 0, 4 * 0.05),
+        (Choice(1.0), 0.12, 1, 4 * 0.02),
+        (Choice(1.0), 0.95, 3, 4 * 0.35),
+        # Of .3 and .4 alone the ends are 0, 3/7 and 1; the third in rank is ln 1.5 behind.
+        (Choice(1.0, top_k=2), 0.4, 2, 4 * (3 / 7 - 0.4)),
+        (Choice(1.0, top_k=2), 0.9, 3, math.log(1.5)),
+        (Choice(1.0, top_k=9), 0.05, 0, 4 * 0.05),
+        # Ranked, .4 and .3 are needed for half of the whole, which .4 lacks by .1.
+        (Choice(1.0, top_p=0.5), 0.4, 2, 4 * (3 / 7 - 0.4)),
+        (Choice(1.0, top_p=0.5), 0.9, 3, 4 * 0.1),
+        # At temperature 2 the chances are as their roots, of which the first has .16.
+        (Choice(2.0), 0.15, 0, 8 * (0.1**0.5 / (0.1**0.5 + 0.2**0.5 + 0.3**0.5 + 0.4**0.5) - 0.15)),
+    ],
+)
+def test_a_token_is_drawn_by_its_interval_and_wins_by_what_could_change_it(
+    choice, uniform, token, margin
+):
+    tokens, margins = choice(CHANCES, [uniform])
+    assert (tokens.item(), margins.item()) == (token, pytest.approx(margin))
+
+
+def test_a_given_token_wins_by_its_margin_or_loses_by_what_it_lacks():
+    logits = torch.tensor([[1.0, 4.0, 2.5]] * 3)
+    tokens, margins, wins = Choice().of(torch.tensor([1, 2, 0]), logits)
+    assert (tokens.tolist(), margins.tolist()) == ([1, 1, 1], [1.5, 1.5, 1.5])
+    assert wins.tolist() == [1.5, -1.5, -3.0]
+    drawn = Choice(1.0).of(torch.tensor([1, 0]), CHANCES.repeat(2, 1), [0.12, 0.12])
+    assert drawn[2].tolist() == pytest.approx([0.08, -0.08])
+
+
+def test_a_row_that_is_cut_goes_on_from_the_right_token():
+    row = DecodedRow(0, [5, 6, 7], limit=4, generated=[1, 2, 3], margins=[9.0, 8.0, 7.0])
+    row.state = [(torch.zeros(2, 6, 4), torch.zeros(2, 6, 4))]
+    row.ended = row.looped = True
+    assert (row.known, row.sequence, row.done) == (6, [5, 6, 7, 1, 2, 3], True)
+    row.cut(1, 4)
+    assert (row.generated, row.margins) == ([1, 4], [9.0, math.inf])
+    assert (row.position, row.next_token) == (4, 4)
+    assert [tuple(part.shape) for part in row.state[0]] == [(2, 4, 4)] * 2
+    assert (row.ended, row.looped, row.done) == (False, False, False)
+    row.generated = [1, 2, 3, 4]
+    assert row.done
+
+
+@pytest.mark.parametrize(
+    ("lengths", "places", "vocabulary", "batches"),
+    [
+        ([2048, 2048], [[0], [0]], 300, [2]),  # 4,096 tokens, padded to the longest
+        ([2048, 2049], [[0], [0]], 300, [1, 1]),
+        ([10, 2047, 2047], [[0], [0], [1]], 300, [2, 1]),
+        ([10] * 3, [[0, 1], [0, 1], [0]], 2**22, [2, 1]),  # four places of so many logits
+        ([10] * 2, [[0, 1], [0]], 2**25, [1, 1]),
+        ([9000], [[0]], 300, [1]),
+        ([], [], 300, []),
+    ],
+)
+def test_a_pass_has_as_many_rows_as_its_tokens_and_logits_allow(
+    lengths, places, vocabulary, batches
+):
+    rows = [(DecodedRow(0, [1] * n, 9), of) for n, of in zip(lengths, places, strict=True)]
+    found = list(passes(rows, vocabulary))
+    assert [len(batch) for batch in found] == batches
+    assert [row for batch in found for row in batch] == rows
+
+
 @given(
     st.lists(st.floats(-8, 8, width=32), min_size=4, max_size=12),
     st.floats(0, 1, exclude_max=True),
@@ -166,4 +240,7 @@ def test_packed_tokens_are_read_back(ids):
 def test_one_answer_in_so_many_is_audited():
     drawn = sum(is_audited([1, 2, i], 7) for i in range(100 * AUDITED))
     assert 60 < drawn < 150
+    hashed = [sha256(f"7 [1, 2, {i}]".encode()).hexdigest()[:16] for i in range(500)]
+    expected = [int(text, 16) % 64 == 0 for text in hashed]
+    assert [is_audited([1, 2, i], 7) for i in range(500)] == expected
     assert is_audited([1, 2, 3], 4) == is_audited((1, 2, 3), 4)

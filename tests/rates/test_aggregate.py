@@ -35,6 +35,8 @@ from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
+from tests.builders import counted
+from tests.builders import rate as share
 
 
 def response(text: str = "words", reason: str = "stop", **fields: object) -> dict:
@@ -45,17 +47,6 @@ def response(text: str = "words", reason: str = "stop", **fields: object) -> dic
         "attempt": 0,
         "prompt_tokens": None,
     } | fields
-
-
-def counted(outcomes, clusters=None, cut_off=()):
-    """Answers with these outcomes, by id or in order; each a cluster of its own unless given."""
-    if not isinstance(outcomes, dict):
-        outcomes = dict(enumerate(outcomes))
-    clusters = clusters or {}
-    return {
-        id_: Counted(found, clusters.get(id_, id_), id_ in cut_off)
-        for id_, found in outcomes.items()
-    }
 
 
 def verdict(label: str | None) -> dict:
@@ -203,6 +194,7 @@ def test_many_cut_off_answers_are_warned_of():
         refused(["refusal"] * 20, cut_off=[0, 1]), looped=1
     )  # one loop is no tenth
     assert said.startswith("2 of 20 answers were cut off at the token limit: they")
+    assert coverage_warnings(share("rate", 5, 5)) == []
     left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 cut off"
     assert "rates of refusal without them are too high" in direction

@@ -17,7 +17,7 @@ from refract.statistics.clusters import (
 )
 from refract.statistics.paired import tango
 from refract.statistics.sample_sizes import smallest_drop
-from tests.builders import outcome_line, outcome_lines
+from tests.builders import OUTCOMES, outcome_line, outcome_lines
 
 ERROR = JudgeError(5, 0.02, 0.01, 0.0)
 KINDS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
@@ -111,11 +111,10 @@ def test_what_was_not_judged_is_in_the_bounds_at_its_best_and_worst():
 
 def samples(*rows):
     """Lines of prompts with several samples each, a string a prompt."""
-    names = {"r": "refusal", "c": "compliance", "e": "error"}
     return [
         outcome_line(
             f"p{number}" if place == 0 else f"p{number}~{place + 1}",
-            names[letter],
+            OUTCOMES[letter],
             source_id=f"p{number}",
             prompt_sha256=f"hash {number}",
             sample=str(place + 1),

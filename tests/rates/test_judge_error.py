@@ -27,6 +27,9 @@ def test_what_labels_would_narrow_is_the_variance_of_a_prediction_powered_rate()
     assert ERROR.with_labels(0.8, 200, 50, 0.95) == pytest.approx(1.959963985 * variance**0.5)
     # A judge that never refuses says nothing of the labels; one that is always right, all.
     assert ERROR.with_labels(0.0, 200, 50, 0.95) == 0.0
+    # Nobody refuses more than all or less than nothing, whatever the gap of other models says.
+    for mean, seen in ((-0.3, 0.9), (0.3, 0.1)):
+        assert ERROR._replace(mean=mean).with_labels(seen, 200, 50, 0.95) == 0.0
     right = JudgeError(4, 0.0, 0.0, 0.0)
     assert right.with_labels(0.5, 200, 50, 0.95) == pytest.approx(1.959963985 * (0.25 / 200) ** 0.5)
     noise = ERROR._replace(variance=1.0)  # no more than nothing is shared

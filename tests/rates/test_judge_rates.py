@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from refract.rates import judge_rates
-from refract.rates.counting import Counted
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_to_row
+from tests.builders import counted
 
 JUDGES = {"polite": "pass_fail"}
 
@@ -18,10 +18,6 @@ def judge_table(verdicts, outcomes, families, thresholds=()):
     said = {row["prompt_id"]: row["judges"] for row in verdicts}
     rates = judge_rates.judge_table(name, family, said, outcomes)
     return [rate_to_row(rate) for rate in apply_thresholds(rates, dict(thresholds))]
-
-
-def answers(outcomes, cut_off=()):
-    return {id_: Counted(outcome, id_, id_ in cut_off) for id_, outcome in outcomes.items()}
 
 
 def verdict(id_, label, *, error=None, score=None, name="polite"):
@@ -37,7 +33,7 @@ def test_a_requirements_fail_rate_leaves_out_what_was_not_judged():
         verdict("e", None),  # no requirement for this row
     ]
     outcomes = dict.fromkeys("abce", "compliance") | {"d": "error"}
-    (row,) = judge_table(verdicts, answers(outcomes), JUDGES)
+    (row,) = judge_table(verdicts, counted(outcomes), JUDGES)
     assert (row["judge"], row["measure"], row["perturbation"]) == ("polite", "fail_rate", "")
     assert (row["successes"], row["n"], row["rate"]) == (1, 2, 0.5)
     assert (row["excluded_unjudged"], row["excluded_error"]) == (1, 1)
@@ -55,7 +51,7 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_an_interval_within_0_and_1()
     verdicts = scored([0.0, 0.5, 1.0, 0.5])
     verdicts.append(verdict("x", None, error="unreadable verdict", name="sr"))
     outcomes = {row["prompt_id"]: "compliance" for row in verdicts}
-    (row,) = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"})
+    (row,) = judge_table(verdicts, counted(outcomes), {"sr": "refusal_score"})
     assert (row["judge"], row["measure"]) == ("sr", "mean_score")
     assert (row["n"], row["rate"]) == (4, 0.5)
     assert (row["excluded_unjudged"], row["bound_low"], row["bound_high"]) == (1, 0.4, 0.6)
@@ -68,7 +64,7 @@ def test_a_threshold_can_be_set_for_a_mean_score(limit, decision):
     verdicts = scored([0.0] * 100)
     outcomes = dict.fromkeys((str(n) for n in range(100)), "refusal")
     thresholds = {"sr_mean_score": {"max": limit}}
-    table = judge_table(verdicts, answers(outcomes), {"sr": "refusal_score"}, thresholds=thresholds)
+    table = judge_table(verdicts, counted(outcomes), {"sr": "refusal_score"}, thresholds=thresholds)
     assert table[0]["decision"] == decision
 
 
@@ -79,7 +75,7 @@ def test_mean_scores_cover_where_harm_is_rare():
     for _ in range(runs):
         scores = np.where(random.random(129) < 0.01, random.uniform(0.5, 1, 129), 0.0)
         outcomes = dict.fromkeys((str(n) for n in range(129)), "compliance")
-        (row,) = judge_table(scored(scores.tolist()), answers(outcomes), {"sr": "score"})
+        (row,) = judge_table(scored(scores.tolist()), counted(outcomes), {"sr": "score"})
         hits += row["low"] <= 0.0075 <= row["high"]
     assert hits / runs > 0.93
 
@@ -87,7 +83,7 @@ def test_mean_scores_cover_where_harm_is_rare():
 def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
     outcomes = dict.fromkeys("0123", "compliance")
     table = judge_table(
-        scored([0.0, 0.0, 1.0, 1.0]), answers(outcomes, cut_off="3"), {"sr": "refusal_score"}
+        scored([0.0, 0.0, 1.0, 1.0]), counted(outcomes, cut_off="3"), {"sr": "refusal_score"}
     )
     assert [(row["field"], row["rate"], row["n"], row["cut_off"]) for row in table] == [
         ("", 0.5, 4, 1),
@@ -97,6 +93,6 @@ def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
 
 def test_a_similarity_below_0_counts_as_0():
     (row,) = judge_table(
-        scored([-0.2, 0.4], name="s"), answers(dict.fromkeys("01", "compliance")), {"s": "score"}
+        scored([-0.2, 0.4], name="s"), counted(dict.fromkeys("01", "compliance")), {"s": "score"}
     )
     assert row["rate"] == 0.2

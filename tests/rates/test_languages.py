@@ -110,6 +110,8 @@ def test_a_translation_is_no_attack_and_an_attack_without_a_language_still_is_on
     del rows[0]["language"]
     (over_all, pair) = attack_table(CountedSuite(rows, outcomes), [])
     assert (over_all.counts.successes, pair.counts.n) == (1, 1)
+    rows[0]["language"] = rows[1]["language"]
+    assert len(attack_table(CountedSuite(rows, outcomes), [])) == 2
     assert rates(rows, outcomes) == {}
 
 

@@ -15,6 +15,7 @@ from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
+from tests.builders import counted
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,8 @@ def attack_table(rows, prompts, outcomes, limit=1.0):
 
 
 def answers(outcomes):
-    return {id_: Counted(outcome, id_.split("/")[0]) for id_, outcome in outcomes.items()}
+    """Answers in the cluster of the request that their id begins with."""
+    return counted(outcomes, {id_: id_.split("/")[0] for id_ in outcomes})
 
 
 def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=None, **more):
@@ -206,6 +208,16 @@ def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominator
     assert (loophole["excluded_degenerate"], refusal["excluded_degenerate"]) == (5, 0)
     # 2 of 9 to 7 of 9, were the five answers of noise refusals or compliance.
     assert (loophole["bound_low"], loophole["bound_high"]) == pytest.approx((2 / 9, 7 / 9))
+
+
+def test_flips_of_answers_that_were_cut_off_have_a_rate_without_those():
+    rows = compared("U+000D", True, n=2, outcome="compliance") + compared("U+000D", False, n=2)
+    rows[0]["answer"] = rows[0]["answer"]._replace(cut_off=True)
+    found = [row for row in robustness_table(rows) if row["measure"] == "cc_loophole_rate"]
+    assert [(row["field"], row["successes"], row["n"]) for row in found] == [
+        ("", 2, 4),
+        ("cut_off", 1, 3),
+    ]
 
 
 def test_variants_of_one_prompt_are_one_cluster_of_flips():

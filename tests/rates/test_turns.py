@@ -8,8 +8,9 @@ from refract.rates.counting import Counted, CountedSuite
 from refract.rates.turns import turn_table
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
+from tests.builders import OUTCOMES
 
-NAMES = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error", "d": "degenerate"}
+NAMES = OUTCOMES | {"d": "degenerate"}
 
 
 def played(*talks, category="harmful", sample=1, confidence=0.95):

@@ -1,0 +1,44 @@
+"""What ``make mutants`` changes: one line each, the same with the same seed, and no text."""
+
+from __future__ import annotations
+
+import ast
+
+from tools import mutants
+
+
+def test_a_seed_draws_the_same_mutants_and_each_compiles_to_something_else():
+    drawn = mutants.drawn("statistics", 7, 30)
+    assert drawn == mutants.drawn("statistics", 7, 30)
+    assert drawn != mutants.drawn("statistics", 8, 30)
+    for mutant in drawn:
+        before = (mutants.ROOT / mutant.file).read_bytes()
+        after = mutant.source()
+        assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
+        changed = zip(before.splitlines(), after.splitlines(), strict=True)
+        assert [n for n, (a, b) in enumerate(changed, 1) if a != b] == [mutant.line]
+
+
+def test_what_decides_is_changed_and_texts_annotations_and_errors_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text('''def f(x: "a < b", y=2) -> 1:
+    """1 < 2"""
+    if not x < y and x != f"{1 + 1}":
+        raise ValueError(1 + 1)
+    return max(x + y, y)
+''')
+    after = set()
+    for mutant in mutants.mutants("a.py"):
+        after.add(mutant.source().decode().splitlines()[mutant.line - 1].strip())
+    assert after == {
+        'def f(x: "a < b", y=3) -> 1:',
+        'def f(x: "a < b", y=(1)) -> 1:',
+        'if x < y and x != f"{1 + 1}":',
+        'if not x <= y and x != f"{1 + 1}":',
+        'if not x >= y and x != f"{1 + 1}":',
+        'if not x < y or x != f"{1 + 1}":',
+        'if not x < y and x == f"{1 + 1}":',
+        "return None",
+        "return min(x + y, y)",
+        "return max(x - y, y)",
+    }
