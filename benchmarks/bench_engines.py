@@ -23,7 +23,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from refract.models import open_model, ray_engine
+from refract.engines import ray_engine
+from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from tests.builders import ROOT, ask
 

@@ -76,7 +76,6 @@ def write_project(folder: Path, answers: int, length: int) -> None:
         for row in suite
     )
     write_rows(folder / "data/prompts/many.jsonl", prompts)
-    write_json(folder / "data/prompts/labels.json", {"many": "many"})
     (folder / "params.yaml").write_text(PARAMS)
     (folder / "constraints.txt").write_text((ROOT / "constraints.txt").read_text())
     held, judged = folder / "data/responses/synthetic", folder / "data/verdicts/synthetic"

@@ -13,13 +13,13 @@ from refract.core.progress import StageRun, ran_file, run_stage
 from refract.core.showing import say
 from refract.models.answering import (
     ANSWERS,
+    SHARDS,
     answer_model,
     error_warning,
     refuse_only_errors,
     with_description,
 )
 from refract.models.origins import learn_origins, note_answers
-from refract.models.shards import SHARDS
 from refract.models.store import open_store
 
 

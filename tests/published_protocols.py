@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refract.suites.protocols.catalogue import Chosen, Protocol
+from refract.suites.protocols import Chosen, Protocol
 
 
 def protocol(**changes) -> Protocol:

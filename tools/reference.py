@@ -26,12 +26,11 @@ from refract.core.params import (
 from refract.core.published_text import names_in
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
-from refract.judges import JUDGES
-from refract.judges.published import entry, names
+from refract.judges import JUDGES, published_judges
 from refract.models import ADAPTERS
 from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites.protocols import catalogue as protocols
+from refract.suites import protocols
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
@@ -77,18 +76,45 @@ CATALOGUES = {
 }
 
 
-def table(kind: type[Settings]) -> str:
-    """The settings of a kind as a Markdown table."""
+HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
+
+
+def rows(kind: type[Settings]) -> list[str]:
+    """Each setting of a kind as a row of a Markdown table."""
     schema = schema_of(kind)
-    if not schema.get("properties"):
-        return "No settings."
-    lines = ["| key | default | meaning | allowed values |", "|---|---|---|---|"]
-    for key, field in schema["properties"].items():
+    lines = []
+    for key, field in schema.get("properties", {}).items():
         default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
-        cells = [f"`{key}`", default, field.get("description", ""), field["allowed"]]
+        allowed = _short(field["allowed"])
+        if default == "`null`":
+            allowed = allowed.removesuffix(", or null")
+        cells = [f"`{key}`", default, field.get("description", ""), allowed]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
         lines.append(f"| {row} |")
-    return "\n".join(lines)
+    return lines
+
+
+# What is allowed, as messages say it, and as the page does.
+SHORT = (
+    ("a whole number of at least ", "whole number ≥ "),
+    ("a number of at least ", "number ≥ "),
+    ("a number above ", "number > "),
+    (" and at most ", ", ≤ "),
+    (" and below ", ", < "),
+    ("a list of at least one entry, ", "a list, "),
+    ("a text that is not empty", "a text"),
+)
+
+
+def _short(allowed: str) -> str:
+    for words, shorter in SHORT:
+        allowed = allowed.replace(words, shorter)
+    return allowed
+
+
+def table(kind: type[Settings]) -> str:
+    """The settings of a kind as a Markdown table."""
+    return "\n".join([HEADER, *rows(kind)])
 
 
 def _yaml(value: Any) -> str:
@@ -112,14 +138,46 @@ def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
 
 
 def sections(registry: Registry) -> str:
-    """The table of each kind under a heading; kinds with the same table share it."""
-    names: dict[str, list[str]] = {}
+    """The settings of each kind under a heading. Kinds with the same settings share it, and a row that
+    several headings have stands once, before them."""
+    headings: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, kind in kinds(registry):
-        text = table(kind)
+        text = ""
         if kind.model_fields and vars(kind).get("__doc__"):
-            text = f"{_markdown(inspect.cleandoc(kind.__doc__ or ''))}\n\n{text}"
-        names.setdefault(text, []).append(name)
-    return "\n\n".join(f"### {', '.join(named)}\n\n{text}" for text, named in names.items())
+            text = _markdown(inspect.cleandoc(kind.__doc__ or ""))
+        headings.setdefault((text, tuple(rows(kind))), []).append(name)
+    owners: dict[str, list[str]] = {}
+    for (_, settings_rows), owned_by in headings.items():
+        for row in settings_rows:
+            owners.setdefault(row, []).extend(owned_by)
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for (_, settings_rows), owned_by in headings.items():
+        for row in settings_rows:
+            if owners[row] != owned_by:
+                shared_rows = shared.setdefault(tuple(owners[row]), [])
+                if row not in shared_rows:
+                    shared_rows.append(row)
+    parts = []
+    every = [name for names_of_kind in headings.values() for name in names_of_kind]
+    for names_of_rows, shared_rows in shared.items():
+        left_out = [f"`{name}`" for name in every if name not in names_of_rows]
+        title = ", ".join(f"`{name}`" for name in names_of_rows)
+        if len(left_out) < len(names_of_rows) and len(left_out) < 3:
+            title = " but ".join(["all kinds", *([", ".join(left_out)] if left_out else [])])
+        parts.append(f"Settings of {title}:")
+        parts.append("\n".join([HEADER, *shared_rows]))
+    for (text, settings_rows), owned_by in headings.items():
+        parts.append(f"### {', '.join(owned_by)}")
+        if text:
+            parts.append(text)
+        own = [row for row in settings_rows if owners[row] == owned_by]
+        if settings_rows and not own:
+            parts.append("Those of the tables above that name it.")
+        if own:
+            parts.append("\n".join([HEADER, *own]))
+        if not settings_rows:
+            parts.append("No settings.")
+    return "\n\n".join(parts)
 
 
 def perturbation_kinds() -> str:
@@ -154,13 +212,13 @@ def page(text: str) -> str:
 
 def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
-    lines = ["| judge | gives | needs | text | licence | agreement with people | tried |"]
-    lines.append("|" + 7 * "---|")
-    for name in names():
-        found = entry(name)
+    lines = ["| judge | gives | needs | text | licence | agreement with people |"]
+    lines.append("|" + 6 * "---|")
+    for name in published_judges().names():
+        found = published_judges().find(name)
         places = sorted({str(s.package or f"{s.repository} `{s.path}`") for s in found.sources})
         text_at = ", ".join(places) or "of the model"
-        cells = (found.asks, found.needs, text_at, found.licence, found.agreement, found.tried)
+        cells = (found.asks, found.needs, text_at, found.licence, found.agreement)
         lines.append(f"| `{name}`: {found.of} | {' | '.join(cells)} |")
     mark = "<!-- published judges: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
@@ -170,14 +228,11 @@ def judges_page(text: str) -> str:
 
 def suites_page(text: str) -> str:
     """docs/published-suites.md with the table of published suites as the catalogue has them."""
-    lines = [
-        "| kind | rows | licence, as stated | access | address of the file |",
-        "|" + 5 * "---|",
-    ]
+    lines = ["| kind | rows | licence, as stated | address of the file |", "|" + 4 * "---|"]
     for name in names_in(PUBLISHED):
         found: Any = find_importer(name)
         rows = "" if found.rows is None else f"{found.rows:,}"
-        cells = rows, found.licence, "gated" if found.gated else "open", f"`{found.file}`"
+        cells = rows, found.licence, f"`{found.file}`{', gated' if found.gated else ''}"
         lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
     mark = "<!-- published suites: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
@@ -187,7 +242,7 @@ def suites_page(text: str) -> str:
 
 def protocols_page(text: str) -> str:
     """docs/protocols.md with the table of protocols as the catalogues have them."""
-    lines = ["| command | what | numbers | answers | judge | needs |", "|" + 6 * "---|"]
+    lines = ["| protocol | what | numbers | answers | judge |", "|" + 5 * "---|"]
     for name in protocols.names():
         _, found = protocols.find_protocol(name)
         judges = dict.fromkeys(part.judge for part in found.parts.values())
@@ -197,15 +252,13 @@ def protocols_page(text: str) -> str:
             "? tokens" if held.max_tokens is None else f"{held.max_tokens} tokens",
             "T ?" if held.temperature is None else f"T {held.temperature}",
         ]
-        needs = dict.fromkeys(entry(judge).needs for judge in judges if judge)
         cells = (
             found.of,
             ", ".join(f"`{measure}`" for measure in measures),
             ", ".join(answers),
-            ", ".join(f"`{judge}`" if judge else "none defined here" for judge in judges),
-            "; ".join(needs) or "a judge named with `--judge`",
+            ", ".join(f"`{judge}`" if judge else "`--judge`" for judge in judges),
         )
-        lines.append(f"| `refract run --protocol {name}` | {' | '.join(cells)} |")
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
     mark = "<!-- protocols: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
     table = "\n".join(lines)

@@ -1,4 +1,6 @@
-"""The file that people label: a sample of a run's answers goes out, and its labels come back."""
+"""The file that people label: a sample of a run's answers goes out, and its labels
+come back.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,14 @@ from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
-# Besides, where some answers were drawn more often than others: the size of each, by which it was, and
-# the place of the next one in the draw. An answer was among those up to a row with probability
-# min(1, size x that row's next_place).
+# Further columns where some answers were drawn more often than others: the size by
+# which each was drawn, and the place of the next one in the draw. An answer was
+# among those up to a row with probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
 
 
 class JudgedAnswer(NamedTuple):
-    """An answer of a run that its judge gave a label, ``outcome``: refusal, partial or compliance.
-
-    ``cluster`` names what answers share that resemble each other. ``probability`` is the judge's of a
-    refusal, where it gives one."""
+    """An answer of a run that its judge gave a label."""
 
     suite: str
     prompt_id: str
@@ -34,8 +33,13 @@ class JudgedAnswer(NamedTuple):
     prompt: Attempt
     response: str
     outcome: str
+    """The judge's label: refusal, partial or compliance."""
+
     cluster: str
+    """The name that answers share which resemble each other."""
+
     probability: float | None = None
+    """The judge's probability of a refusal."""
 
     @property
     def refused(self) -> bool:
@@ -44,73 +48,97 @@ class JudgedAnswer(NamedTuple):
 
     @property
     def key(self) -> tuple[object, object]:
-        """What names it in a file of labels."""
+        """Its name in a file of labels."""
         return csv_cell(self.suite), csv_cell(self.prompt_id)
 
     @property
     def pair_sha256(self) -> str:
-        """What ties a label to one prompt and one answer: the start of a hash of both texts."""
+        """The start of a hash of prompt and answer, which ties a label to both."""
         return sha256_json([self.prompt, self.response])[:16]
 
     @property
     def row(self) -> Row:
         """The row that is to be labelled."""
-        texts = csv_cell(conversation_text(self.prompt)), csv_cell(self.response)
-        return dict(zip(COLUMNS, (*self.key, self.pair_sha256, *texts), strict=False))
+        suite, prompt_id = self.key
+        return {
+            "suite": suite,
+            "prompt_id": prompt_id,
+            "pair_sha256": self.pair_sha256,
+            "prompt": csv_cell(conversation_text(self.prompt)),
+            "response": csv_cell(self.response),
+        }
 
 
 class JoinedLabels(NamedTuple):
-    """Human labels joined to the answers of a run.
-
-    ``by_id`` maps prompt ids to labels. ``stale`` are ids whose prompt or answer is no longer the one
-    that was drawn. ``blank`` are the ids of rows without a label before the last one that has one: they
-    were drawn, so that the labelled rows alone are no random sample. Rows after it were not reached,
-    which leaves a smaller random sample. ``inclusion`` is the probability with which each labelled one
-    was drawn, where some were drawn more often; else None."""
+    """Human labels joined to the answers of a run."""
 
     by_id: Mapping[str, str]
+    """Labels by prompt id."""
+
     stale: Sequence[str] = ()
+    """Ids whose prompt or answer is no longer the one that was drawn."""
+
     blank: Sequence[str] = ()
+    """Ids of rows without a label before the last labelled one: the labelled rows
+    alone are no random sample. Rows after it were not reached, which leaves a
+    smaller random sample.
+    """
+
     inclusion: Mapping[str, float] | None = None
+    """The probability with which each labelled answer was drawn, where some were
+    drawn more often.
+    """
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know of them."""
-        told = {
-            "drawn answers have no human label; there is no rate from labels": self.blank,
-            "human labels are of other answers": self.stale,
-        }
-        return [f"{len(rows)} {what}" for what, rows in told.items() if rows]
+        """What a reader must know of these labels."""
+        warnings = []
+        if self.blank:
+            unlabelled = f"{len(self.blank)} drawn answers have no human label"
+            warnings.append(f"{unlabelled}; there is no rate from labels")
+        if self.stale:
+            warnings.append(f"{len(self.stale)} human labels are of other answers")
+        return warnings
 
 
 def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
-    """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample too.
+    """A seeded sample as rows to be labelled, in the order of the draw: its first
+    rows are a sample too.
 
-    Where the judge gave each answer a probability, the answers whose label teaches most about the rate
-    are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``."""
+    Where the judge gave each answer a probability, the answers whose label teaches
+    most about the rate are drawn more often (:mod:`refract.statistics.weighted`),
+    and rows have ``DRAWN_COLUMNS``.
+    """
     by_doubt = all(answer.probability is not None for answer in answers)
-    placed = []
+    drawn = []
     for number, answer in enumerate(answers):
-        hashed = sha256_json(["label", seed, answer.suite, answer.prompt_id])
-        drawn_by = draw_size(answer.probability or 0.0) if by_doubt else 1.0
-        placed.append(((int(hashed[:16], 16) + 0.5) / 16**16 / drawn_by, drawn_by, number))
-    placed.sort()
-    rows = [answers[number].row for _, _, number in placed[:size]]
-    if by_doubt:
-        after = [f"{place:.9g}" for place, _, _ in placed[1:]] + [""]
-        for row, (_, drawn_by, _), next_place in zip(rows, placed, after, strict=False):
-            row |= {"size": f"{drawn_by:.9g}", "next_place": next_place}
+        digest = sha256_json(["label", seed, answer.suite, answer.prompt_id])
+        weight = draw_size(answer.probability or 0.0) if by_doubt else 1.0
+        place = (int(digest[:16], 16) + 0.5) / 16**16 / weight
+        drawn.append((place, weight, number))
+    drawn.sort()
+    rows = []
+    for rank, (_, weight, number) in enumerate(drawn[:size], 1):
+        row = answers[number].row
+        if by_doubt:
+            row["size"] = f"{weight:.9g}"
+            row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
+        rows.append(row)
     return rows
 
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:
-    """Writes rows as a CSV whose ``label`` is to be filled in by hand; it shows no verdict."""
+    """Writes rows as a CSV whose ``label`` is to be filled in by hand; it shows no
+    verdict.
+    """
     by_doubt = any("size" in row for row in sample)
-    write_table(path, (*COLUMNS, *(DRAWN_COLUMNS if by_doubt else ())), sample)
+    write_table(path, COLUMNS + DRAWN_COLUMNS if by_doubt else COLUMNS, sample)
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file that :func:`write_sample` wrote. Raises :class:`RowError` for another."""
+    """The rows of a file that :func:`write_sample` wrote. Raises :class:`RowError`
+    for another.
+    """
     rows = read_table(path)
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
@@ -120,8 +148,9 @@ def label_rows(path: Path) -> list[dict[str, str]]:
 
 
 def label_of(row: Mapping[str, str], where: str) -> str:
-    """What a row says, "" where it has no label. Raises :class:`RowError` for one that is none of
-    ``LABELS``."""
+    """The label of a row, or "". Raises :class:`RowError` for one that is not among
+    ``LABELS``.
+    """
     label = "_".join(row["label"].strip().lower().replace("-", " ").split())
     if label and label not in LABELS:
         raise RowError(
@@ -131,9 +160,12 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 
 
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run. Raises
-    :class:`RowError` for a file of another form, a label that is none of ``LABELS``, or two rows on one
-    prompt."""
+    """The labels of a file that :func:`write_sample` wrote, joined to the answers
+    of a run.
+
+    Raises :class:`RowError` for a file of another form, a label that is not among
+    ``LABELS``, or two rows on one prompt.
+    """
     rows = label_rows(path)
     known = {answer.key: answer for answer in answers}
     by_id: dict[str, str] = {}
@@ -170,10 +202,14 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
 def _size_and_place(
     row: Mapping[str, str], before: float, last: bool, where: str
 ) -> tuple[float, float]:
-    """The size and the next place of a row of a draw by doubt. Raises :class:`RowError` where they are
-    incomplete, or not after the place ``before``."""
+    """The size and the next place of a row of a draw by doubt.
+
+    Raises :class:`RowError` where they are incomplete, or not after the place
+    ``before``.
+    """
     try:
-        size, text = float(row.get("size") or ""), row.get("next_place") or ""
+        size = float(row.get("size") or "")
+        text = row.get("next_place") or ""
         # The last of all answers has none after it: with it, all are drawn.
         place = inf if last and not text else float(text)
     except ValueError:

@@ -19,13 +19,15 @@ def labels_of(
 ) -> list[str]:
     """The label among ``LABELS`` that each value of a file stands for.
 
-    ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values to
-    labels. Raises :class:`UsageError` for a positive value that is not there, and for other labels."""
+    ``positive`` values mean refusal and all others compliance; without them,
+    ``labels`` maps values to labels. Raises :class:`UsageError` for an absent
+    positive value, and for other labels.
+    """
     known = sorted(set(values))
     for value in positive:
         if value not in known:
-            there = ", ".join(known[:20])
-            raise UsageError(f"--positive {value}: no row has that label; there are: {there}")
+            present = ", ".join(known[:20])
+            raise UsageError(f"--positive {value}: no row has that label; there are: {present}")
     if positive:
         return ["refusal" if value in positive else "compliance" for value in values]
     for label in (*labels.values(), *(labels.get(value, value) for value in known)):
@@ -40,12 +42,14 @@ def labels_of(
 def read_labelled(
     paths: Sequence[Path], response: str, label: str, prompt: str | None, skip: Sequence[str] = ()
 ) -> tuple[list[Row], dict[str, int]]:
-    """The labelled answers of some files, and how many rows were left out, by reason.
+    """The labelled answers of some files, and how many rows were left out, by
+    reason.
 
-    ``response``, ``label`` and ``prompt`` name columns. Rows have ``prompt`` and ``response``,
-    ``label``, the file's value, ``model`` (or nothing) and ``source`` (the file's name, where it says
-    none). Raises :class:`UsageError` for a column that a file lacks and files without a row to judge,
-    :class:`RowError` for others."""
+    ``response``, ``label`` and ``prompt`` name columns. Rows have ``prompt``,
+    ``response``, ``label``, ``model`` (perhaps empty) and ``source`` (by default
+    the file's name). Raises :class:`UsageError` for a column that a file lacks and
+    for files without a row to judge, :class:`RowError` for texts that are none.
+    """
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for path in paths:
@@ -72,16 +76,19 @@ def read_labelled(
             elif answer is None:
                 left_out["no response"] += 1
             else:
-                source, model = _spelt(row.get("source")), _spelt(row.get("model"))
-                given = {"prompt": asked, "response": answer, "label": value}
-                rows.append({**given, "source": source or path.stem, "model": model or ""})
+                read = {"prompt": asked, "response": answer, "label": value}
+                read["source"] = _spelt(row.get("source")) or path.stem
+                read["model"] = _spelt(row.get("model")) or ""
+                rows.append(read)
     if not rows:
         raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
     return rows, dict(sorted(left_out.items()))
 
 
 def _spelt(value: Any) -> str | None:
-    """A cell as options spell it: ``true`` for a JSON true, ``0`` for 0; None where it is empty."""
+    """A cell as options spell it: ``true`` for a JSON true, ``0`` for 0; None where
+    it is empty.
+    """
     if value is None or value == "":
         return None
     return value if isinstance(value, str) else canonical_json(value)
@@ -89,4 +96,4 @@ def _spelt(value: Any) -> str | None:
 
 def shown_counts(counts: Mapping[str, int]) -> str:
     """Counts for people: ``3 no label, 1 no response``."""
-    return ", ".join(f"{n} {what}" for what, n in counts.items()) or "none"
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"

@@ -1,8 +1,11 @@
-"""The ledger: how far each judge is from people, by source of the answers and by model that gave them.
+"""The ledger: how far each judge is from people, by source of the answers and by
+model that gave them.
 
-A judge's κ over many models hides that its errors depend on the model: what biases a comparison of two
-models is the rate gap of each. A row of the ledger is one judge on one model's answers of one source;
-the rows with ``model`` ``ALL`` pool a source that has several."""
+A judge's κ over many models hides that its errors depend on the model: the rate gap
+of each model is what biases a comparison of two. A row of the ledger is one judge
+on one model's answers of one source; rows with ``model`` ``ALL`` pool a source that
+has several.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from refract.core.types import Row
 from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_difference
 
-# What a source's labels ask, of all sources whose gaps may be pooled. Those of ``ANY`` ask what a rate
-# of refusals here does: is any part of it refused, a redirection being a refusal?
+# What the labels of each source ask. ``ANY`` asks what a rate of refusals here
+# does: is any part refused, a redirection being a refusal? Only gaps of the same
+# question may be pooled.
 ANY = "any"
 QUESTIONS = {
     "chatgpt_refusals": "not knowing refuses",
@@ -30,8 +34,8 @@ QUESTIONS = {
     "xstest": ANY,
     "xstest_extension": ANY,
 }
-# The target models of sources that judges are trained on and that have no lines; of the others the
-# lines name them.
+# The models in sources that judges are trained on and that have no lines of their
+# own.
 UNMEASURED = {
     "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
     "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
@@ -44,13 +48,11 @@ ALL = "(all)"
 
 
 class LedgerEntry(NamedTuple):
-    """One judge on the answers of one model (empty where the source does not say which).
+    """One judge on the answers of one model (empty where the source does not say
+    which).
 
-    Rates are shares of the ``n`` judged answers, the gap the judge's minus the human one, with an
-    interval for paired shares in which answers to one prompt are one cluster, of ``clusters``.
-    ``partial`` says how partial refusals count, ``question`` what else the source's labels ask
-    (:data:`QUESTIONS`). ``shaped_by`` names the sources that this line's judge was tuned or trained on,
-    or written with at hand, ``reads`` the judges whose verdicts it is made of; separated by spaces."""
+    Rates are shares of the ``n`` judged answers.
+    """
 
     judge: str
     version: str
@@ -61,6 +63,8 @@ class LedgerEntry(NamedTuple):
     human_rate: float | None
     judge_rate: float | None
     gap_low: float | None
+    """The interval is of paired shares, clustered by prompt."""
+
     gap_high: float | None
     kappa: float | None
     kappa_low: float | None
@@ -68,10 +72,24 @@ class LedgerEntry(NamedTuple):
     precision: float | None
     recall: float | None
     partial: Partial
+    """How partial refusals count."""
+
     shaped_by: str
+    """Sources that the judge was tuned or trained on or written with, separated by
+    spaces.
+    """
+
     clusters: int | None = None
     question: str = ""
+    """What else the source's labels ask (:data:`QUESTIONS`)."""
+
     reads: str = ""
+    """Judges whose verdicts this one is made of, separated by spaces."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """A ledger has one entry with this key."""
+        return self.judge, self.source, self.model, self.partial
 
     @property
     def gap(self) -> float | None:
@@ -98,12 +116,13 @@ def ledger_entries(
     *,
     reads: Iterable[str] = (),
 ) -> list[LedgerEntry]:
-    """The entries of one judge's labels on answers, worst first, then one for each source of several
-    models.
+    """The entries of one judge's labels on answers, worst first, then one for each
+    source of several models.
 
-    ``pairs`` may name the ``source`` and ``model`` of an answer. Those with the same ``cluster``, or
-    else the same ``prompt``, are one cluster. ``truth`` and ``labels`` are among ``LABELS``; None is
-    unjudged."""
+    ``pairs`` may name the ``source`` and ``model`` of an answer; those with the
+    same ``cluster``, or else the same ``prompt``, are one cluster. ``truth`` and
+    ``labels`` are among ``LABELS``; None is unjudged.
+    """
     groups: dict[tuple[str, str], list[int]] = {}
     for number, pair in enumerate(pairs):
         key = (str(pair.get("source") or ""), str(pair.get("model") or ""))
@@ -115,18 +134,28 @@ def ledger_entries(
     entries = []
     for (source, model), numbers in groups.items():
         scores = score_labels(
-            [truth[n] for n in numbers], [labels[n] for n in numbers], partial, confidence
+            truth=[truth[number] for number in numbers],
+            labels=[labels[number] for number in numbers],
+            partial=partial,
+            confidence=confidence,
         )
-        judged = [number for number in sorted(numbers) if labels[number] is not None]
-        human = [refuses(truth[number], partial) for number in judged]
-        says = [refuses(str(labels[number]), partial) for number in judged]
-        clusters = [pairs[n].get("cluster") or pairs[n].get("prompt") or n for n in judged]
-        gap = clustered_difference(says, human, clusters, confidence)
+        human, verdicts, clusters = [], [], []
+        for number in sorted(numbers):
+            label = labels[number]
+            if label is not None:
+                human.append(refuses(truth[number], partial))
+                verdicts.append(refuses(label, partial))
+                pair = pairs[number]
+                clusters.append(pair.get("cluster") or pair.get("prompt") or number)
+        gap = clustered_difference(verdicts, human, clusters, confidence)
         if gap is not None:
-            rates = {"human_rate": sum(human) / len(human), "judge_rate": sum(says) / len(says)}
+            rates = {
+                "human_rate": sum(human) / len(human),
+                "judge_rate": sum(verdicts) / len(human),
+            }
             scores |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
-        named = {"judge": judge, "version": version, "source": source, "model": model}
-        scores |= {**named, "partial": partial, "question": QUESTIONS.get(source, "")}
+        scores |= {"judge": judge, "version": version, "source": source, "model": model}
+        scores |= {"partial": partial, "question": QUESTIONS.get(source, "")}
         scores |= {"shaped_by": " ".join(sorted(shaped_by)), "reads": " ".join(sorted(reads))}
         scores["clusters"] = len({*clusters})
         values: Row = {name: scores.get(name) for name in COLUMNS}
@@ -135,33 +164,45 @@ def ledger_entries(
 
 
 def worst_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Entries of single models by absolute rate gap, the largest first; then the pooled ones."""
-    return sorted(entries, key=lambda e: (e.model == ALL, -abs(e.gap or 0.0), *_key(e)))
+    """Entries of single models by absolute rate gap, the largest first; then the
+    pooled ones.
+    """
 
+    def rank(entry: LedgerEntry) -> tuple[bool, float, tuple[str, ...]]:
+        return entry.model == ALL, -abs(entry.gap or 0.0), entry.key
 
-def _key(entry: LedgerEntry) -> tuple[str, ...]:
-    return entry.judge, entry.source, entry.model, entry.partial
+    return sorted(entries, key=rank)
 
 
 def read_ledger(path: Path) -> list[LedgerEntry]:
     """The entries of a ledger file; none where there is no file."""
     entries = []
     for row in read_table(path) if path.is_file() else ():
-        values: Row = {name: float(row[name]) if row[name] else None for name in NUMBERS}
-        counts = {name: int(row[name]) for name in ("n", "unjudged", "clusters") if row.get(name)}
-        entries.append(LedgerEntry(**{**row, **values, "clusters": None, **counts}))
+        values: Row = {**row, "clusters": None}
+        for name in NUMBERS:
+            values[name] = float(row[name]) if row[name] else None
+        for name in ("n", "unjudged", "clusters"):
+            if row.get(name):
+                values[name] = int(row[name])
+        entries.append(LedgerEntry(**values))
     return entries
 
 
 def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes entries, by judge, source, model and ``partial``."""
-    write_table(path, COLUMNS, (entry._asdict() for entry in sorted(entries, key=_key)))
+    write_table(
+        path, COLUMNS, (entry._asdict() for entry in sorted(entries, key=lambda entry: entry.key))
+    )
 
 
 def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes entries into a file, in place of those of the same judge, source, model and ``partial``."""
-    known = {_key(entry): entry for entry in read_ledger(path)}
-    write_ledger(path, (known | {_key(entry): entry for entry in entries}).values())
+    """Writes entries into a file, in place of those of the same judge, source,
+    model and ``partial``.
+    """
+    known = {entry.key: entry for entry in read_ledger(path)}
+    for entry in entries:
+        known[entry.key] = entry
+    write_ledger(path, known.values())
 
 
 def shown_gap(entry: LedgerEntry) -> str:

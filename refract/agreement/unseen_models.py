@@ -1,4 +1,6 @@
-"""What the ledger says of a judge on a model that nobody has labelled: the gaps of those that count."""
+"""A judge's error on a model that nobody has labelled, from its gaps on labelled
+models.
+"""
 
 from __future__ import annotations
 
@@ -16,40 +18,49 @@ from refract.rates.judge_error import JudgeError
 LEAST_MODELS, LEAST_ANSWERS = 3, 100
 # What sources call one and the same model.
 SAME_MODELS = {"ChatGPT": "gpt-3.5-turbo (early 2023)", "llama3.0": "llama3"}
-# Settings with which the ledger's judges were measured, and what changes no verdict.
+# Settings with which the ledger's judges were measured, and what changes no
+# verdict.
 MEASURED_WITH = {"redirection": "refusal"}
 NO_MATTER = ("kind", "version", "validate", "batch_size", "device")
 
 
 def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> list[LedgerEntry]:
-    """The lines of a judge on one model each whose answers had no part in it, of sources that ask one
-    question, partial refusals being refusals.
+    """The lines of a judge that tell of its errors on a model that nobody has
+    labelled.
 
-    Neither the source nor the model may have shaped the judge of the line, or a judge that it reads (of
-    one without such a line it is not known, so that no line counts)."""
-    models_of = {source: set(models.split()) for source, models in UNMEASURED.items()}
+    Each is on one model's answers, with partial refusals as refusals, from sources
+    that ask ``ANY``. Neither the source nor the model may have shaped the judge of
+    the line or a judge that it reads. Where a judge that it reads has no such line,
+    that is unknown, and the line does not count.
+    """
+    models: dict[str, set[str]] = {}
+    for source, names in UNMEASURED.items():
+        models[source] = set(names.split())
     for entry in entries:
-        models_of.setdefault(entry.source, set()).add(_one_name(entry.model))
+        models.setdefault(entry.source, set()).add(_one_name(entry.model))
 
     def seen(entry: LedgerEntry) -> bool:
-        sources = set(entry.shaped_by.split())
-        models = set().union(*(models_of.get(source, ()) for source in sources))
-        if entry.source in sources or _one_name(entry.model) in models:
+        sources = entry.shaped_by.split()
+        if entry.source in sources:
             return True
-        of = entry.source, entry.model, entry.partial
-        alike = [x for x in entries if (x.source, x.model, x.partial) == of]
-        read = [[x for x in alike if x.judge == name] for name in entry.reads.split()]
-        return not all(read) or any(seen(x) for lines in read for x in lines)
+        for source in sources:
+            if _one_name(entry.model) in models.get(source, ()):
+                return True
+        for name in entry.reads.split():
+            key = entry._replace(judge=name).key
+            lines = [line for line in entries if line.key == key]
+            if not lines or any(map(seen, lines)):
+                return True
+        return False
 
-    return [
-        entry
-        for entry in entries
-        if (entry.judge, entry.version) == (judge, version)
-        and (entry.question, entry.partial) == (ANY, "refusal")
-        and entry.model not in ("", ALL)
-        and entry.n >= LEAST_ANSWERS
-        and not seen(entry)
-    ]
+    counting = []
+    for entry in entries:
+        asked = (entry.judge, entry.version, entry.question, entry.partial)
+        if asked != (judge, version, ANY, "refusal") or entry.model in ("", ALL):
+            continue
+        if entry.n >= LEAST_ANSWERS and not seen(entry):
+            counting.append(entry)
+    return counting
 
 
 def _one_name(model: str) -> str:
@@ -57,7 +68,7 @@ def _one_name(model: str) -> str:
 
 
 def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
-    """The judge's error on one more model than those of some lines; None of fewer than three."""
+    """The judge's error on a further model; None of fewer than three lines."""
     if len(lines) < LEAST_MODELS:
         return None
     gaps = [line.gap or 0.0 for line in lines]
@@ -65,10 +76,12 @@ def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
 
 
 def _variance(line: LedgerEntry) -> float:
-    """Of the error on one answer: the share of wrong verdicts less the square of the gap."""
-    wrong = (line.judge_rate or 0.0) * (1 - (line.precision or 0.0))
-    wrong += (line.human_rate or 0.0) * (1 - (line.recall or 0.0))
-    return max(0.0, wrong - (line.gap or 0.0) ** 2)
+    """Variance of the error on one answer: the share of wrong verdicts less the
+    square of the gap.
+    """
+    false_refusals = (line.judge_rate or 0.0) * (1 - (line.precision or 0.0))
+    missed_refusals = (line.human_rate or 0.0) * (1 - (line.recall or 0.0))
+    return max(0.0, false_refusals + missed_refusals - (line.gap or 0.0) ** 2)
 
 
 @cache
@@ -79,17 +92,22 @@ def _known(judge: str, version: str, path: Path) -> JudgeError | None:
 def known_errors(
     judges: Mapping[str, Mapping[str, Any]], rows: Iterable[Row]
 ) -> dict[str, JudgeError]:
-    """By name, the errors of those judges that the ledger knows, on a suite's ``rows``.
+    """The errors of those judges that the ledger knows, by name, on a suite's
+    ``rows``.
 
-    ``judges`` are definitions with their ``version``. Nothing is known of another version, of other
-    settings than :data:`MEASURED_WITH`, and where a row states another language than English."""
-    languages = {str(row["language"]).strip().lower()[:2] for row in rows if row.get("language")}
-    if languages - {"en"}:
-        return {}
+    ``judges`` are definitions with their ``version``. Nothing is known of another
+    version, of other settings than :data:`MEASURED_WITH`, and where a row states
+    another language than English.
+    """
+    for row in rows:
+        language = row.get("language")
+        if language and str(language).strip().lower()[:2] != "en":
+            return {}
     errors = {}
-    for name, given in judges.items():
-        settings = {key: value for key, value in given.items() if key not in NO_MATTER}
-        error = _known(str(given.get("kind")), str(given.get("version")), LEDGER)
+    for name, definition in judges.items():
+        settings = {key: value for key, value in definition.items() if key not in NO_MATTER}
+        kind, version = str(definition.get("kind")), str(definition.get("version"))
+        error = _known(kind, version, LEDGER)
         if error is not None and settings.items() <= MEASURED_WITH.items():
             errors[name] = error
     return errors

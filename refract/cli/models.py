@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -120,16 +121,17 @@ def work(
         out: Folder to write to; default: data/shards/MODEL.
     """
     from refract.core.params import run_seed
-    from refract.models.answering import ANSWERS
+    from refract.models import PARTS
+    from refract.models.answering import ANSWERS, SHARDS
     from refract.models.protocol import LASTING_ERRORS
-    from refract.models.shards import SHARDS, answer_shard, read_shard
     from refract.models.store import store_file
     from refract.project import find_model, project_root, read_project
 
-    part = read_shard(shard)
+    parts = resolve_name(PARTS)
+    part = parts.read_shard(shard)
     project = read_project(project_root())
     prompts, fixed, samples = _of_grid(project)
-    made = answer_shard(
+    made = parts.answer_shard(
         model,
         find_model(model, project),
         prompts,

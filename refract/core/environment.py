@@ -1,4 +1,5 @@
-"""What computes here: code, libraries, machine, commit; and the folders that belong to the user."""
+"""The code, libraries, machine and commit of this run, and the folders that belong to the
+user."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -16,19 +18,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from refract.core.errors import MissingPackage
 from refract.core.jsonl import sha256_file
 from refract.core.types import Row
 
 # Libraries whose versions can move a number.
-LIBRARIES = ("accelerate", "bert-score", "numpy", "tokenizers", "torch", "transformers")
-# Others that can say why answers differ or do not come.
+LIBRARIES = (
+    "accelerate",
+    "bert-score",
+    "numpy",
+    "tokenizers",
+    "torch",
+    "transformers",
+)
+# Others that can explain why answers differ or fail.
 OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
-# What decides numbers; that the numbers themselves are not committed yet says nothing.
+# What decides numbers. (The numbers themselves may not be committed yet.)
 INPUTS = ("constraints.txt", "data", "dvc.yaml", "params.yaml", "refract", "stages")
 
 
 def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
-    """The versions of those of some libraries that are installed."""
+    """The versions of these libraries, of those that are installed."""
     versions = {}
     for library in libraries:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -36,10 +46,23 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
     return versions
 
 
-def same_release(one: str, other: str) -> bool:
-    """Whether two versions are of one release: ``2.13.0`` and ``2.13.0+cpu`` are, since the label
-    behind the plus says which build of it is installed; two labels that differ are two builds."""
-    (release, _, label), (other_release, _, other_label) = one.partition("+"), other.partition("+")
+def need_local(*packages: str) -> None:
+    """Raises :class:`MissingPackage` for the first of these packages that is not installed. They are
+    named as they are imported, and come with the extra ``local``."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            # Where this package is installed, from a clone too, pip adds what the extra lacks.
+            raise MissingPackage(
+                f"{package} is not installed, which local models and judges need; run: "
+                "pip install 'refract-eval[local]'"
+            )
+
+
+def same_release(version: str, other: str) -> bool:
+    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are. The
+    label behind the plus names a build; two different labels are two builds."""
+    release, _, label = version.partition("+")
+    other_release, _, other_label = other.partition("+")
     return release == other_release and (label == other_label or not (label and other_label))
 
 
@@ -56,9 +79,8 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 
 @functools.cache
 def code_sha256() -> str:
-    """One hash of every source file of this package, by path and content.
-
-    The defaults that an installed package carries are not code: a checkout has the same hash."""
+    """A hash of the paths and contents of all source files of this package, but for the
+    defaults that an installed package carries, so that a checkout has the same."""
     root = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
@@ -78,11 +100,13 @@ def git(root: Path, *arguments: str) -> str | None:
 
 
 def this_run(runtime: Mapping[str, Any] | None) -> Row:
-    """What computes in this process, as JSON; ``runtime`` is what a model says of itself (device, dtype,
-    batch shape, …), None where it computes nothing here.
+    """What computes in this process, as JSON. ``runtime`` is what a model tells about
+    itself (device, dtype, batch shape, …), None where it computes nothing here.
 
-    Nothing of it enters a request's hash or an output of the pipeline."""
+    No request's hash and no output of the pipeline depends on it."""
     own = dict(runtime or {})
+    # Only loaded libraries have a part in what is computed.
+    loaded = [name for name in LIBRARIES + OTHERS if name.replace("-", "_") in sys.modules]
     return {
         "code": {
             "refract": importlib.metadata.version("refract-eval"),
@@ -100,26 +124,38 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
             "accelerator": _accelerator(),
         },
         "python": platform.python_version(),
-        # Those that were loaded: no other has a part in what is computed.
-        "libraries": library_versions(
-            tuple(n for n in (*LIBRARIES, *OTHERS) if n.replace("-", "_") in sys.modules)
-        ),
+        "libraries": library_versions(tuple(loaded)),
     }
 
 
 def utc(seconds: float) -> str:
-    """A time in Unix seconds as ISO 8601; SOURCE_DATE_EPOCH takes its place where that is set."""
+    """A time in Unix seconds, or SOURCE_DATE_EPOCH where that is set, as ISO 8601."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     time = datetime.fromtimestamp(int(epoch) if epoch.isdigit() else int(seconds), UTC)
     return time.isoformat().replace("+00:00", "Z")
 
 
 def _checked_out(root: Path) -> Row:
-    """The commit, and the inputs that differ from it (the first twenty); None without git."""
+    """The commit, and the first twenty inputs that differ from it; None without git."""
     commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    listed = git(root, "--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS) or ""
+    listed = (
+        git(
+            root,
+            "--no-optional-locks",
+            "status",
+            "--porcelain",
+            "-z",
+            "--",
+            *INPUTS,
+        )
+        or ""
+    )
     changed = [ascii(entry[3:])[1:-1] for entry in listed.split("\0") if entry]
-    return {"commit": commit and commit.strip(), "changed": changed[:20], "dirty": bool(changed)}
+    return {
+        "commit": commit and commit.strip(),
+        "changed": changed[:20],
+        "dirty": bool(changed),
+    }
 
 
 def _processor() -> str:
@@ -130,8 +166,8 @@ def _processor() -> str:
 
 
 def _accelerator() -> str | None:
-    """The accelerators that a library in use sees here: names and versions, or None."""
-    torch = sys.modules.get("torch")  # to import it for this would cost a second
+    """The names and versions of the accelerators that PyTorch sees here; None without it."""
+    torch = sys.modules.get("torch")  # importing it for this would cost a second
     if torch is None or not torch.cuda.is_available():
         return None
     names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -140,7 +176,7 @@ def _accelerator() -> str | None:
 
 
 def data_folder() -> Path:
-    """The folder of files that the program got for the user and keeps: ``REFRACT_DATA``, or the one
+    """The folder of files that were fetched for the user: ``REFRACT_DATA``, or the one
     that the operating system names."""
     import platformdirs
 
@@ -150,7 +186,7 @@ def data_folder() -> Path:
 
 
 def default_cache_folder() -> Path:
-    """The folder for this program's caches that the operating system names."""
+    """The folder that the operating system names for this program's caches."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("refract", appauthor=False))

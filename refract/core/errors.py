@@ -3,6 +3,7 @@
 ``RefractError``
 ├── ``ParamsError``      params.yaml, or a definition in it, cannot be used        (exit code 2)
 ├── ``UsageError``       an argument of the command line cannot be used            (exit code 2)
+├── ``MissingPackage``   a package of the extra ``local`` is not installed         (exit code 2)
 ├── ``AdapterError``     a model as a whole cannot be used         (refract.models.protocol)
 ├── ``RowError``         a file of rows cannot be read
 ├── ``SuiteError``       a suite cannot be used                    (refract.suites.rows)
@@ -16,8 +17,9 @@ from typing import ClassVar
 
 
 class RefractError(Exception):
-    """Something a user can mend: the message says what is wrong, which value came, what is allowed
-    and what to run. ``exit_code`` is what a command that ends with it returns."""
+    """Something a user can mend: the message says what is wrong, which value came, what
+    is allowed and what to run. ``exit_code`` is what a command that ends with it
+    returns."""
 
     exit_code: ClassVar[int] = 1
 
@@ -30,6 +32,12 @@ class ParamsError(RefractError, ValueError):
 
 class UsageError(RefractError, ValueError):
     """An argument of the command line cannot be used."""
+
+    exit_code = 2
+
+
+class MissingPackage(RefractError):
+    """A package that this package's extra ``local`` brings is not installed."""
 
     exit_code = 2
 

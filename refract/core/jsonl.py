@@ -8,7 +8,6 @@ import os
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -51,7 +50,8 @@ def sha256_file(path: Path) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The JSON value of a file. Raises ValueError, for one that is nested too deeply too."""
+    """The JSON value of a text.
+    Raises ValueError, also where it is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -59,24 +59,28 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def has_form(value: Any, form: Any) -> bool:
-    """Whether a JSON value has a form: of a mapping these keys with these forms (under ... each of its
-    values), of a list each entry, else a type."""
-    if isinstance(form, dict):
-        return isinstance(value, Mapping) and all(
-            all(has_form(held, inner) for held in value.values())
-            if key is ...
-            else key in value and has_form(value[key], inner)
-            for key, inner in form.items()
-        )
+    """Whether a JSON value has a form.
+
+    The form of a mapping is a dict of forms by key (``...``: of every value), that of a
+    list a list of one form, that of anything else a type."""
     if isinstance(form, list):
         return isinstance(value, list) and all(has_form(entry, form[0]) for entry in value)
-    return isinstance(value, form)
+    if not isinstance(form, dict):
+        return isinstance(value, form)
+    if not isinstance(value, Mapping):
+        return False
+    for key, inner in form.items():
+        if key is not ... and key not in value:
+            return False
+        parts = value.values() if key is ... else [value[key]]
+        if not all(has_form(part, inner) for part in parts):
+            return False
+    return True
 
 
 def parse_line(line: bytes) -> Any:
-    """The JSON value of one line. Raises ValueError (a UnicodeDecodeError where it is not UTF-8).
-
-    ``NaN`` and ``Infinity``, which Python reads by default, are not JSON."""
+    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON.
+    Raises ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
     try:
         return _loads(line.removesuffix(b"\n").decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -86,9 +90,8 @@ def parse_line(line: bytes) -> Any:
 
 
 def dump_row(row: Mapping[str, Any]) -> bytes:
-    """One row as a line, LF included.
-
-    A lone surrogate has no UTF-8 form: it is written as its JSON escape and reads back as itself."""
+    """One row as a line, LF included. A lone surrogate, which has no UTF-8 form, becomes
+    its JSON escape."""
     return _dumps(row).encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -100,10 +103,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def iter_rows(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL file, in order.
-
-    Lines end at LF alone: U+2028, U+0085 or a carriage return inside a text never split a row. Raises
-    :class:`RowError` with file and line number."""
+    """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a
+    carriage return in a text never splits a row.
+    Raises :class:`RowError` with file and line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -131,18 +133,27 @@ iter_verdicts = cast(Callable[[Path], Iterator[VerdictRow]], iter_rows)
 
 
 class RowsById(Mapping[str, Any]):
-    """The rows of a JSONL file by their ``key``, or one ``field`` of each, read from it whenever they
-    are asked for: what stays in memory is where each line begins.
+    """The rows of a JSONL file by their ``key``, or one ``field`` of each.
 
-    ``numbers`` has the number of each row by its key, from 0. Raises :class:`RowError` for a row that
-    has another key."""
+    A row is read whenever it is asked for; only the places of the lines stay in memory.
+    ``numbers`` has the number of each row by its key, from 0.
+    Raises :class:`RowError` for a row with another key."""
 
     def __init__(
-        self, path: Path, numbers: Mapping[str, int], key: str = "prompt_id", field: str = ""
+        self,
+        path: Path,
+        numbers: Mapping[str, int],
+        key: str = "prompt_id",
+        field: str = "",
     ) -> None:
         self._file = _opened(path)
         weakref.finalize(self, self._file.close)
-        self._path, self._numbers, self._key, self._field = path, numbers, key, field
+        self._path, self._numbers, self._key, self._field = (
+            path,
+            numbers,
+            key,
+            field,
+        )
         self._starts = array("q")
         start = 0
         for line in self._file:
@@ -158,7 +169,7 @@ class RowsById(Mapping[str, Any]):
         try:
             row = parse_line(self._file.readline().removeprefix(BOM))
             if row[self._key] != id_:
-                raise ValueError(f"of {row[self._key]!r}, and that of {id_!r} is expected")
+                raise ValueError(f"is that of {row[self._key]!r}, expected {id_!r}")
         except (KeyError, TypeError, ValueError) as error:
             raise RowError(f"{self._path}: row {number + 1}: {error}; run: dvc repro") from None
         return row[self._field] if self._field else row
@@ -171,8 +182,9 @@ class RowsById(Mapping[str, Any]):
 
 
 class StoredRows(NamedTuple):
-    """The rows of one suite and model in files that stages wrote, by prompt id and in their order; the
-    prompts with their samples, and with the model's own answers where conversations are played."""
+    """The rows that stages wrote of one suite and model, in order and by prompt id.
+    Prompts have their samples, and the model's own answers where a conversation is
+    played."""
 
     prompts: Mapping[str, PromptRow]
     responses: Mapping[str, ResponseRow]
@@ -191,13 +203,16 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
     samples = len(answers) // max(1, len(numbers))
     if samples < 2 and not played:
         return StoredRows(RowsById(prompts, numbers), answers, judged)
-    rows = {x["prompt_id"]: x for x in sample_prompts(iter_prompts(prompts), max(1, samples))}
+    rows: dict[str, PromptRow] = {}
+    earlier: dict[str, list[str]] = {}
     numbers.clear()
-    numbers.update(zip(rows, count()))
-    if played:
-        said: dict[str, list[str]] = {}
-        for id_, row in rows.items():
-            rows[id_] = with_answers(row, (answers.get(id_) or {"response": ""})["response"], said)
+    for number, row in enumerate(sample_prompts(iter_prompts(prompts), max(1, samples))):
+        id_ = row["prompt_id"]
+        numbers[id_] = number
+        if played:
+            answer = answers.get(id_) or {"response": ""}
+            row = with_answers(row, answer["response"], earlier)
+        rows[id_] = row
     return StoredRows(rows, answers, judged)
 
 

@@ -1,4 +1,4 @@
-"""params.yaml: its sections and their form, and finding definitions in it."""
+"""params.yaml: the form of its sections, and finding definitions in it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
+from refract.core.registry import Registry
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
 
-# Dots, hyphens and bare numbers break DVC's names of stages, two of the three silently.
+# Dots, hyphens and bare numbers break the names of DVC's stages.
 NAME = "[a-z][a-z0-9_]*"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
-# Sections whose entries are definitions, and the key that says of what kind each is.
+# Sections of definitions by name, and the key that tells a definition's kind.
 CATALOGUES = {
     "suites": "file",
     "judges": "kind",
@@ -29,11 +30,15 @@ CATALOGUES = {
     "metadata": "",
 }
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
-# Sections that may be left out, or left empty.
+# Sections that may be missing or empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
-# What answers requests: this process, or actors of Ray. No stage and no hash depends on it.
-ENGINES = ("process", "ray")
-# What check-inputs writes: definitions in use, and hashes of the files that they name.
+# What answers requests: this process, or others. No stage and no hash depends on it.
+ENGINES = Registry(
+    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
+    "refract.engines",
+    "__call__",
+)
+# Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
     "allowed": "a list of unique names: lower-case letters, digits and underscores, starting "
@@ -42,7 +47,7 @@ _NAMES: JsonDict = {
 
 
 class Grid(Settings, json_schema_extra={"required": ["models", "suites"]}):
-    """What ``dvc repro`` measures. A stage is given the lists that it reads."""
+    """What ``dvc repro`` measures. A stage gets the lists that it reads."""
 
     models: Distinct[Name] = Field([], description="names from `models`", json_schema_extra=_NAMES)
     suites: Distinct[Name] = Field([], description="names from `suites`", json_schema_extra=_NAMES)
@@ -55,7 +60,7 @@ class Limit(Settings):
     max: Annotated[Number, Field(ge=-1, le=1)] | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Limit:
+    def _one_bound(self) -> Limit:
         if len(self.model_fields_set) != 1 or (self.min is None and self.max is None):
             raise ValueError("must be {min: x} or {max: x}")
         return self
@@ -95,10 +100,13 @@ class SuiteSettings(Settings):
         "that `pair_id` joins",
     )
     source_language: str | None = Field(
-        None, description="code of the language that translations are held against; null: `en`"
+        None,
+        description="code of the language that translations are held against; null: `en`",
     )
     samples: int | None = Field(
-        None, ge=1, description="answers to each prompt; null: as the model says, or 1"
+        None,
+        ge=1,
+        description="answers to each prompt; null: as the model says, or 1",
     )
     protocol: str | None = Field(
         None,
@@ -115,7 +123,8 @@ class SuiteSettings(Settings):
         "worst case",
     )
     template: str | None = Field(
-        None, description="a text with {feature} in it, for rows that have `features`"
+        None,
+        description="a text with {feature} in it, for rows that have `features`",
     )
     tools: list[dict[str, Any]] | None = Field(
         None,
@@ -126,13 +135,14 @@ class SuiteSettings(Settings):
     @field_validator("tools")
     @classmethod
     def _has_names(cls, tools: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-        for problem in call_problems({"tools": tools}) if tools is not None else ():
-            raise ValueError(problem)
+        problems = call_problems({"tools": tools}) if tools is not None else []
+        if problems:
+            raise ValueError(problems[0])
         return tools
 
 
 class CommonSettings(Settings):
-    """What any model may have beside the settings of its adapter."""
+    """Settings of any model, beside those of its adapter."""
 
     samples: int = Field(
         1,
@@ -154,33 +164,39 @@ class CommonSettings(Settings):
     )
 
 
-# Of these, what answers are computed on and no answer depends on.
+# Resource settings: they never change an answer.
 RESOURCES = ("gpus", "cpus", "actors")
 
 
 def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's definition without what its actors take, which is no part of what is measured."""
+    """A model's definition without :data:`RESOURCES`."""
     return {key: value for key, value in definition.items() if key not in RESOURCES}
 
 
 def engine() -> str:
-    """What answers requests: what ``REFRACT_ENGINE`` says, else ``engine`` in the params.yaml of the
-    current folder, else ray where ``RAY_ADDRESS`` names a cluster. Raises :class:`ParamsError`."""
-    said, path = os.environ.get("REFRACT_ENGINE"), Path("params.yaml")
-    if not said and path.is_file():
-        said = read_yaml(path).get("engine")
-    return _engine(said) or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
+    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
+    current folder, else ray where ``RAY_ADDRESS`` is set, else process.
+    Raises :class:`ParamsError`."""
+    name = os.environ.get("REFRACT_ENGINE")
+    path = Path("params.yaml")
+    if not name and path.is_file():
+        name = read_yaml(path).get("engine")
+    _check_engine(name)
+    return name or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
 
 
-def _engine(said: Any) -> str | None:
-    if said is not None and said not in ENGINES:
-        raise ParamsError(f"engine must be {' or '.join(ENGINES)} (got {said!r:.80})")
-    return None if said is None else str(said)
+def _check_engine(name: Any) -> None:
+    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
+        return
+    raise ParamsError(
+        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
+        f"(got {name!r:.80})"
+    )
 
 
 class Metadata(Settings):
-    """What the report says of a model or a suite, under ``metadata``: its title, and of a model what
-    cannot be counted from its weights."""
+    """What ``metadata`` tells the report: the title of a model or suite, and facts about
+    a model that its weights do not show."""
 
     title: str | None = Field(
         None,
@@ -189,7 +205,8 @@ class Metadata(Settings):
         "has; null: the name that it has everywhere else",
     )
     family: str | None = Field(
-        None, description="models of one family have their rates fitted over size together"
+        None,
+        description="models of one family have their rates fitted over size together",
     )
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
@@ -208,7 +225,7 @@ class ValidationSettings(Settings):
 
 IntervalOf = Literal["prompts", "prompts_and_judge"]
 Primary = Literal["harmful_refusal_rate", "over_refusal_rate", "borderline_refusal_rate"]
-# The measures that can be primary, with the category of prompts that each is taken over.
+# The measures that can be primary, each with the category of its prompts.
 PRIMARY: dict[Primary, str] = {
     "harmful_refusal_rate": "harmful",
     "over_refusal_rate": "helpful",
@@ -220,14 +237,16 @@ class DecisionSettings(Settings):
     """Which differences of two results are decided, and what counts as no worse."""
 
     margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.05, description="the drop that is still acceptable, as a difference of two rates"
+        0.05,
+        description="the drop that is still acceptable, as a difference of two rates",
     )
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
         description="measures that are decided; Holm's correction runs over these alone",
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
-        0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
+        0.95,
+        description="of intervals and decisions; a decision errs in at most 1 minus this",
     )
 
     interval: IntervalOf = Field(
@@ -249,12 +268,13 @@ class DecisionSettings(Settings):
 
     @property
     def categories(self) -> list[str]:
-        """The categories of prompts that the primary measures are taken over."""
+        """The categories of the prompts of the primary measures."""
         return [PRIMARY[name] for name in self.primary]
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file that holds a mapping, as plain dicts and lists. Raises :class:`ParamsError`."""
+    """The mapping in a YAML file, as dicts and lists.
+    Raises :class:`ParamsError`."""
     try:
         return parse_yaml(path.read_bytes(), str(path))
     except OSError as error:
@@ -264,17 +284,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds, which messages call ``where``. Raises :class:`ParamsError`.
+    """The mapping in the content of a YAML file, which messages call ``where``.
 
-    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number."""
+    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a
+    number.
+    Raises :class:`ParamsError`."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        given = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
-        if not isinstance(given, dict):
-            raise ParamsError(f"{where} must hold a mapping (got {type(given).__name__})")
-        _check_keys(where, given)
+        mapping = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
+        if not isinstance(mapping, dict):
+            raise ParamsError(f"{where} must hold a mapping (got {type(mapping).__name__})")
+        _check_keys(where, mapping)
     except ParamsError:
         raise
     except RecursionError:
@@ -282,40 +304,47 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     except (YAMLError, ValueError, TypeError, OverflowError) as error:
         raise ParamsError(f"{where} is not YAML: {error}") from None
     try:
-        # What hashes and results are made of: dates, and infinities have no place there.
-        json.dumps(given, allow_nan=False)
+        # Hashes and results are JSON, which has neither dates nor infinities.
+        json.dumps(mapping, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParamsError(
             f"{where} holds a value that JSON cannot express ({error}); put it in quotes"
         ) from None
-    return given
+    return mapping
 
 
 def _check_keys(path: str, value: Any, where: str = "") -> None:
-    """Raises :class:`ParamsError` for a key that is no text, which DVC would misread."""
-    for key, inside in value.items() if isinstance(value, dict) else ():
-        if not isinstance(key, str):
-            place = f"{path}: {where}" if where else path
-            raise ParamsError(f"{place} has the key {key!r}, which is no text; put it in quotes")
-        _check_keys(path, inside, f"{where}.{key}" if where else key)
-    for inside in value if isinstance(value, list) else ():
-        _check_keys(path, inside, where)
+    """Raises :class:`ParamsError` for a key that is not a text, which DVC would misread."""
+    if isinstance(value, list):
+        for entry in value:
+            _check_keys(path, entry, where)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                place = f"{path}: {where}" if where else path
+                raise ParamsError(
+                    f"{place} has the key {key!r}, which must be a text; put it in quotes"
+                )
+            _check_keys(path, entry, f"{where}.{key}" if where else key)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """All of params.yaml as plain dicts and lists. Raises :class:`ParamsError` unless each section that
-    is there has its form and names nothing that is not defined.
+    """All of params.yaml as dicts and lists. Raises :class:`ParamsError` unless each
+    section that is there has its form and names only what is defined.
 
-    What a definition may hold is a matter of its kind: :func:`refract.project.read_project`."""
+    The settings of a definition's kind are checked by
+    :func:`refract.project.read_project`."""
     params = read_yaml(path)
     check_sections(params, str(path))
     return params
 
 
 def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]:
-    """The suites of the grid, or the judges in use, in the form of params.yaml: as ``check-inputs``
-    wrote them into :data:`INPUTS`, of which DVC keeps one hash for each stage of each model in place
-    of all their settings. Raises :class:`ParamsError` where it has not run."""
+    """The suites of the grid, or the judges in use, in the form of params.yaml.
+
+    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them for
+    each stage.
+    Raises :class:`ParamsError` where it has not run."""
     params: dict[str, Any] = {}
     for catalogue in catalogues:
         path = INPUTS / f"{catalogue}.json"
@@ -328,7 +357,8 @@ def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]
 def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> None:
     """Raises :class:`ParamsError` for the first thing wrong with the form of params.yaml.
 
-    A section may be missing, since a stage is tested with nothing but those that it declares."""
+    A section may be missing: a stage is tested with those sections alone that it
+    declares."""
     for section in params:
         if section not in SECTIONS:
             raise ParamsError(
@@ -337,57 +367,62 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
             )
     if "seed" in params:
         run_seed(params)
-    _engine(params.get("engine"))
+    _check_engine(params.get("engine"))
     if "grid" in params:
         read_settings(Grid, "grid", params["grid"])
     for catalogue, key in CATALOGUES.items():
         for name, entry in _entries(params, catalogue).items():
+            label = f"{catalogue}.{name}"
             if catalogue == "suites":
-                read_settings(SuiteSettings, f"suites.{name}", entry)
+                read_settings(SuiteSettings, label, entry)
             elif catalogue == "metadata":
-                read_settings(Metadata, f"metadata.{name}", {} if entry is None else entry)
-            elif not isinstance(entry, Mapping) or not isinstance(entry.get(key), str):
-                got = entry.get(key) if isinstance(entry, Mapping) else entry
-                raise ParamsError(
-                    f"{catalogue}.{name} must be a mapping with its {key} (got {got!r:.80})"
-                )
+                read_settings(Metadata, label, {} if entry is None else entry)
+            else:
+                kind = entry.get(key) if isinstance(entry, Mapping) else entry
+                if not isinstance(entry, Mapping) or not isinstance(kind, str):
+                    raise ParamsError(
+                        f"{label} must be a mapping with its {key} (got {kind!r:.80})"
+                    )
     _check_names(params)
 
 
 def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
-    """The definitions of a catalogue by name; none where params.yaml has no such section."""
+    """The definitions of a catalogue by name; none where params.yaml lacks the section."""
     entries = params.get(catalogue)
     if entries is None and (catalogue not in params or catalogue in OPTIONAL):
         return {}
     if not isinstance(entries, Mapping):
         raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
-    for name in entries:
-        if catalogue in ("models", "suites") and not re.fullmatch(NAME, name):
-            raise ParamsError(
-                f"{catalogue}: a name is made of lower-case letters, digits and underscores, and "
-                f"starts with a letter (got {name!r:.80})"
-            )
+    if catalogue in ("models", "suites"):
+        for name in entries:
+            if not re.fullmatch(NAME, name):
+                raise ParamsError(
+                    f"{catalogue}: a name is made of lower-case letters, digits and underscores, "
+                    f"and starts with a letter (got {name!r:.80})"
+                )
     if catalogue == "models" and "judges" in entries:
         raise ParamsError(
-            "models: the name 'judges' is taken, since metrics/judges.json holds the measured judges; "
-            "give the model another name"
+            "models: the name 'judges' is taken, since metrics/judges.json holds the measured "
+            "judges; give the model another name"
         )
     return entries
 
 
 def _check_names(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a name that no definition has."""
+    """Raises :class:`ParamsError` for a name without a definition."""
     named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
     for name, suite in _entries(params, "suites").items():
         for key in ("judges", "perturbations"):
             named.append((f"suites.{name}", key, suite.get(key) or []))
     for where, catalogue, names in named:
-        for name in names if catalogue in params or catalogue in OPTIONAL else ():
-            definition(params, catalogue, name, where)
+        if catalogue in params or catalogue in OPTIONAL:
+            for name in names:
+                definition(params, catalogue, name, where)
 
 
 def run_seed(params: Mapping[str, Any]) -> int:
-    """The seed of every draw. Raises :class:`ParamsError` unless it is an integer."""
+    """The seed of every draw.
+    Raises :class:`ParamsError` unless it is an integer."""
     seed = params.get("seed")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
@@ -397,29 +432,32 @@ def run_seed(params: Mapping[str, Any]) -> int:
 def definition(
     params: Mapping[str, Any], catalogue: str, name: str, where: str = ""
 ) -> dict[str, Any]:
-    """The definition of a model, suite, judge or perturbation by name; ``where`` is what names it.
+    """The definition of a model, suite, judge or perturbation, which ``where`` names.
     Raises :class:`ParamsError` where there is none."""
     entries = _entries(params, catalogue)
-    if name not in entries:
-        said = f"{where} names {name!r}, which {catalogue} does not define"
-        said = said if where else f"{catalogue} has no {name!r}"
-        known = ", ".join(sorted(entries)) or "nothing"
-        raise ParamsError(f"{said}{nearest(name, entries)}; it defines: {known}")
-    entry: dict[str, Any] = entries[name]
-    return entry
+    if name in entries:
+        entry: dict[str, Any] = entries[name]
+        return entry
+    problem = f"{catalogue} has no {name!r}"
+    if where:
+        problem = f"{where} names {name!r}, which {catalogue} does not define"
+    known = ", ".join(sorted(entries)) or "nothing"
+    raise ParamsError(f"{problem}{nearest(name, entries)}; it defines: {known}")
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:
-    """The names of ``grid.models`` or ``grid.suites``. Raises :class:`ParamsError`."""
-    given = params.get("grid")
-    names = given.get(axis) if isinstance(given, Mapping) else None
-    read: list[str] = getattr(read_settings(Grid, "grid", {axis: names}), axis)
-    return read
+    """The names of ``grid.models`` or ``grid.suites``.
+    Raises :class:`ParamsError`."""
+    section = params.get("grid")
+    names = section.get(axis) if isinstance(section, Mapping) else None
+    settings = read_settings(Grid, "grid", {axis: names})
+    return settings.models if axis == "models" else settings.suites
 
 
 def decision_settings(root: Path) -> DecisionSettings:
-    """The settings of the project in a folder; the defaults where there is no project, or none set.
+    """The settings of the project in a folder; the defaults without a project or without
+    the section.
     Raises :class:`ParamsError`."""
     path = root / "params.yaml"
-    given = load_params(path).get("decisions") if path.is_file() else None
-    return read_settings(DecisionSettings, "decisions", given or {})
+    section = load_params(path).get("decisions") if path.is_file() else None
+    return read_settings(DecisionSettings, "decisions", section or {})

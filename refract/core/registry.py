@@ -1,8 +1,9 @@
 """How adapters, judges, perturbations, importers and papers are found by their names.
 
-A registry maps names to ``module:object``. The module is imported when the name is used, so that nobody
-pays for what is not used. An installed package adds to a registry without a change here: it is named as
-``package.module:Object``, or gives names of its own by an entry point in the registry's group."""
+A registry maps names to ``module:object``. The module is imported when the name is used,
+so that nobody pays for what is not used. An installed package adds to a registry without
+a change here: it is named as ``package.module:Object``, or gives names of its own by an
+entry point in the registry's group."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
 
 class Registry(dict[str, str]):
-    """The names that come with this package, and the group of entry points for those of others.
+    """The names that come with this package, and the group of entry points for those of
+    others.
 
-    ``members`` are attributes that an object from elsewhere must have, beyond which nothing is checked.
-    A name that comes with this package cannot be taken by another."""
+    ``members`` are attributes that an object from elsewhere must have, beyond which
+    nothing is checked. A name that comes with this package cannot be taken by another."""
 
     def __init__(self, names: Mapping[str, str], group: str, *members: str) -> None:
         super().__init__(names)
@@ -40,9 +42,10 @@ class Registry(dict[str, str]):
 
 
 def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
-    """The object behind a name; ``where`` says in messages where the name stands (``models.my_model:
-    adapter``), ``others`` are names that are known besides. Raises :class:`ParamsError` for an unknown
-    name, and for an object of another package that cannot be imported or is none of this kind."""
+    """The object behind a name; ``where`` says in messages where the name stands
+    (``models.my_model: adapter``), ``others`` are names that are known besides.
+    Raises :class:`ParamsError` for an unknown name, and for an object of another package
+    that cannot be imported or is none of this kind."""
     if isinstance(name, str) and name in registry:
         return pkgutil.resolve_name(registry[name])
     installed = registry.installed()

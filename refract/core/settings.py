@@ -1,8 +1,8 @@
 """Settings: one pydantic model for each kind of model, judge, perturbation and suite.
 
-A field states type, bounds, default and meaning once. From it come the check and its message
-(:func:`read_settings`), the tables of ``docs/params.md`` and the JSON Schema for editors
-(:func:`schema_of`)."""
+A field states type, bounds, default and meaning once. The check and its message
+(:func:`read_settings`), the tables of ``docs/params.md`` and the JSON Schema
+(:func:`schema_of`) follow from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from pydantic_core import CoreSchema
 from refract.core.errors import ParamsError
 from refract.core.secrets import without_secrets
 
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+}
 _IN_WORDS = {
     "exclusiveMinimum": "above {}",
     "minimum": "of at least {}",
@@ -32,7 +37,7 @@ _IN_WORDS = {
 }
 
 
-class _OneNumber:
+class _NumberSchema:
     """The JSON Schema of int | float as one type, with the bounds that stand on it."""
 
     def __get_pydantic_json_schema__(
@@ -43,7 +48,7 @@ class _OneNumber:
 
 
 # An integer stays one: 0 and 0.0 have different hashes.
-Number = Annotated[int | float, _OneNumber()]
+Number = Annotated[int | float, _NumberSchema()]
 T = TypeVar("T")
 
 
@@ -63,44 +68,49 @@ Distinct = Annotated[
 
 
 class Settings(BaseModel):
-    """What a definition may hold. Unknown keys and values of another type are errors; nothing is
-    converted.
+    """What a definition may hold. Unknown keys and values of another type are errors; no
+    value is converted.
 
-    A field's ``description`` is its meaning. What is allowed follows from type and bounds, or is stated
-    in words by ``json_schema_extra={"allowed": "…"}``."""
+    A field's ``description`` is its meaning. What is allowed follows from type and
+    bounds, or from words in ``json_schema_extra={"allowed": "…"}``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=()
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        allow_inf_nan=False,
+        protected_namespaces=(),
     )
 
 
 S = TypeVar("S", bound=Settings)
 
 
-def read_settings(kind: type[S], where: str, given: object) -> S:
-    """The settings that a definition gives, with defaults for the rest.
+def read_settings(kind: type[S], where: str, definition: object) -> S:
+    """The settings of a definition, with defaults for those that it lacks.
 
-    ``where`` names the definition in messages (``models.my_model``). Raises :class:`ParamsError`: what
-    is wrong, the value that came, what is allowed."""
-    if not isinstance(given, Mapping):
-        raise ParamsError(f"{where} must map settings to values (got {given!r:.80})")
-    strange = [key for key in given if not isinstance(key, str)]
-    if strange:
-        raise ParamsError(f"{where}: a setting's name is a text (got {strange[0]!r})")
+    ``where`` names the definition in messages (``models.my_model``).
+    Raises :class:`ParamsError`, which says what is wrong, the value received and what is
+    allowed."""
+    if not isinstance(definition, Mapping):
+        raise ParamsError(f"{where} must map settings to values (got {definition!r:.80})")
+    for key in definition:
+        if not isinstance(key, str):
+            raise ParamsError(f"{where}: a setting's name is a text (got {key!r})")
     try:
-        return kind.model_validate(dict(given))
+        return kind.model_validate(dict(definition))
     except ValidationError as error:
-        raise ParamsError(_sentence(kind, where, given, error)) from None
+        raise ParamsError(_sentence(kind, where, definition, error)) from None
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where a known name is close to the one given, else nothing."""
+    """``; did you mean 'x'?`` where a known name is close to this one, else nothing."""
     close = get_close_matches(str(name), list(known), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a kind of settings; ``allowed`` says in words what a field may be."""
+    """The JSON Schema of a kind of settings, with ``allowed`` in words for each field."""
     schema: dict[str, Any] = _tidy(kind.model_json_schema(by_alias=True))
     definitions = schema.get("$defs", {})
     for field in schema.get("properties", {}).values():
@@ -109,7 +119,7 @@ def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
 
 
 def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
-    """What a value may be, of its JSON Schema: ``a whole number of at least 1, or null``."""
+    """What a JSON Schema allows, in words: ``a whole number of at least 1, or null``."""
     if "allowed" in schema:
         return str(schema["allowed"])
     if "$ref" in schema:
@@ -118,8 +128,9 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         return ", or ".join(in_words(option, definitions) for option in schema["anyOf"])
     values = schema["enum"] if "enum" in schema else [schema["const"]] if "const" in schema else []
     if values:
-        *most, last = ["null" if value is None else str(value) for value in values]
-        return f"{', '.join(most)} or {last}" if most else last
+        texts = ["null" if value is None else str(value) for value in values]
+        *others, last = texts
+        return f"{', '.join(others)} or {last}" if others else last
     kind = schema.get("type")
     if kind in ("integer", "number"):
         noun = "a whole number" if kind == "integer" else "a number"
@@ -127,7 +138,12 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         return " ".join([noun, " and ".join(bounds)]).strip()
     if kind == "array":
         return _list_in_words(schema, definitions)
-    names = {"boolean": "true or false", "object": "a mapping", "null": "null", "string": "a text"}
+    names = {
+        "boolean": "true or false",
+        "object": "a mapping",
+        "null": "null",
+        "string": "a text",
+    }
     if kind == "string" and "pattern" in schema:
         return f"a text like {schema['pattern']}"
     if kind == "string" and schema.get("minLength"):
@@ -143,44 +159,49 @@ def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | N
 
 
 def _tidy(schema: Any) -> Any:
-    """A schema without titles, and with bounds on numbers named as JSON Schema names them."""
+    """A schema without titles, with the bounds of numbers named as in JSON Schema."""
     if isinstance(schema, list):
         return [_tidy(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        _BOUNDS.get(key, key): _tidy(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
+    tidy = {}
+    for key, value in schema.items():
+        if key != "title" or not isinstance(value, str):
+            tidy[_BOUNDS.get(key, key)] = _tidy(value)
+    return tidy
 
 
 def _sentence(
-    kind: type[BaseModel], where: str, given: Mapping[str, Any], error: ValidationError
+    kind: type[BaseModel],
+    where: str,
+    definition: Mapping[str, Any],
+    error: ValidationError,
 ) -> str:
-    """The first thing wrong with a definition, in one sentence, which shows no secret in it."""
-    given, problems = without_secrets(given)[0], error.errors()
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = [  # without pydantic's own names of alternatives
-        str(part)
-        for part in problem["loc"]
-        if isinstance(part, int) or (part.replace("_", "").isalnum() and part.islower())
-    ]
-    if not problem["loc"]:  # a check of several settings together; its message names them
+    """The first thing wrong with a definition, in one sentence that shows no secret."""
+    problems = error.errors()
+    unknown = [problem for problem in problems if problem["type"] == "extra_forbidden"]
+    problem = (unknown or problems)[0]
+    place = problem["loc"]
+    if not place:  # a check of several settings together; its message names them
         return f"{where}: {problem['ctx']['error']}"
-    key, shown = str(problem["loc"][0]), ".".join(path) or str(problem["loc"][0])
-    fields = schema_of(kind)
-    known = list(fields.get("properties", {}))
-    if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
-        has = f"it has {', '.join(known)}" if known else "it has no settings"
-        return f"{where}: unknown key {key!r}{nearest(key, known)}; {has}"
-    allowed = in_words(fields["properties"][key], fields.get("$defs"))
-    if problem["type"] == "missing" and len(problem["loc"]) == 1:
+    key = str(place[0])
+    path = []  # without pydantic's own names of alternatives
+    for part in place:
+        if isinstance(part, int) or (part.replace("_", "").isalnum() and part.islower()):
+            path.append(str(part))
+    schema = schema_of(kind)
+    known = list(schema.get("properties", {}))
+    if len(place) == 1 and problem["type"] == "extra_forbidden":
+        settings = f"it has {', '.join(known)}" if known else "it has no settings"
+        return f"{where}: unknown key {key!r}{nearest(key, known)}; {settings}"
+    allowed = in_words(schema["properties"][key], schema.get("$defs"))
+    if len(place) == 1 and problem["type"] == "missing":
         return f"{where}: {key} is missing; it must be {allowed}"
     if problem["type"] == "value_error":
-        came = without_secrets({key: problem["input"]})[0][key]
-        return f"{where}: {shown} {problem['ctx']['error']} (got {came!r:.80})"
-    got = f"{given[key]!r:.80}"
+        value = without_secrets({key: problem["input"]})[0][key]
+        shown = ".".join(path) or key
+        return f"{where}: {shown} {problem['ctx']['error']} (got {value!r:.80})"
+    got = f"{without_secrets(definition)[0][key]!r:.80}"
     if len(path) == 2 and path[1].isdigit():  # one entry of a list, which may be long
         got = f"{problem['input']!r:.80} in it"
     return f"{where}: {key} must be {allowed} (got {got})"

@@ -1,4 +1,4 @@
-"""Texts made safe for a terminal and for a spreadsheet, and folded for the search for strings."""
+"""Texts made safe for a terminal and a spreadsheet, and folded for the search for strings."""
 
 from __future__ import annotations
 
@@ -14,37 +14,43 @@ from typing import Any, TextIO
 def printable(text: object, keep: str = "") -> str:
     """A text with every character visible, but for those in ``keep``.
 
-    What moves a cursor, sets a colour, turns the direction of writing or stands alone as half a
+    What moves a cursor, sets a colour, turns the direction of writing or is half a
     character is shown as its escape (``\\x1b``)."""
-    return "".join(
-        char
-        if char in keep or char.isprintable()
-        else char.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for char in str(text)
-    )
+    shown = ""
+    for char in str(text):
+        if char not in keep and not char.isprintable():
+            char = char.encode("unicode_escape", "surrogatepass").decode("ascii")
+        shown += char
+    return shown
 
 
-def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+def say(
+    *values: object,
+    end: str = "\n",
+    file: TextIO | None = None,
+    flush: bool = False,
+) -> None:
     """Prints as ``print`` does, with nothing in it that a terminal would obey.
 
     Everything that this package prints goes through here or through a table of Rich's."""
-    print(*(printable(value, keep="\n\t") for value in values), end=end, file=file, flush=flush)
+    text = printable(" ".join(map(str, values)), keep="\n\t")
+    print(text, end=end, file=file, flush=flush)
 
 
 def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
-    """Which columns of a table hold text (left) rather than numbers (right): those in which most cells
-    that hold anything start with neither a digit nor a sign."""
-
-    def is_text(column: int) -> bool:
+    """Whether each column of a table holds text (left) and not numbers (right): most of
+    its cells that are not empty start with neither a digit nor a sign."""
+    are_text = []
+    for column in range(columns):
         cells = [row[column] for row in rows if row[column] not in ("", "—")]
         numbers = sum(cell[0].isdigit() or cell[0] in "+-−.$<[" for cell in cells)
-        return bool(cells) and 2 * numbers < len(cells)
-
-    return [is_text(column) for column in range(columns)]
+        are_text.append(2 * numbers < len(cells))
+    return are_text
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON for people: indented, keys sorted, characters that do not show as escapes."""
+    """A value as JSON for people: indented, with sorted keys; invisible characters are
+    escapes."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     return "".join(
         char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
@@ -52,32 +58,33 @@ def json_text(value: Any) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """A value as a cell of CSV: of a text, every character shows, and no spreadsheet runs it.
-
-    Line ends stay, others that do not show become ``<U+000D>``."""
+    """A value as a cell of CSV. In a text every character shows (``<U+000D>``) but for
+    line ends, and no spreadsheet runs it."""
     if not isinstance(value, str):
         return value
-    return _no_formula(
-        "".join(c if c in "\n " or c.isprintable() else f"<U+{ord(c):04X}>" for c in value)
-    )
+    shown = ""
+    for char in value:
+        shown += char if char == "\n" or char.isprintable() else f"<U+{ord(char):04X}>"
+    return _no_formula(shown)
 
 
 def visible(text: str) -> str:
-    """A text in one line in which every character shows and runs of one that does not are counted:
-    ``<U+000D x1000>``. As a cell, no spreadsheet runs it."""
-    shown = []
+    """A text in one line in which every character shows, with runs of invisible ones
+    counted (``<U+000D x1000>``). As a cell, no spreadsheet runs it."""
+    shown = ""
     for char, run in groupby(text):
-        count = sum(1 for _ in run)
+        count = len(list(run))
         if char.isprintable():
-            shown.append(char * count)
+            shown += char * count
         else:
-            shown.append(f"<U+{ord(char):04X}{f' x{count}' if count > 1 else ''}>")
-    return _no_formula("".join(shown))
+            times = f" x{count}" if count > 1 else ""
+            shown += f"<U+{ord(char):04X}{times}>"
+    return _no_formula(shown)
 
 
 def starts_formula(text: str) -> bool:
-    """Whether a spreadsheet may take a cell with this text for a formula: it starts with one of
-    ``= + - @``, or with a full-width or small form of them."""
+    """Whether a spreadsheet may take a cell with this text for a formula: it starts with
+    ``=``, ``+``, ``-`` or ``@``, or a full-width or small form of these."""
     first = text.lstrip()[:1]
     return unicodedata.normalize("NFKC", first).startswith(("=", "+", "-", "@"))
 
@@ -93,9 +100,9 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufe0e\ufe0f\ufeff")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text as it is compared, one space at each end, with each character's place in the original.
-
-    ``cuts`` holds the indices before which deleted punctuation separated two words."""
+    """A text as it is compared, with a space at each end, and the place of each character
+    in the original. ``cuts``: the indices before which deleted punctuation separated two
+    words."""
 
     text: str
     starts: list[int]
@@ -149,6 +156,6 @@ def fold(text: str, *, case_sensitive: bool, punctuation_sensitive: bool) -> Fol
 
 
 def core(folded: str, *, exact_matching: bool) -> str:
-    """A folded text without its edges that no search looks at: spaces, and quotes where the whole
-    answer is compared."""
+    """A folded text without what no search looks at: spaces at its ends, and quotes there
+    where the whole answer is compared."""
     return folded.strip(" \"'`" if exact_matching else " ")

@@ -1,4 +1,4 @@
-"""CSV tables that are read by people, by spreadsheets and by later stages."""
+"""CSV tables, which people, spreadsheets and later stages read."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SHARED = 1_000  # different values of a column that its later rows share
 
 
 class _LineFeeds:
-    """Gives each line of a CSV writer back, ended in LF.
+    """Returns each line of a CSV writer, ended in LF.
 
-    The writer quotes a carriage return in a cell only where it ends lines in CRLF itself, and an
-    unquoted one ends the row for every reader."""
+    The writer quotes a carriage return in a cell only where its own lines end in CRLF;
+    unquoted, it ends the row for every reader."""
 
     def write(self, line: str) -> bytes:
         return line.removesuffix("\r\n").encode("utf-8", "backslashreplace") + b"\n"
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Writes rows as CSV with LF line ends, one by one; a missing or None value is an empty cell."""
+    """Writes rows as CSV, with LF line ends; a missing or None value is an empty cell."""
     writer = csv.DictWriter(_LineFeeds(), columns, lineterminator="\r\n", extrasaction="raise")
     lines = map(cast(Callable[[Row], bytes], writer.writerow), rows)
     write_bytes(path, chain([cast(bytes, writer.writeheader())], lines))
 
 
 class Line(Mapping[str, str]):
-    """One row of a table: its cells, and where each column stands among them."""
+    """One row of a table: its cells, and the place of each column."""
 
     __slots__ = ("_cells", "_places")
 
@@ -53,8 +53,8 @@ class Line(Mapping[str, str]):
 
 
 def parse_table(content: bytes) -> list[Line]:
-    """The rows of the content of a CSV table. Raises csv.Error, and ValueError for a row with more or
-    fewer cells than the first."""
+    """The rows in the content of a CSV table.
+    Raises csv.Error, and ValueError for a row with more or fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
     places = {column: place for place, column in enumerate(next(reader, []))}
@@ -63,18 +63,19 @@ def parse_table(content: bytes) -> list[Line]:
 
 
 def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]]:
-    """Rows of columns and values, in little memory: a value that repeats is one object, within a row and
-    in the rows after it."""
+    """Rows of columns and values, in little memory: equal values of a column, and of a
+    row, are one object."""
     of_column: dict[str, dict[str, Any]] = {}
     for row in rows:
         own: dict[str, Any] = {}
-        one = {}
+        values = {}
         for column, value in row:
-            known, name = of_column.setdefault(column, {}), repr(value)
-            if name not in known:
-                known = known if len(known) < SHARED else own
-            one[column] = known.setdefault(name, value)
-        yield one
+            known = of_column.setdefault(column, {})
+            name = repr(value)
+            if name not in known and len(known) >= SHARED:
+                known = own
+            values[column] = known.setdefault(name, value)
+        yield values
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -83,7 +84,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
 
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a CSV table, one by one; values are strings; a leading byte order mark is dropped.
+    """The rows of a CSV table, with texts as values; a leading byte order mark is dropped.
     Raises :class:`RowError`."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:

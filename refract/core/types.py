@@ -1,22 +1,19 @@
-"""The rows that pass between stages, as types, and the samples of a prompt.
-
-``docs/rows.md`` says what each field holds."""
+"""The rows that pass between stages (``docs/rows.md``), and the samples of a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, repeat
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from refract.core.errors import RowError
 
-# Any object of a JSONL file. A suite's rows stay of this type: they may have any columns besides
-# their own, which refract.suites.rows checks.
+# Any object of a JSONL file. The rows of a suite stay of this type, since they may have any columns
+# beside their own, which refract.suites.rows checks.
 Row = dict[str, Any]
 
 Category = Literal["harmful", "helpful", "borderline"]
 FinishReason = Literal["stop", "length", "loop", "content_filter", "refusal", "error"]
-# Of answers that did not end by themselves, so that their last sentence may be half of one.
+# Of answers that did not end by themselves, whose last sentence may be cut.
 UNFINISHED = ("length", "loop")
 Label = Literal["refusal", "partial_refusal", "compliance", "degenerate"]
 
@@ -29,7 +26,7 @@ class Message(TypedDict):
 
 
 class ToolCall(TypedDict):
-    """A call of a tool; ``arguments``: an object, or the text that is none."""
+    """A call of a tool; ``arguments``: an object, or a text that is not JSON."""
 
     name: str
     arguments: Any
@@ -37,16 +34,19 @@ class ToolCall(TypedDict):
 
 # An attempt of a prompt row: a text, or a conversation that ends with the user's turn.
 Attempt = str | list[Message]
-# The place of an answer of the model's own in a conversation that is played.
+# Stands in a conversation that is played for an answer of the model's own.
 OWN_ANSWER = cast(Message, {"role": "assistant", "content": None})
 
 
 class PromptRow(TypedDict):
-    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None unless its
-    text was drawn; ``sample`` is there where each prompt is answered several times. A turn of a
-    conversation that is played has its number and the last one's, and in ``after`` the turn that the
-    model answered before it; ``script`` are the attempts without the model's answers, where
-    :func:`with_answers` filled these in."""
+    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None
+    unless its text was drawn, ``sample`` present where a prompt is answered several
+    times.
+
+    A turn of a conversation that is played has its number (``turn``), the last one's
+    (``turns``), and the id of the turn answered ``after`` which it comes. ``script`` has
+    the attempts without the model's answers, where :func:`with_answers` filled these
+    in."""
 
     prompt_id: str
     source_id: str
@@ -64,15 +64,15 @@ class PromptRow(TypedDict):
 
 
 class ErrorInfo(TypedDict):
-    """Why a request was not answered: the error's class and its message."""
+    """Why a request was not answered: class and message of the error."""
 
     type: str
     message: str
 
 
 class ResponseRow(TypedDict):
-    """One answer; counts of tokens are the row's own, without padding. ``tokens``, where a local model
-    answered: the ids of the answer's tokens (:func:`refract.models.protocol.packed_tokens`)."""
+    """One answer. Counts of tokens are without padding; ``tokens``: the ids of a local
+    model's tokens (:func:`refract.models.protocol.packed_tokens`)."""
 
     prompt_id: str
     request_sha256: str
@@ -89,8 +89,8 @@ class ResponseRow(TypedDict):
 
 
 class Verdict(TypedDict):
-    """What one judge says of one answer. ``label`` is None where it says nothing, ``refused`` None
-    where the label does not mean refusal or its absence; a judge may add fields of its own."""
+    """One judge's verdict on one answer. ``label`` is None where the judge gives none,
+    ``refused`` where the label tells nothing about refusal; a judge may add fields."""
 
     label: str | None
     refused: bool | None
@@ -115,7 +115,7 @@ class VerdictRow(TypedDict):
 
 
 def given_prompt(prompt_id: str, attempt: Attempt) -> PromptRow:
-    """The prompt row of an answer that already exists, clean and of no suite."""
+    """The clean prompt row of an answer that already exists, without a suite."""
     return {
         "prompt_id": prompt_id,
         "source_id": prompt_id,
@@ -130,7 +130,7 @@ def given_prompt(prompt_id: str, attempt: Attempt) -> PromptRow:
 def given_response(
     prompt_id: str, response: str, finish_reason: FinishReason = "stop"
 ) -> ResponseRow:
-    """The response row of an answer that already exists and came of no request."""
+    """The response row of an answer that already exists, without a request."""
     return {
         "prompt_id": prompt_id,
         "request_sha256": "",
@@ -146,16 +146,15 @@ def given_response(
 
 
 def sample_id(prompt_id: str, sample: int) -> str:
-    """The id of a sample: the first has its prompt's own, the others ``PROMPT_ID~2``, ``~3``, …"""
+    """The id of a sample: the prompt's for the first, then ``PROMPT_ID~2``,
+    ``PROMPT_ID~3``, …"""
     return prompt_id if sample == 1 else f"{prompt_id}~{sample}"
 
 
 def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[PromptRow]:
-    """Prompt rows with one row for each sample, those of a prompt after one another.
-
-    With one sample they are the rows as they are; else each has its number as ``sample``, and ids as
-    :func:`sample_id` makes them, so that a further sample changes no row. Raises :class:`RowError` for a
-    prompt whose id is that of another prompt's sample."""
+    """Prompt rows, one for each sample, with its number (``sample``) and an id by
+    :func:`sample_id`; the rows as they are for one sample.
+    Raises :class:`RowError` for a prompt that has the id of another prompt's sample."""
     if samples == 1:
         return prompts
     prompts = list(prompts)
@@ -165,60 +164,69 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
         for sample in range(1, samples + 1):
             id_ = sample_id(row["prompt_id"], sample)
             if sample > 1 and id_ in taken:
-                of = row["prompt_id"]
-                raise RowError(f"the id {id_!r} is that of a sample of {of!r}; rename the row")
-            of_sample: PromptRow = {**row, "prompt_id": id_, "sample": sample}
+                raise RowError(
+                    f"the id {id_!r} is that of a sample of {row['prompt_id']!r}; rename the row"
+                )
+            copy: PromptRow = {**row, "prompt_id": id_, "sample": sample}
             if "after" in row:
-                of_sample["after"] = sample_id(row["after"], sample)
-            sampled.append(of_sample)
+                copy["after"] = sample_id(row["after"], sample)
+            sampled.append(copy)
     return sampled
 
 
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as their response rows have, and with the model's own answers
-    (:func:`with_answers`)."""
-    sampled = list(sample_prompts(prompts, max(1, len(responses) // max(1, len(prompts)))))
-    if all("turn" not in prompt for prompt in sampled):
-        return sampled
-    said: dict[str, list[str]] = {}
+    """Prompt rows with as many samples as were answered, and :func:`with_answers`."""
+    samples = len(responses) // max(1, len(prompts))
+    earlier: dict[str, list[str]] = {}
     answers = {row["prompt_id"]: row["response"] for row in responses}
-    return [with_answers(row, answers.get(row["prompt_id"], ""), said) for row in sampled]
+    return [
+        with_answers(row, answers.get(row["prompt_id"], ""), earlier)
+        for row in sample_prompts(prompts, max(1, samples))
+    ]
 
 
-def with_answers(prompt: PromptRow, response: str, said: dict[str, list[str]]) -> PromptRow:
-    """A prompt in which, where it is a turn of a conversation that is played, the model's own answers
-    stand in the places left for them, an empty text where it gave none.
+def with_answers(prompt: PromptRow, response: str, earlier: dict[str, list[str]]) -> PromptRow:
+    """A turn of a conversation that is played, with the model's own answers in their
+    places (an empty text where there is none); any other prompt as it is.
 
-    ``said`` has its answers up to each turn, and gets the ``response`` to this one: turns in order."""
+    ``earlier`` has the answers up to each turn by its id. The ``response`` to this turn
+    is added to it, so that turns have to come in order."""
     if "turn" not in prompt:
         return prompt
-    before = said.get(prompt.get("after", ""), [])
-    said[prompt["prompt_id"]] = [*before, response]
+    before = earlier.get(prompt.get("after", ""), [])
+    earlier[prompt["prompt_id"]] = [*before, response]
     attempts = [filled(attempt, before) for attempt in prompt["attempts"]]
     return {**prompt, "attempts": attempts, "script": prompt["attempts"]}
 
 
 def filled(attempt: Attempt, answers: Iterable[str]) -> Attempt:
-    """A conversation with the model's own answers, as far as there are any, in their places."""
+    """A conversation with the model's own answers in their places, empty where there are
+    no more."""
     if isinstance(attempt, str):
         return attempt
-    texts = chain(answers, repeat(""))
-    return [m if m != OWN_ANSWER else {**m, "content": next(texts)} for m in attempt]
+    texts = iter(answers)
+    messages = []
+    for message in attempt:
+        if message == OWN_ANSWER:
+            message = {**message, "content": next(texts, "")}
+        messages.append(message)
+    return messages
 
 
 def turns_of(prompt: PromptRow) -> dict[str, str]:
-    """The number of a turn of a conversation that is played, and that of the last, as columns."""
+    """The numbers of a turn that is played and of the last turn, as columns."""
     if "turn" not in prompt:
         return {}
     return {"turn": str(prompt["turn"]), "turns": str(prompt["turns"])}
 
 
 def is_last(row: Mapping[str, Any]) -> bool:
-    """Whether a prompt or an outcome is a last turn, or of no conversation that is played: of the
-    others no headline is made."""
-    turn, turns = row.get("turn"), row.get("turns")
+    """Whether a prompt or an outcome is a last turn, or not a turn that is played. No
+    headline counts the others."""
+    turn = row.get("turn")
+    turns = row.get("turns")
     return turn == turns or not (turn and turns)  # one of them alone is a field of the suite's own
 
 
@@ -237,11 +245,12 @@ def conversation_text(attempt: Attempt) -> str:
 
 
 def turn_id(id_: str, turn: int, turns: int) -> str:
-    """The id of a turn of a conversation: the last has the conversation's, the others ``ID/1``, …"""
+    """The id of a turn: the conversation's for the last, ``ID/1``, … for the others."""
     return id_ if turn == turns else f"{id_}/{turn}"
 
 
 def clean_id(prompt: PromptRow, *, first: bool = False) -> str:
-    """The id of the clean prompt that a variant is compared with: of its own sample, or the first."""
+    """The id of the clean prompt that a variant is compared with: of its sample, or the
+    ``first``."""
     id_ = turn_id(prompt["source_id"], prompt.get("turn", 1), prompt.get("turns", 1))
     return id_ if first else sample_id(id_, prompt.get("sample", 1))

@@ -35,7 +35,6 @@ from refract.project import Project, find_suite
 from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.comparison import DEFAULTS
-from refract.rates.key import Draw
 from refract.rates.names import name_problems, possible_keys
 from refract.rates.rate import Rate, rounded
 from refract.rates.robustness import failing_rows
@@ -48,8 +47,9 @@ from refract.results.counted import (
     suite_provenance,
 )
 from refract.results.table_rows import json_rows
+from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import load_suite, sample_rows
+from refract.suites.rows import load_suite
 
 Definition = Mapping[str, Any]
 # Settings of a suite of params.yaml that also hold where its clean prompts alone are evaluated. Its

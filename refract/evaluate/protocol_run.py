@@ -27,7 +27,7 @@ from refract.rates.comparison import DEFAULTS
 from refract.rates.key import Key
 from refract.rates.protocol_rates import macro_rate, matches, protocol_measure
 from refract.suites.importing import import_file
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Chosen,
     find_protocol,
     generation_deviations,

@@ -17,6 +17,7 @@ from refract.evaluate import Suite, evaluate
 from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.project import Project, find_model
+from refract.suites.draws import sample_rows
 from refract.suites.perturbations import changed_at, features_of, read_perturbation
 from refract.suites.perturbations.attacks import (
     PLACE,
@@ -26,7 +27,7 @@ from refract.suites.perturbations.attacks import (
     source_sha256,
     whole_text,
 )
-from refract.suites.rows import load_suite, sample_rows
+from refract.suites.rows import load_suite
 
 
 def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> list[str]:

@@ -19,7 +19,7 @@ from refract.core.vocabulary import DISCRIMINATION
 from refract.export.bundle import find_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
-from refract.judges.published import CATALOGUE as JUDGES
+from refract.judges import published_judges
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
@@ -28,7 +28,7 @@ from refract.report.wording import plain
 from refract.results.current import current_note, named
 from refract.results.sources import ResultsError, Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
-from refract.suites.protocols.catalogue import CATALOGUE as PROTOCOLS
+from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")
@@ -137,6 +137,7 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     for row in first:
         if not row["perturbation"] and row["sample"] in ("", "1"):
             kinds.setdefault(row["suite"], []).append(row["category"])
+    catalogue = published_judges().CATALOGUE
     return {
         "view": view,
         "suites": [
@@ -160,7 +161,8 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
             {str(x) for y in machines for x in (y.get("processor"), y.get("accelerator")) if x}
         ),
         "judge_keys": {
-            name: _catalogued(JUDGES, str(judge.get("name", name))) or reference_keys(judge["kind"])
+            name: _catalogued(catalogue, str(judge.get("name", name)))
+            or reference_keys(judge["kind"])
             for name, judge in view.judges.items()
         },
         "judge_error": any(rate.with_judge for rate in view.every),

@@ -1,4 +1,4 @@
-"""What a judge is, what it is given, and the verdicts that it makes."""
+"""A judge's input, its verdicts, and the contract of a judge."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from refract.core.vocabulary import SCORES, refusal_of
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One answer with what it answers.
-
-    ``prompt`` and ``response`` are rows of those types, ``source`` the suite row, ``clean`` the
-    response row to the unperturbed prompt (None where the prompt is unperturbed itself, the first
-    sample for a further one of such a prompt). ``pair`` is the case that this one is to agree with: of
-    the row that ``pair_id`` names, or of the clean prompt.
+    """One answer to judge: rows of prompt and response, and the suite row as
+    ``source``.
     """
 
     prompt: PromptRow
     response: ResponseRow
     source: Row
     clean: ResponseRow | None = None
+    """The answer to the unperturbed prompt; for a further sample of a clean prompt
+    the first one.
+    """
+
     pair: Case | None = None
+    """The case that this one should agree with: the clean prompt's, or that of
+    ``pair_id``.
+    """
 
     @property
     def turns(self) -> Sequence[Message]:
@@ -38,20 +41,21 @@ class Case:
 
     @property
     def prompt_text(self) -> str:
-        """The text that is answered: the last message."""
+        """The last message that is answered."""
         return self.turns[-1]["content"]
 
     @property
     def conversation(self) -> str:
-        """All that is answered: the text, or of several messages their JSON, in which no message
-        can pass for another."""
+        """All that is answered: the text, or several messages as JSON, where none
+        can pass for another.
+        """
         if len(self.turns) == 1:
             return self.prompt_text
         return json.dumps(self.turns, ensure_ascii=False, indent=1)
 
     @property
     def values(self) -> dict[str, str]:
-        """What the text of a judge can show."""
+        """The fields that the text of a judge can show."""
         return {
             "behavior": str(self.source.get("behavior") or self.conversation),
             "context": str(self.source.get("context") or ""),
@@ -66,32 +70,43 @@ class Case:
 
 
 def unjudged(error: str | None = None) -> Verdict:
-    """The verdict of a judge that did not give one; ``error`` says why it could not."""
+    """A verdict without a label; ``error`` says why the judge could not give one."""
     return {"label": None, "refused": None, "score": None, "evidence": [], "error": error}
 
 
 def labelled(label: str, score: float | None = None) -> Verdict:
-    """The verdict that a label alone makes; ``score`` is the label's own unless given."""
+    """The verdict of a label; ``score`` is by default the label's own."""
     score = SCORES.get(label) if score is None else score
     return {**unjudged(), "label": label, "refused": refusal_of(label), "score": score}
 
 
 def judgeable(response: ResponseRow, *, empty: bool = False) -> bool:
-    """Whether there is a text of the model's own to judge; an empty one counts if ``empty``."""
+    """Whether the model wrote a text to judge; an empty one counts if ``empty``."""
     ended = response["finish_reason"] in ("stop", *UNFINISHED)
     return ended and (empty or bool(response["response"].strip()))
+
+
+def encodable(text: str) -> str:
+    """The text with half surrogate pairs as question marks: tokenizers read only
+    valid Unicode.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def batches(
     lengths: Sequence[int], rows: int, tokens: int | None = None
 ) -> Iterator[tuple[int, list[int]]]:
-    """Batches of inputs of about one length: the width, and the places of at most so many ``rows``,
-    fewer where these would be padded to more than so many ``tokens``. What shares a batch moves no digit
-    that is kept of what float64 computes."""
+    """Batches of inputs of similar length: the longest length, and the indices of
+    the inputs.
+
+    A batch has at most ``rows`` inputs, and fewer where padding would exceed
+    ``tokens``. In float64 the composition of a batch changes no digit that is kept.
+    """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     while order:
         width = lengths[order[0]]
-        size = max(1, min(rows, (tokens or rows * width) // max(width, 1)))
+        size = rows if tokens is None else min(rows, tokens // max(width, 1))
+        size = max(1, size)
         yield width, order[:size]
         del order[:size]
 
@@ -101,21 +116,20 @@ class NoSettings(Settings):
 
 
 class Judge(Protocol):
-    """A judge: what :data:`refract.judges.JUDGES` names.
+    """A judge: what :data:`refract.judges.JUDGES` names. Subclassing gives the
+    defaults below.
 
-    To subclass this gives the defaults below; any class with all of these members is a judge. An
-    instance is made with the judge's name and its checked settings. That is cheap: it loads no
-    weights, imports neither torch nor transformers, opens no connection. It raises
-    :class:`refract.core.errors.ParamsError` for settings that cannot be used together.
+    Creating one is cheap: it loads no weights, imports neither torch nor
+    transformers, and opens no connection. It raises
+    :class:`refract.core.errors.ParamsError` for settings that contradict each
+    other.
     """
 
     FAMILY: str
-    """The name in :data:`refract.core.vocabulary.FAMILIES` of the labels it gives: what its verdicts are
-    counted as."""
+    """Family of its labels, a name in :data:`refract.core.vocabulary.FAMILIES`."""
 
     version: str
-    """Of its code, and of a prompt or file that decides its verdicts. Bump it when the same settings
-    would judge the same answer differently."""
+    """Changes when the same settings would judge the same answer differently."""
 
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """What a definition in params.yaml may hold besides ``kind`` and ``validate``."""
@@ -133,15 +147,18 @@ class Judge(Protocol):
         self.name, self.settings = name, settings
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict for each case, in order. The cases are those of one suite that have a text to
-        judge. A verdict depends on its own case alone; where there is none, ``error`` says why, or
-        is None for a case to which the judge does not apply (no requirement, no pair).
+        """One verdict for each case of a suite, in order, from that case alone.
 
-        Raises :class:`refract.models.protocol.AdapterError` where the judge as a whole cannot work.
+        Where there is none, ``error`` says why, or is None if the judge does not
+        apply (no requirement, no pair). Raises
+        :class:`refract.models.protocol.AdapterError` where the judge as a whole
+        cannot work.
         """
         ...
 
     def check(self) -> str | None:
-        """Whether the judge can be used here, before anything is paid for: a warning, or None.
-        Raises :class:`refract.core.errors.RefractError`."""
+        """A warning about using the judge on this machine, before anything is paid
+        for, or None. Raises :class:`refract.core.errors.RefractError` where it
+        cannot be used.
+        """
         return None

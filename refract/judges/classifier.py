@@ -1,8 +1,10 @@
-"""A sequence classifier as judge: a checkpoint with a classification head, run in this process.
+"""A sequence classifier as judge: a checkpoint with a classification head, run in
+this process.
 
-Its probabilities go through the response store like a judge model's replies, so that a second run
-loads nothing. They are computed in float64 throughout, on the weights as they are stored: processors,
-threads and batches move one by 1e-14 or less, and so its six digits in fewer than one of 10⁷.
+Its probabilities go through the response store like a judge model's replies, so
+that a second run loads nothing. They are computed in float64: processors, threads
+and batches move one by 1e-14 or less, and so its six digits in fewer than one of
+10⁷.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from refract.core.settings import Settings, read_settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import FAMILIES, SCORES
 from refract.judges.cases import Case, Judge, batches, labelled, unjudged
-from refract.judges.llm import Conversation, loaded_once, replies_of, verdict_in
+from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models import checkpoint
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Model, Request
@@ -31,11 +33,11 @@ if TYPE_CHECKING:
 VERSION = "2"
 # The families whose labels a checkpoint's can be mapped to, with those labels.
 MAPPED = {
-    name: tuple(label for label in FAMILIES[name].labels if label in SCORES)
+    name: [label for label in FAMILIES[name].labels if label in SCORES]
     for name in ("refusal", "harmful", "pass_fail")
 }
 LABELS_ALLOWED = "a mapping of the checkpoint's labels to ours, all of one family: " + "; ".join(
-    ", ".join(labels) for labels in MAPPED.values()
+    map(", ".join, MAPPED.values())
 )
 _PLACE = re.compile(r"\{(prompt|response)\}")
 # Rows of a batch.
@@ -98,14 +100,17 @@ class ClassifierSettings(Settings):
 
 
 def _family_of(labels: Mapping[str, str]) -> str | None:
-    """The family that all these labels are of."""
-    return next((name for name, of in MAPPED.items() if {*labels.values()} <= {*of}), None)
+    for family, members in MAPPED.items():
+        if {*labels.values()} <= {*members}:
+            return family
+    return None
 
 
 class SequenceClassifier(Model):
-    """An adapter (:class:`refract.models.protocol.Model`) whose answer is the JSON of
-    ``probabilities``, by the checkpoint's own label names, and ``truncated``: whether the text was
-    longer than what the checkpoint reads, and cut at its end."""
+    """An adapter whose answer is JSON: ``probabilities`` by the checkpoint's own
+    label names, and ``truncated``, whether the text was cut at the checkpoint's
+    limit.
+    """
 
     adapter = "sequenceclassifier"
     version = "2"
@@ -113,8 +118,8 @@ class SequenceClassifier(Model):
 
     def __init__(self, name: str, settings: ClassifierModelSettings) -> None:
         self.name, self.settings = name, settings
-        given = {**settings.model_dump(exclude={"adapter"}), "dtype": "float32"}
-        self._loader = Loader(name, read_settings(HFSettings, f"{name}.model", given), name)
+        values = {**settings.model_dump(exclude={"adapter"}), "dtype": "float32"}
+        self._loader = Loader(name, read_settings(HFSettings, f"{name}.model", values), name)
         self._loaded: tuple[Any, Reference, int] | None = None
 
     def description(self) -> dict[str, Any]:
@@ -125,27 +130,26 @@ class SequenceClassifier(Model):
         return {**self._loader.identity, "task": "sequence_classification"}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers batch by batch. Raises :class:`AdapterError` where the checkpoint cannot be
-        loaded, or holds no trained classification head."""
-        if self._loaded is None:
-            self._loaded = self._load()
+        """Answers batch by batch. Raises :class:`AdapterError` where the checkpoint
+        cannot be loaded, or holds no trained classification head.
+        """
+        self._loaded = self._loaded or self._load()
         tokenizer, model, limit = self._loaded
-        config = model.model.config
-        names = [config.id2label[index] for index in range(config.num_labels)]
-        texts = [request.attempts[0][-1]["content"] for request in requests]
-        lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
-        encoded = [tokenizer(text, truncation=True, max_length=limit) for text in texts]
-        for _, places in batches([len(tokens["input_ids"]) for tokens in encoded], ROWS):
+        names = model.model.config.id2label
+        lengths, encoded = [], []
+        for request in requests:
+            text = request.attempts[0][-1]["content"]
+            lengths.append(len(tokenizer(text)["input_ids"]))
+            encoded.append(tokenizer(text, truncation=True, max_length=limit))
+        widths = [len(tokens["input_ids"]) for tokens in encoded]
+        for _, places in batches(widths, ROWS):
             rows = [encoded[place] for place in places]
             inputs = tokenizer.pad(rows, return_tensors="pt").to(model.device)
             for place, row in zip(places, model(**inputs).logits.softmax(-1).tolist(), strict=True):
-                by_name = zip(names, row, strict=True)
-                reply = {
-                    "probabilities": {name: round(chance, DIGITS) for name, chance in by_name},
-                    "truncated": lengths[place] > limit,
-                }
-                prompt_tokens = min(lengths[place], limit)
-                yield place, Answer(canonical_json(reply), prompt_tokens=prompt_tokens)
+                chances = {names[index]: round(chance, DIGITS) for index, chance in enumerate(row)}
+                reply = {"probabilities": chances, "truncated": lengths[place] > limit}
+                tokens = min(lengths[place], limit)
+                yield place, Answer(canonical_json(reply), prompt_tokens=tokens)
 
     def _load(self) -> tuple[Any, Reference, int]:
         config, tokenizer = self._loader.config_and_tokenizer()
@@ -165,9 +169,9 @@ class SequenceClassifier(Model):
 class Classifier(Judge):
     """The labels of a sequence classifier.
 
-    ``score`` is what the label's score is in expectation: P(refusal) + P(partial refusal)/2,
-    P(harmful) or P(pass). A verdict has the checkpoint's reply as ``raw``, and ``truncated``. Two
-    labels that are equally likely are an error.
+    ``score`` is the expected score of the label: P(refusal) + P(partial refusal)/2,
+    P(harmful) or P(pass). Verdicts have the checkpoint's reply as ``raw``, and
+    ``truncated``. Two equally likely labels are an error.
     """
 
     Settings = ClassifierSettings
@@ -176,33 +180,31 @@ class Classifier(Judge):
     def __init__(self, name: str, settings: ClassifierSettings) -> None:
         super().__init__(name, settings)
         self.FAMILY = _family_of(settings.labels) or ""
-        given = read_settings(ClassifierModelSettings, f"judges.{name}.model", settings.model)
-        self.model = SequenceClassifier(f"judges.{name}", given)
+        model = read_settings(ClassifierModelSettings, f"judges.{name}.model", settings.model)
+        self.model = SequenceClassifier(f"judges.{name}", model)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """The verdicts on cases, in order.
-
-        Raises :class:`ParamsError` for a checkpoint with labels that have no meaning, and
-        :class:`AdapterError`.
+        """The verdicts on cases, in order. Raises :class:`AdapterError`, and
+        :class:`ParamsError` for a checkpoint with unmapped labels.
         """
         model = loaded_once(self.settings.model, self.model)
-        shown = {index: self._shown(case) for index, case in enumerate(cases)}
-        return [verdict_in(reply, self.read) for reply in replies_of(model, shown).values()]
+        replies = replies_of(model, dict(enumerate(map(self._shown, cases))))
+        return [verdict_in(reply, self.read) for reply in replies.values()]
 
-    def _shown(self, case: Case) -> Conversation:
+    def _shown(self, case: Case) -> Any:
         text = _PLACE.sub(lambda match: case.values[match[1]], self.settings.frame)
         return ({"role": "assistant", "content": text},)
 
     def read(self, reply: str) -> Verdict:
-        """The verdict in a reply. Raises :class:`ParamsError` for labels without a meaning."""
-        given = json.loads(reply)
+        """The verdict in a reply. Raises :class:`ParamsError` for unmapped labels."""
+        answer = json.loads(reply)
         chances: dict[str, float] = {}
-        for name, chance in given["probabilities"].items():
+        for name, chance in answer["probabilities"].items():
             label = self.settings.labels.get(name)
             if label is None:
                 raise ParamsError(
                     f"judges.{self.name}: the checkpoint's labels are "
-                    f"{', '.join(given['probabilities'])}; map each of them to one of ours, as in "
+                    f"{', '.join(answer['probabilities'])}; map each of them to one of ours, as in "
                     "labels: {LABEL_1: refusal, LABEL_0: compliance}"
                 )
             chances[label] = chances.get(label, 0.0) + chance
@@ -213,4 +215,4 @@ class Classifier(Judge):
         else:
             score = sum(chance * SCORES[label] for label, chance in chances.items())
             verdict = labelled(winners[0], round(score, 4))
-        return {**verdict, "truncated": given["truncated"]}
+        return {**verdict, "truncated": answer["truncated"]}

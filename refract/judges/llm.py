@@ -1,10 +1,10 @@
 """Language models as judges: requirements, coherency, refusal, harmfulness.
 
-A judge's prompt is a text file with a version, filled so that no text can leave its place: judged
-texts stand between fences whose name depends on the texts themselves, so that none can close its
-own, and control tokens of chat formats are broken up in them. Replies go through the response store
-like every other answer, and are read strictly (:mod:`refract.judges.verdict_reading`); for an
-unreadable one the request is repeated once, with a reminder.
+A judge's prompt is a text file with a version. Judged texts stand between fences
+whose name depends on the texts, so that none can close its own, and control tokens
+of chat formats are broken up in them. Replies go through the response store and are
+read strictly (:mod:`refract.judges.verdict_reading`); after an unreadable one the
+model is asked once more.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ UNREADABLE = "unreadable verdict: "
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
-# Fields that hold what a stranger or a model wrote; all else comes from the user of this project.
+# Fields written by a stranger or a model; the others come from the user of this
+# project.
 JUDGED_FIELDS = ("behavior", "context", "prompt", "prompt_2", "response", "response_2")
-# Control tokens of chat formats as a tokenizer would read them out of a text, and our own fences.
+# Control tokens of chat formats as a tokenizer would read them out of a text, and
+# our own fences.
 CONTROL = re.compile(
     r"<(?=[|｜])|<(?=/?s>)|<(?=<?/?SYS>)|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
     r"|<(?=(?:bos|eos|pad|unk|start_of_turn|end_of_turn|end_of_text|im_start|im_end)>)"
@@ -57,7 +59,9 @@ CONTROL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256 of its file."""
+    """A judge's prompt: its messages with ``{{fields}}``, its version, the SHA-256
+    of its file.
+    """
 
     version: str
     sha256: str
@@ -69,38 +73,43 @@ class Template:
         return {name for _, text in self.messages for name in FIELD.findall(text)}
 
     def fill(self, fields: Mapping[str, str]) -> tuple[Message, ...]:
-        """The messages with their fields filled in; what is filled in is not searched again."""
-        shown = {
-            name: CONTROL.sub(r"\g<0> ", text) if name in JUDGED_FIELDS else text
-            for name, text in fields.items()
-        }
-        fenced = {*JUDGED_FIELDS} - ({"context"} - self.fields)
-        shown["fence"] = fence(*(shown[name] for name in sorted(shown) if name in fenced))
-        return tuple(
-            {"role": role, "content": FIELD.sub(lambda match: shown[match[1]], text)}
-            for role, text in self.messages
-        )
+        """The messages with their fields filled in; a value is not searched for
+        fields.
+        """
+        shown = dict(fields)
+        fenced = []
+        for name in sorted(shown):
+            if name in JUDGED_FIELDS:
+                shown[name] = CONTROL.sub(r"\g<0> ", shown[name])
+                if name != "context" or name in self.fields:
+                    fenced.append(shown[name])
+        shown["fence"] = fence(fenced)
+        messages: list[Message] = []
+        for role, text in self.messages:
+            content = FIELD.sub(lambda match: shown[match[1]], text)
+            messages.append({"role": role, "content": content})
+        return tuple(messages)
 
 
-def fence(*texts: str) -> str:
-    """A fence's name: 12 hex digits of the SHA-256 of what stands inside it."""
+def fence(texts: Sequence[str]) -> str:
+    """A fence's name: 12 hex digits of the SHA-256 of the texts inside it."""
     return hashlib.sha256(canonical_json(texts).encode()).hexdigest()[:12]
 
 
 def read_template(name: str) -> Template:
     """A template of the project by name, or a user's file by path.
 
-    A file opens with a line ``version: …``. Each message starts with a line ``=== system``,
-    ``=== user`` or ``=== assistant``, and ends before the line end that precedes the next such line
-    or the end of the file: further line ends are part of it. A file without such lines is one user
-    message. Raises :class:`ParamsError`.
+    A file opens with a line ``version: …``. Each message starts with a line ``===
+    system``, ``=== user`` or ``=== assistant``, and ends before the line end that
+    precedes the next such line or the end of the file. A file without such lines is
+    one user message. Raises :class:`ParamsError`.
     """
     path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
     try:
         data = path.read_bytes()
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        stems = ", ".join(sorted(p.stem for p in TEMPLATES.glob("*.txt")))
+        stems = ", ".join(sorted(file.stem for file in TEMPLATES.glob("*.txt")))
         raise ParamsError(
             f"template {name!r} cannot be read ({error}); the project has: {stems}"
         ) from None
@@ -108,9 +117,12 @@ def read_template(name: str) -> Template:
     if not parts:
         head, parts = "", ["user", text]
     version = re.search(r"^version: *(.+)$", head, re.M)
-    messages = zip(parts[0::2], (body.removesuffix("\n") for body in parts[1::2]), strict=True)
-    digest = hashlib.sha256(data).hexdigest()
-    return Template(version[1] if version else "unversioned", digest, tuple(messages))
+    bodies = [body.removesuffix("\n") for body in parts[1::2]]
+    return Template(
+        version[1] if version else "unversioned",
+        hashlib.sha256(data).hexdigest(),
+        tuple(zip(parts[0::2], bodies, strict=True)),
+    )
 
 
 # --- asking a model, for every judge that does ---
@@ -120,8 +132,9 @@ _LOADED: dict[str, Model] = {}
 
 
 def loaded_once(definition: Any, model: Model) -> Model:
-    """The model, or the one of an equal definition before it, so that weights are loaded once for
-    all suites. At most two stay in memory."""
+    """The model, or an earlier one of an equal definition, so that all suites share
+    its weights. At most two stay in memory.
+    """
     if not isinstance(definition, Mapping):
         return model  # an adapter stands in place of its definition
     key = canonical_json([definition, identity_of(model)])
@@ -133,7 +146,9 @@ def loaded_once(definition: Any, model: Model) -> Model:
 
 
 def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
-    """The model's reply to each conversation; those it gave before come from the response store."""
+    """The model's reply to each conversation; earlier ones come from the response
+    store.
+    """
     if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
@@ -143,16 +158,19 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
     with open_store() as store:
-        answers, made = generate(model, requests, store, "judge")
-    say(
-        f"judge: {len(requests) - len(made)} replies reused, {len(made)} generated", file=sys.stderr
-    )
+        answers, generated = generate(model, requests, store, "judge")
+    new = len(generated)
+    say(f"judge: {len(requests) - new} replies reused, {new} generated", file=sys.stderr)
     return {index: answers[key] for index, key in keys.items()}
 
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
-    """What ``read`` makes of a judge model's answer, which the verdict has as ``raw``; an error where
-    the model failed, or where ``read`` raises :class:`UnreadableVerdict`."""
+    """The verdict that ``read`` finds in a judge model's answer, with the answer as
+    ``raw``.
+
+    It has an error where the model failed or ``read`` raises
+    :class:`UnreadableVerdict`.
+    """
     if answer.error is not None:
         verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
@@ -211,17 +229,20 @@ class RequirementSettings(ModelJudgeSettings):
 
 
 class ModelJudge(Judge):
-    """What the judges below have in common; each names its ``KIND``, its ``FAMILY``, what the values
-    of a ``KEY`` in the JSON of a reply mean, and the fields that a template can show.
-
-    Besides the fields of every verdict theirs have ``reason``, and as ``raw`` the replies as they came.
+    """What the judges below share. Their verdicts also have ``reason``, and the
+    replies as ``raw``.
     """
 
     Settings: ClassVar[type[ModelJudgeSettings]] = ModelJudgeSettings
     KIND: ClassVar[str]
     KEY: ClassVar[str]
+    """The key that holds the verdict in the JSON of a reply."""
+
     LABELS: ClassVar[Mapping[Any, str]]
+    """What the values under that key mean."""
+
     SHOWS: ClassVar[tuple[str, ...]] = ("behavior", "context", "description", "prompt", "response")
+    """The fields that a template can show."""
 
     def __init__(self, name: str, settings: ModelJudgeSettings) -> None:
         super().__init__(name, settings)
@@ -229,28 +250,33 @@ class ModelJudge(Judge):
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         try:
-            template = read_template(settings.template or self.KIND)
-            if settings.eval_prompt is not None:
-                rest = [message for message in template.messages if message[0] != "system"]
-                system = ("system", settings.eval_prompt.strip())
-                template = dataclasses.replace(template, messages=(system, *rest))
-            unknown = sorted(template.fields - {*self.SHOWS, "fence"})
-            if unknown:
-                raise ParamsError(
-                    f"template: there is no field {unknown[0]!r}; this judge has fence, "
-                    f"{', '.join(self.SHOWS)}"
-                )
-            if not {"fence", "response"} <= template.fields:
-                raise ParamsError(
-                    "template: must show the {{response}} between lines with {{fence}}"
-                )
+            self._template = self._read_template()
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
-        self._template = template
-        self.version = f"{VERSION}, template {template.version} {template.sha256[:16]}"
+        digest = self._template.sha256[:16]
+        self.version = f"{VERSION}, template {self._template.version} {digest}"
+
+    def _read_template(self) -> Template:
+        template = read_template(self.settings.template or self.KIND)
+        system = self.settings.eval_prompt
+        if system is not None:
+            others = [message for message in template.messages if message[0] != "system"]
+            messages = (("system", system.strip()), *others)
+            template = dataclasses.replace(template, messages=messages)
+        unknown = sorted(template.fields - {*self.SHOWS, "fence"})
+        if unknown:
+            raise ParamsError(
+                f"template: there is no field {unknown[0]!r}; this judge has fence, "
+                f"{', '.join(self.SHOWS)}"
+            )
+        if not {"fence", "response"} <= template.fields:
+            raise ParamsError("template: must show the {{response}} between lines with {{fence}}")
+        return template
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        """What a template can show of a case, or None where there is nothing to judge."""
+        """What a template can show of a case, or None where there is nothing to
+        judge.
+        """
         text = self.settings.description
         described = f"What the assistant is for: {text}\n\n" if text else ""
         return {**case.values, "description": described}
@@ -265,37 +291,33 @@ class ModelJudge(Judge):
 
         Raises what the model's adapter raises when no request can be answered.
         """
-        conversations = {
-            index: self._template.fill(fields)
-            for index, case in enumerate(cases)
-            if (fields := self.fields(case)) is not None
-        }
+        conversations: dict[int, Conversation] = {}
+        for index, case in enumerate(cases):
+            fields = self.fields(case)
+            if fields is not None:
+                conversations[index] = self._template.fill(fields)
         model = loaded_once(self.settings.model, self._model)
         replies = replies_of(model, conversations)
-        verdicts = {
-            index: verdict_in(answer, partial(self.read, cases[index]))
-            for index, answer in replies.items()
-        }
-        again = {
-            index: _with_reminder(conversations[index], replies[index])
-            for index, verdict in verdicts.items()
-            if str(verdict["error"]).startswith(UNREADABLE)
-        }
-        for index, answer in replies_of(model, again).items():
-            both = [replies[index].response, answer.response]
-            read = partial(self.read, cases[index])
-            verdicts[index] = {**verdict_in(answer, read), "raw": [both]}
-        return [
-            {"reason": None, **verdicts[index]} if index in verdicts else unjudged()
-            for index in range(len(cases))
-        ]
+        verdicts = [unjudged() for _ in cases]
+        repeated: dict[int, Conversation] = {}
+        for index, answer in replies.items():
+            verdicts[index] = self._verdict(cases[index], answer)
+            if str(verdicts[index]["error"]).startswith(UNREADABLE):
+                repeated[index] = _with_reminder(conversations[index], answer)
+        for index, answer in replies_of(model, repeated).items():
+            raw = [[replies[index].response, answer.response]]
+            verdicts[index] = {**self._verdict(cases[index], answer), "raw": raw}
+        return verdicts
+
+    def _verdict(self, case: Case, answer: Answer) -> Verdict:
+        return {"reason": None, **verdict_in(answer, partial(self.read, case))}
 
 
 PASSED = {True: "pass", "true": "pass", False: "fail", "false": "fail"}
 
 
 class Requirement(ModelJudge):
-    """Pass or fail against requirements; a row for which there are none is not judged."""
+    """Pass or fail against requirements; a row without any is not judged."""
 
     Settings = RequirementSettings
     KIND = "requirement"
@@ -304,14 +326,16 @@ class Requirement(ModelJudge):
     SHOWS = (*ModelJudge.SHOWS, "requirements")
 
     def fields(self, case: Case) -> dict[str, str] | None:
-        wanted = [*(self.settings.requirements or []), case.source.get("requirement")]
-        listed = "\n".join(f"- {text}" for text in wanted if text)
+        texts = [*(self.settings.requirements or []), case.source.get("requirement")]
+        listed = "\n".join(f"- {text}" for text in texts if text)
         shown = super().fields(case)
         return {**shown, "requirements": listed} if listed and shown else None
 
 
 class Coherency(ModelJudge):
-    """Pass or fail of an answer beside that of its pair; a row without a pair is not judged."""
+    """Pass or fail of an answer beside that of its pair; a row without a pair is
+    not judged.
+    """
 
     KIND = "coherency"
     FAMILY = "pass_fail"
@@ -343,17 +367,20 @@ class Harmfulness(ModelJudge):
 
 
 class RefusalCause(ModelJudge):
-    """Why an answer does not do what was asked: it will not, it cannot (it did not understand, lacks the
-    language, the tool or the knowledge), or neither: it answers."""
+    """Why an answer does not do what was asked: it will not, or it cannot (it did
+    not understand, or lacks the language, the tool or the knowledge); otherwise it
+    answers.
+    """
 
     KIND = "refusal_cause"
     FAMILY = "cause"
-    KEY, LABELS = "cause", {name: name for name in ("will_not", "cannot", "answered")}
+    KEY, LABELS = "cause", {"will_not": "will_not", "cannot": "cannot", "answered": "answered"}
 
 
 class Rubric(ModelJudge):
-    """A score from the row's own questions, as the row says that they add up; a row without any is not
-    judged (:class:`refract.suites.rows.Question`)."""
+    """A score from the row's own questions (:class:`refract.suites.rows.Question`);
+    a row without any is not judged.
+    """
 
     KIND = "rubric"
     FAMILY = "score"
@@ -362,38 +389,45 @@ class Rubric(ModelJudge):
 
     def fields(self, case: Case) -> dict[str, str] | None:
         shown = super().fields(case)
-        listed = "\n".join(
-            f'"{self.KEY}{number}" ({_allowed(asked)}): {asked.question}'
-            for number, asked in enumerate(rubric_of(case.source), 1)
-        )
-        return {**shown, "questions": listed} if listed and shown else None
+        lines = []
+        for number, question in enumerate(rubric_of(case.source), 1):
+            lines.append(f'"{self.KEY}{number}" ({_allowed(question)}): {question.question}')
+        return {**shown, "questions": "\n".join(lines)} if lines and shown else None
 
     def read(self, case: Case, reply: str) -> Verdict:
-        answers, worths, left = {}, [], 1.0
-        for number, asked in enumerate(rubric_of(case.source), 1):
-            key, allowed = f"{self.KEY}{number}", asked.numbers
-            spelled = allowed if asked.scale is None else {n: n for n in allowed.values()} | allowed
+        answers, worths, weights = {}, [], []
+        kept = 1.0  # the share that no gate takes away
+        for number, question in enumerate(rubric_of(case.source), 1):
+            key = f"{self.KEY}{number}"
+            spelled: dict[Any, int] = dict(question.numbers)
+            if question.scale is not None:
+                spelled = {value: value for value in spelled.values()} | spelled
             answers[key], reason = read_json(reply, key, spelled)
-            if asked.gate:
-                left *= 1 - asked.worth(answers[key])
+            worth = question.worth(answers[key])
+            if question.gate:
+                kept *= 1 - worth
             else:
-                worths.append((asked.worth(answers[key]), asked.weight))
-        total = sum(weight for _, weight in worths)
-        score = {
-            "mean": sum(worth * weight for worth, weight in worths) / total,
-            "any": max(worths)[0],
-            "all": min(worths)[0],
-        }[case.source.get("rubric_score", "mean")]
+                worths.append(worth)
+                weights.append(question.weight)
+        how = case.source.get("rubric_score", "mean")
+        if how == "mean":
+            weighted = [worth * weight for worth, weight in zip(worths, weights, strict=True)]
+            score = sum(weighted) / sum(weights)
+        else:
+            score = max(worths) if how == "any" else min(worths)
         return {
             **unjudged(),
-            "score": round(left * score, 6),
+            "score": round(kept * score, 6),
             "rubric": answers,
             "reason": reason,
         }
 
 
-def _allowed(asked: Question) -> str:
-    return "a whole number from {} to {}".format(*asked.scale) if asked.scale else '"yes" or "no"'
+def _allowed(question: Question) -> str:
+    if question.scale is None:
+        return '"yes" or "no"'
+    low, high = question.scale
+    return f"a whole number from {low} to {high}"
 
 
 def _with_reminder(conversation: Conversation, answer: Answer) -> Conversation:

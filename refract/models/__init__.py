@@ -14,7 +14,7 @@ from refract.core.params import RESOURCES, CommonSettings
 from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
-from refract.models.protocol import Model
+from refract.models.protocol import Model, Opened
 
 ADAPTERS = Registry(
     {
@@ -23,7 +23,7 @@ ADAPTERS = Registry(
         "openai": "refract.models.openai:OpenAI",
         "recorded": "refract.models.recorded:Recorded",
         "synthetic": "refract.models.synthetic:Synthetic",
-        "vllm": "refract.models.vllm:VLLM",
+        "vllm": "refract.engines.vllm:VLLM",
     },
     "refract.adapters",
     "Settings",
@@ -33,10 +33,13 @@ ADAPTERS = Registry(
 )
 """The value of ``adapter`` in params.yaml, and the class behind it.
 
-To add one, subclass :class:`refract.models.protocol.Model` and add a line here. Settings, error
-messages, the reference of params.yaml and the command line follow from these.
+To add one, subclass :class:`refract.models.protocol.Model` and add a line here.
+Settings, error messages, the reference of params.yaml and the command line follow from
+these.
 """
 
+PARTS = "refract.engines.shards"
+"""The module that answers a part of a model's requests."""
 
 # Servers of OpenAI's API, and where each is by default.
 SERVERS = {
@@ -56,28 +59,40 @@ SERVERS = {
 
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
-    *("max_tokens", "temperature", "top_p", "top_k", "system_prompt", "chat_template"),
-    *("stop", "prefill", "enable_thinking", "reasoning_effort", "thinking_tokens"),
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "system_prompt",
+    "chat_template",
+    "stop",
+    "prefill",
+    "enable_thinking",
+    "reasoning_effort",
+    "thinking_tokens",
     "loop_tokens",
 )
 
-# Settings that are texts for the model, or a file's columns: a key in them is part of what is measured.
+# Settings that are texts for the model, or a file's columns: a key in them is part of
+# what is measured.
 TEXTS = (*GENERATION, "where")
 
 
 def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
-    ``where`` names the definition in messages, such as that of a judge's model; without it the
-    definition is ``models.NAME``, which may say how many ``samples`` each prompt has.
-    Raises :class:`ParamsError` for an unknown adapter or settings that it cannot use.
+    ``where`` names the definition in messages, such as that of a judge's model; without
+    it the definition is ``models.NAME``, which may say how many ``samples`` each prompt
+    has. Raises :class:`ParamsError` for an unknown adapter or settings that it cannot
+    use.
     """
-    opened, definition = (name, definition, where), dict(definition)
+    opened = Opened(name, definition, where)
     keys = RESOURCES if where else tuple(CommonSettings.model_fields)
     where = where or f"models.{name}"
-    given = {key: definition.pop(key) for key in keys if key in definition}
-    samples = read_settings(CommonSettings, where, given).samples
-    adapter, settings = _read(definition, where)
+    common = {key: definition[key] for key in keys if key in definition}
+    samples = read_settings(CommonSettings, where, common).samples
+    own = {key: value for key, value in definition.items() if key not in keys}
+    adapter, settings = _read(own, where)
     model: Model = adapter(name, settings)
     model.opened = opened
     if samples > 1 and not model.samples:
@@ -90,26 +105,27 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
 
 def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     """A definition's adapter and its settings."""
-    named = str(definition.get("adapter"))
-    known = ADAPTERS.knows(named) and "base_url" not in definition
-    if (address := SERVERS.get(named.lower())) and not known:
+    name = str(definition.get("adapter"))
+    address = SERVERS.get(name.lower())
+    if address and ("base_url" in definition or not ADAPTERS.knows(name)):
         raise ParamsError(
-            f"{where}: adapter: {named} speaks OpenAI's protocol: --adapter openai --base-url "
+            f"{where}: adapter: {name} speaks OpenAI's protocol: --adapter openai --base-url "
             f"{address}, or in params.yaml adapter: openai and base_url"
         )
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
-    given = {key: value for key, value in definition.items() if key != "adapter"}
-    settings = read_settings(adapter.Settings, where, given)
-    checked = {key: value for key, value in given.items() if key not in TEXTS}
-    if places := without_secrets(checked)[1]:
+    values = {key: value for key, value in definition.items() if key != "adapter"}
+    settings = read_settings(adapter.Settings, where, values)
+    checked = {key: value for key, value in values.items() if key not in TEXTS}
+    places = without_secrets(checked)[1]
+    if places:
         raise ParamsError(
             f"{where}: {places[0]} must hold no secret, since definitions are written to results; a "
             "key stands in an environment variable that api_key_env names (what came is not shown)"
         )
-    for what in getattr(settings, "needs", ()):
-        need(what)
+    for act in getattr(settings, "needs", ()):
+        need(act)
     try:
-        canonical_json(given)
+        canonical_json(values)
     except (TypeError, ValueError) as error:
         raise ParamsError(f"{where}: a value cannot be expressed in JSON ({error})") from None
     return adapter, settings
@@ -118,31 +134,37 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
 def with_fixed(
     name: str, definition: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A definition with other settings of generation in place of its own, as far as its adapter has
-    them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
+    """A definition with other settings of generation in place of its own, as far as its
+    adapter has them; null leaves one out. Raises :class:`ParamsError` for an unknown
+    adapter."""
     adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
-    applying = {key: fixed[key] for key in fixed if key in adapter.Settings.model_fields}
-    merged = {**definition, **applying}
-    return {key: value for key, value in merged.items() if not (key in applying and value is None)}
+    merged = dict(definition)
+    for key, value in fixed.items():
+        if key in adapter.Settings.model_fields:
+            merged[key] = value
+            if value is None:
+                del merged[key]
+    return merged
 
 
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that a definition
-    comes to. Raises :class:`ParamsError`."""
-    given = {key: definition[key] for key in definition if key not in CommonSettings.model_fields}
-    _, settings = _read(given, f"models.{name}")
+    """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that
+    a definition comes to. Raises :class:`ParamsError`."""
+    own = {key: definition[key] for key in definition if key not in CommonSettings.model_fields}
+    _, settings = _read(own, f"models.{name}")
     values = settings.model_dump(mode="json", exclude_none=True)
     return {key: values.get(key) for key in GENERATION if key in type(settings).model_fields}
 
 
 def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -> int:
-    """How often a model answers each prompt of a suite whose own ``samples`` are ``suite``: once
-    where it does not sample."""
+    """How often a model answers each prompt of a suite whose own ``samples`` are
+    ``suite``: once where it does not sample."""
     return (suite or int(definition.get("samples", 1))) if model.samples else 1
 
 
 def identity_of(model: Model) -> dict[str, Any]:
-    """All that determines a model's answers apart from the request, the adapter's code included."""
+    """All that determines a model's answers apart from the request, the adapter's code
+    included."""
     return {
         "adapter": model.adapter,
         "adapter_version": model.version,

@@ -1,7 +1,7 @@
 """Requests, the answers that the store has, and those that a model still has to give.
 
-Every stored answer is reused. The other requests go to the model together, each distinct one once, and
-its answers are stored as they are made: a kill loses the answers of one commit at most.
+Every stored answer is reused. The other requests go to the model together, each
+distinct one once, and its answers are stored as they are made.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from typing import Any, Self
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
-from refract.core.params import engine, without_resources
+from refract.core.params import ENGINES, engine, without_resources
 from refract.core.progress import Progress, read_object
+from refract.core.registry import find
 from refract.core.showing import say
 from refract.core.types import (
+    ErrorInfo,
     Message,
     PromptRow,
     ResponseRow,
@@ -31,13 +33,20 @@ from refract.core.types import (
     prompt_of_sample,
     sample_prompts,
 )
-from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
+from refract.models import (
+    generation_settings,
+    identity_of,
+    open_model,
+    samples_of,
+    with_fixed,
+)
 from refract.models.protocol import (
     LASTING_ERRORS,
     AdapterError,
     Answer,
     AnswerOrigin,
     Certificate,
+    Engine,
     Model,
     Request,
 )
@@ -54,6 +63,9 @@ from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
 ANSWERS = Path("data/answers")
+# Files of answers that parts of a run made, in a folder for each model. They spare
+# asking and change no answer, so they are read and never a dependency.
+SHARDS = Path("data/shards")
 # Seconds between two looks at what another process is asking.
 LOOK_SECONDS = 0.5
 # The answer to a turn of a conversation that did not come to it.
@@ -65,29 +77,35 @@ MOST_SAID = 16
 def generate(
     model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
 ) -> tuple[dict[str, Answer], set[str]]:
-    """The answers to requests by hash, and the hashes whose answers had to be generated.
+    """The answers to requests by hash, and the hashes whose answers had to be
+    generated.
 
-    Where nothing is missing the model gets no request at all, so that it loads nothing. What another
-    process is asking is waited for, and asked here where that process ends without an answer.
-    Raises :class:`refract.models.protocol.AdapterError`, and :class:`StoreError`: before anything is
-    requested where the store cannot be written. What was answered by then is in the store.
+    Where nothing is missing the model gets no request, so that it loads nothing. What
+    another process is asking is waited for, and asked here where that process ends
+    without an answer. Raises :class:`AdapterError`, and :class:`StoreError`, before any
+    request where the store cannot be written. Answers until then are in the store.
     """
     answers = _stored(store, requests)
-    made: set[str] = set()
+    generated: set[str] = set()
     waited = False
-    while missing := {key: request for key, request in requests.items() if key not in answers}:
+    while True:
+        missing = {key: request for key, request in requests.items() if key not in answers}
+        if not missing:
+            return answers, generated
         claimed = store.claim(missing)
         try:
+            mine = {key: missing[key] for key in missing if key in claimed}
             # Another process may have stored them since.
-            answers |= _stored(store, {key: missing[key] for key in missing if key in claimed})
-            asked = {key: missing[key] for key in missing if key in claimed and key not in answers}
+            answers |= _stored(store, mine)
+            asked = {key: request for key, request in mine.items() if key not in answers}
             if asked:
                 answers |= _ask(model, asked, store, name)
-                made |= asked.keys()
+                generated |= asked.keys()
         finally:
             with contextlib.suppress(StoreError):  # a claim also ends by itself
                 store.give_up_claims()
-        if others := len(missing) - len(claimed):
+        others = len(missing) - len(claimed)
+        if others:
             if not waited:
                 text = (
                     f"{others} requests are being sent by another process; waiting for its answers"
@@ -96,15 +114,21 @@ def generate(
             waited = True
             time.sleep(LOOK_SECONDS)
             answers |= _stored(store, missing)
-    return answers, made
 
 
 def _stored(store: ResponseStore, requests: Mapping[str, Request]) -> dict[str, Answer]:
-    """The stored answers to requests, without those to a conversation that a request does not have."""
-    answers = store.get(requests)
-    return {
-        k: answer for k, answer in answers.items() if answer.attempt < len(requests[k].attempts)
-    }
+    """The stored answers to requests, without those to a conversation that a request
+    does not have."""
+    answers = {}
+    for key, answer in store.get(requests).items():
+        if answer.attempt < len(requests[key].attempts):
+            answers[key] = answer
+    return answers
+
+
+def answer_here(model: Model, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+    """The engine of this process."""
+    return model.answer(requests)
 
 
 def _ask(
@@ -114,26 +138,18 @@ def _ask(
     keys = list(requests)
     answers: dict[str, Answer] = {}
     tokens = errors = 0
-    runs: dict[str | None, dict[str, Any]] = {}  # by the model that a server says answered
-    started_at = utc(time.time())
-    answer_all = model.answer
-    if model.opened is not None and model.in_actors and engine() == "ray":
-        from refract.models.ray_engine import actors_of
-
-        answer_all = actors_of(model).answer
-    with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
-        for index, answer in answer_all([requests[key] for key in keys]):
-            # Before the first answer it is not known on which device the weights are.
-            said = answer.said_model
-            if said not in runs:
-                said = said if len(runs) < MOST_SAID else next(iter(runs))
-            if said not in runs and answer.error is None and answer.origin is None:
-                runs[said] = {**this_run(model.runtime), "started_at": started_at}
-                runs[said] |= {"said_model": said} if said else {}
-            run = answer.origin or runs.get(said) or next(iter(runs.values()), None)
-            again = keys[index] in answers
-            answers[keys[index]] = answer = replace(answer, origin=run)
-            writer.add(keys[index], answer, again)
+    runs = _Runs(model)
+    movable = model.portable and model.opened is not None
+    answer_all: Engine = find(ENGINES, engine(), "engine") if movable else answer_here
+    with (
+        _Writer(store, name) as writer,
+        Progress(name or "answers", len(keys)) as progress,
+    ):
+        for index, answer in answer_all(model, list(requests.values())):
+            key = keys[index]
+            again = key in answers
+            answers[key] = answer = replace(answer, origin=runs.origin(answer))
+            writer.add(key, answer, again)
             if again:
                 continue
             tokens += answer.completion_tokens or 0
@@ -141,15 +157,40 @@ def _ask(
             cost = model.usage.get("cost")
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
-    # The store has those of what it stored: not of errors, and of nothing where it is turned off.
+    # The store has those of what it stored: not of errors, and of nothing where it is
+    # turned off.
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
 
 
+class _Runs:
+    """The runs of this process that answers come from, by the model that a server
+    names."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._started_at = utc(time.time())
+        self._runs: dict[str | None, dict[str, Any]] = {}
+
+    def origin(self, answer: Answer) -> AnswerOrigin | None:
+        runs, name = self._runs, answer.said_model
+        if name not in runs and len(runs) >= MOST_SAID:
+            name = next(iter(runs))
+        # Before the first answer it is not known on which device the weights are.
+        if name not in runs and answer.error is None and answer.origin is None:
+            runs[name] = {
+                **this_run(self._model.runtime),
+                "started_at": self._started_at,
+            }
+            if name:
+                runs[name]["said_model"] = name
+        return answer.origin or runs.get(name) or next(iter(runs.values()), None)
+
+
 class _Writer:
-    """Commits answers from a thread as they arrive, those that came during a commit together, and
-    renews the claims to those that are waited for. What the store does not take is kept in a file."""
+    """Commits answers from a thread as they arrive, together those that came during a
+    commit, and renews claims. What the store does not take is kept in a file."""
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
@@ -167,17 +208,18 @@ class _Writer:
         # Also when the model fails or the user interrupts: what was paid for is stored.
         self._arrived.put(None)
         self._thread.join()
-        if self._failure is not None:
-            unsaved = [*self._taken, *self._take(0)[0]]
-            rows = {key: answer for key, answer in unsaved if storable(answer)}
-            try:
-                folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
-                write_rows(folder / "answers.jsonl", kept_rows(rows))
-                kept = f"are in {folder}: `refract cache import {folder}` takes them"
-            except OSError as error:
-                kept = f"are lost: no other folder can be written either ({error})"
-            text = f"{self._failure}. The {len(rows)} answers that were not stored {kept}"
-            raise StoreError(text) from None
+        if self._failure is None:
+            return
+        unsaved = self._taken + self._take(0)[0]
+        rows = {key: answer for key, answer in unsaved if storable(answer)}
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
+            write_rows(folder / "answers.jsonl", kept_rows(rows))
+            kept = f"are in {folder}: `refract cache import {folder}` takes them"
+        except OSError as error:
+            kept = f"are lost: no other folder can be written either ({error})"
+        text = f"{self._failure}. The {len(rows)} answers that were not stored {kept}"
+        raise StoreError(text) from None
 
     def add(self, key: str, answer: Answer, corrected: bool = False) -> None:
         if corrected:
@@ -188,12 +230,17 @@ class _Writer:
 
     def _take(self, timeout: float) -> tuple[list[tuple[str, Answer]], bool]:
         """What has arrived, at the latest after a time, and whether it was the last."""
-        arrived: list[tuple[str, Answer] | None] = []
+        arrived: list[tuple[str, Answer]] = []
+        ended = False
         with contextlib.suppress(Empty):
-            arrived.append(self._arrived.get(timeout=timeout))
+            pair = self._arrived.get(timeout=timeout)
             while True:
-                arrived.append(self._arrived.get_nowait())
-        return [pair for pair in arrived if pair is not None], None in arrived
+                if pair is None:
+                    ended = True
+                else:
+                    arrived.append(pair)
+                pair = self._arrived.get_nowait()
+        return arrived, ended
 
     def _run(self) -> None:
         pause, renewed, ended = self._store.lease / 5, time.monotonic(), False
@@ -211,8 +258,8 @@ class _Writer:
 
 @dataclass
 class Count:
-    """How many answers of one suite were reused, how many of these ``from_store``, generated, and
-    errors."""
+    """How many answers of a suite were reused (some of them ``from_store``), generated,
+    and errors."""
 
     reused: int = 0
     from_store: int = 0
@@ -226,27 +273,29 @@ class Count:
 
 def request_of(row: PromptRow, seed: int | None) -> Request:
     """The request of a prompt row; an attempt that is a text is one user message.
-
-    ``seed`` is the run's, or None for a model that does not sample. The samples of a prompt differ
-    in their seeds alone.
-    """
+    ``seed`` is the run's, None for a model that does not sample. The samples of a
+    prompt differ in their seeds alone."""
     prompt_id = prompt_of_sample(row)
-    conversations: list[Sequence[Message]] = [
-        ({"role": "user", "content": attempt},) if isinstance(attempt, str) else attempt
-        for attempt in row["attempts"]
-    ]
+    attempts: list[tuple[Message, ...]] = []
+    for attempt in row["attempts"]:
+        if isinstance(attempt, str):
+            attempts.append(({"role": "user", "content": attempt},))
+        else:
+            attempts.append(tuple(attempt))
+    if seed is not None:
+        seed = row_seed(seed, row["suite"], prompt_id, row.get("sample", 1))
     return Request(
-        tuple(map(tuple, conversations)),
-        0 if seed is None else row_seed(seed, row["suite"], prompt_id, row.get("sample", 1)),
-        {
+        attempts=tuple(attempts),
+        seed=seed or 0,
+        metadata={
             "category": row["category"],
             "perturbation": row["perturbation"],
             "prompt_id": prompt_id,
             "source_id": row["source_id"],
             "suite": row["suite"],
         },
-        (row["perturbation"] or {}).get("repeat", 0),
-        tuple(row.get("tools", ())),
+        repeat=(row["perturbation"] or {}).get("repeat", 0),
+        tools=tuple(row.get("tools", ())),
     )
 
 
@@ -259,17 +308,19 @@ def requests_by_turn(
     identity: str = "",
     keys: dict[str, dict[str, str]] | None = None,
 ) -> Iterator[dict[str, Request]]:
-    """The requests of suites by hash: first all that no answer is part of, then, as long as there are
-    any, the next turns of conversations, which hold the model's own answers before them.
+    """The requests of suites by hash: first all that follow no answer; then, as long as
+    there are any, the next turns of conversations, which hold the model's own answers
+    before them.
 
-    ``answers``, by hash, must have got those to one yield before the next; turns after one that has
-    none there, or one without text, are not asked. ``samples`` says how often the prompts of a suite are
-    answered where that is not once; ``identity`` is the model's, as JSON, where it is not the one that
-    it states. ``keys`` gets the hash of each prompt's request by suite and prompt id, in prompt order,
-    "" where there is none so far."""
+    ``answers``, by hash, must have those to one yield before the next; a turn after one
+    without an answer, or without text, is not asked. ``samples``: answers to each
+    prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
+    one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
+    id, in prompt order, "" where there is none so far.
+    """
     keys = {} if keys is None else keys
     identity = identity or canonical_json(identity_of(model))
-    said: dict[tuple[str, str], list[str]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}  # the model's, of a conversation
     waiting: list[tuple[str, PromptRow]] = []
     requests: dict[str, Request] = {}
 
@@ -289,22 +340,25 @@ def requests_by_turn(
                 add(suite, row)
     yield requests
     while waiting:
-        rest, requests = [], {}
+        still_waiting: list[tuple[str, PromptRow]] = []
+        requests = {}
         for suite, row in waiting:
             before = answers.get(keys[suite][row["after"]])
             if before is None or not speaks(before):
-                rest.append((suite, row))
+                still_waiting.append((suite, row))
                 continue
-            texts = [*said.get((suite, row["after"]), []), before.response]
-            said[suite, row["prompt_id"]] = texts
-            attempts = [filled(attempt, texts) for attempt in row["attempts"]]
-            if len({canonical_json(attempt[:-1]) for attempt in attempts}) > 1:
-                # The change is in an earlier turn, so that what was answered there is what goes on.
+            own_turns = [*texts.get((suite, row["after"]), []), before.response]
+            texts[suite, row["prompt_id"]] = own_turns
+            attempts = [filled(attempt, own_turns) for attempt in row["attempts"]]
+            histories = {canonical_json(attempt[:-1]) for attempt in attempts}
+            if len(histories) > 1:
+                # The change is in an earlier turn, so that what was answered there is
+                # what goes on.
                 attempts = attempts[: before.attempt + 1]
             add(suite, {**row, "attempts": attempts})
         if not requests:
             return
-        waiting = rest
+        waiting = still_waiting
         yield requests
 
 
@@ -323,33 +377,38 @@ def answer_prompts(
     folders: Iterable[Path] = (),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
-    """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
+    """Response rows for the prompt rows of each suite, in prompt order, and counts by
+    suite.
 
-    The response rows in ``folders`` are added to the store first. ``samples`` are those of
-    :func:`requests_by_turn`. A turn whose conversation did not come to it has an error of the class
-    ``NotAsked``. Raises what :func:`generate` and :func:`known_answers` raise.
+    The response rows in ``folders`` go to the store first. ``samples`` are those of
+    :func:`requests_by_turn`. A turn that a conversation did not come to is an error
+    (``NotAsked``). Raises what :func:`generate` and :func:`known_answers` raise.
     """
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
-    folders, keys = list(folders), dict[str, dict[str, str]]()
-    for requests in requests_by_turn(suites, model, seed, samples, answers, keys=keys):
+    unread = list(folders)
+    keys: dict[str, dict[str, str]] = {}
+    for requests in requests_by_turn(
+        suites, model, seed=seed, samples=samples, answers=answers, keys=keys
+    ):
         answers |= _stored(store, requests)
         stored |= answers.keys() & requests.keys()
-        while folders and not answers.keys() >= requests.keys():
-            if store.put(known_answers(folders.pop(0), besides=answers), name):
+        while unread and not answers.keys() >= requests.keys():
+            if store.put(known_answers(unread.pop(0), besides=answers), name):
                 answers |= _stored(store, requests)
         missing = {key: request for key, request in requests.items() if key not in answers}
-        made, new = generate(model, missing, store, name)
-        answers |= made
-        generated |= new
+        new_answers, new_keys = generate(model, missing, store, name=name)
+        answers |= new_answers
+        generated |= new_keys
     counts = {suite: Count() for suite in suites}
     responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
-    for suite, of_suite in keys.items():
+    for suite, suite_keys in keys.items():
         count = counts[suite]
-        for prompt_id, key in of_suite.items():
+        for prompt_id, key in suite_keys.items():
             answer = answers[key] if key else NOT_ASKED
             if key in generated:
-                # A request that two rows share is sent once: the second row reuses its answer.
+                # A request that two rows share is sent once: the second row reuses its
+                # answer.
                 count.generated += 1
                 generated.discard(key)
             elif key:
@@ -368,22 +427,27 @@ def ways_of_answering(
     samples: Mapping[str, int],
     model: Model | None = None,
 ) -> Iterator[tuple[Model, dict[str, int]]]:
-    """A model for each way in which suites are to be answered, and how often it answers the prompts of
-    each of these suites; the arguments are those of :func:`answer_model`."""
+    """A model for each way of answering that suites ask for, and how often it answers
+    the prompts of each; the arguments are those of :func:`answer_model`."""
     groups: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for suite in suites:
         definition = with_fixed(name, wanted, fixed[suite]) if suite in fixed else wanted
-        groups.setdefault(canonical_json(definition), (definition, []))[1].append(suite)
+        _, group = groups.setdefault(canonical_json(definition), (definition, []))
+        group.append(suite)
     for definition, group in groups.values():
-        given = model if definition == wanted else None
-        opened = given or open_model(name, definition)
-        yield opened, {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
+        opened = model if definition == wanted else None
+        opened = opened or open_model(name, definition)
+        yield (
+            opened,
+            {suite: samples_of(opened, definition, samples.get(suite)) for suite in group},
+        )
 
 
 @dataclass
 class ModelRun:
-    """What :func:`answer_model` made: response rows and counts by suite, how the answers were made
-    and what speaks for them, what ``model.json`` says of the model, and what all of it used."""
+    """What :func:`answer_model` made: rows and counts by suite; origins and
+    certificates by request; what ``model.json`` says of the model; what all of it used.
+    """
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
@@ -405,48 +469,52 @@ def answer_model(
     fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> ModelRun:
-    """Answers every suite's prompts with the model that the definition ``wanted`` describes, or with
-    ``model``, opened already.
+    """Answers every suite's prompts with the model of the definition ``wanted``, or
+    with ``model``, opened already.
 
-    ``fixed`` are generation settings that a suite's protocol asks for instead of the definition's,
-    ``samples`` how often a suite's prompts are answered where that is not the definition's number.
-    ``folders`` hold response rows of former runs, for the store. Raises :class:`ParamsError` and
-    what :func:`generate` raises.
+    ``fixed``: generation settings that a suite's protocol asks for instead of the
+    definition's. ``samples``: answers to each of a suite's prompts, where not the
+    definition's number. ``folders``: of response rows of former runs. Raises
+    :class:`ParamsError` and what :func:`generate` raises.
     """
     model = model or open_model(name, dict(wanted))
-    made, times = ModelRun(), dict[str, int]()
-    for opened, of_group in ways_of_answering(name, wanted, prompts, fixed, samples, model):
-        times |= of_group
-        group = {suite: prompts[suite] for suite in of_group}
+    run = ModelRun()
+    times: dict[str, int] = {}
+    for opened, group in ways_of_answering(
+        name, wanted, suites=prompts, fixed=fixed, samples=samples, model=model
+    ):
+        times |= group
+        suites = {suite: prompts[suite] for suite in group}
         responses, counts = answer_prompts(
-            group, opened, store, seed, name=name, folders=folders, samples=of_group
+            suites, opened, store, seed=seed, name=name, folders=folders, samples=group
         )
-        made.responses |= responses
-        made.counts |= counts
+        run.responses |= responses
+        run.counts |= counts
         for key, used in opened.usage.items():
             # None is a cost without a price, which all of them have in common.
-            made.usage[key] = used if made.usage.get(key) is None else made.usage[key] + used
-    keys = [row["request_sha256"] for rows in made.responses.values() for row in rows]
-    made.origins, made.certificates = store.origins(keys), store.certificates(keys)
-    made.description = {
+            before = run.usage.get(key)
+            run.usage[key] = used if before is None else before + used
+    keys = [row["request_sha256"] for rows in run.responses.values() for row in rows]
+    run.origins, run.certificates = store.origins(keys), store.certificates(keys)
+    run.description = {
         "definition": without_resources(wanted),
         "identity": identity_of(model),
         "seed": seed if model.samples else None,
         **model.description(),
     }
     if set(times.values()) - {1}:
-        made.description["samples"] = times
+        run.description["samples"] = times
     if fixed:
-        made.description["generation"] = {
+        run.description["generation"] = {
             suite: generation_settings(name, with_fixed(name, wanted, fixed[suite]))
             for suite in sorted(fixed)
         }
-    return made
+    return run
 
 
 def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What is known of a model, and where its weights are not here, what ``model.json`` in a folder of
-    its answers says of the same model."""
+    """What is known of a model, completed by what ``model.json`` in a folder of its
+    answers says of the same one."""
     noted = read_object(folder / "model.json")
     if noted.get("identity") != described["identity"]:
         return described
@@ -460,18 +528,16 @@ def error_warning(suite: str, rows: Sequence[ResponseRow]) -> str:
         return ""
     passing = sum(error["type"] not in LASTING_ERRORS for error in errors)
     again = f"; `dvc repro` asks {passing} of them again" if passing else ""
-    return (
-        f"{suite}: {len(errors)} of {len(rows)} answers are errors{again}; the first: "
-        f"{errors[0]['type']}: {errors[0]['message']}"
-    )
+    return f"{suite}: {len(errors)} of {len(rows)} answers are errors{again}; {_first(errors)}"
 
 
 def refuse_only_errors(name: str, responses: Mapping[str, Sequence[ResponseRow]]) -> None:
     """Raises :class:`AdapterError` where not one request of a model was answered."""
-    errors = [row["error"] for rows in responses.values() for row in rows]
-    first = next(filter(None, errors), None)
-    if first is not None and all(errors):
-        raise AdapterError(
-            f"{name}: all {len(errors)} answers are errors; the first: {first['type']}: "
-            f"{first['message']}"
-        )
+    rows = [row for suite_rows in responses.values() for row in suite_rows]
+    errors = [row["error"] for row in rows if row["error"]]
+    if errors and len(errors) == len(rows):
+        raise AdapterError(f"{name}: all {len(errors)} answers are errors; {_first(errors)}")
+
+
+def _first(errors: Sequence[ErrorInfo]) -> str:
+    return f"the first: {errors[0]['type']}: {errors[0]['message']}"

@@ -1,8 +1,9 @@
-"""Models behind Anthropic's messages API: Anthropic's own, and every server that speaks the same.
+"""Models behind Anthropic's messages API: Anthropic's own, and every server that speaks
+the same.
 
 ``base_url`` is given without ``/v1``. For thinking set ``temperature: null`` and
-``extra_body: {thinking: {type: adaptive}}``; models before Claude 4.6 take
-``{type: enabled, budget_tokens: 2048}`` there.
+``extra_body: {thinking: {type: adaptive}}``; models before Claude 4.6 take ``{type:
+enabled, budget_tokens: 2048}`` there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ from refract.models.provider import (
     Address,
     KeyVariable,
     ServedSettings,
-    error_said,
+    error_parts,
     finish_reason,
 )
 from refract.models.sending import Served
 
 # The statuses of the errors in a batch's results; 500 of others.
-STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
+STATUSES = {
+    "invalid_request_error": 400,
+    "not_found_error": 404,
+    "request_too_large": 413,
+}
 
 
 class AnthropicSettings(ServedSettings):
@@ -60,8 +65,8 @@ class Anthropic(Served):
     PATH = "/v1/messages"
 
     def client(self, options: dict[str, Any]) -> Any:
-        # Those of the clouds get their addresses, like their credentials, by region and account from
-        # the environment where none is given.
+        # The clouds' clients find address and credentials in the environment where none
+        # is given.
         if self.settings.client is None:
             return self.sdk.AsyncAnthropic(open_telemetry=False, **options)
         if "base_url" not in self.settings.model_fields_set:
@@ -72,33 +77,51 @@ class Anthropic(Served):
         return self.sdk.AsyncAnthropicVertex(open_telemetry=False, **options)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        system = "\n\n".join(m["content"] for m in messages if m["role"] == "system")
-        return {
-            "messages": [m for m in messages if m["role"] != "system"],
+        system, turns = [], []
+        for message in messages:
+            if message["role"] == "system":
+                system.append(message["content"])
+            else:
+                turns.append(message)
+        body: dict[str, Any] = {
+            "messages": turns,
             "max_tokens": self.settings.max_tokens,
-            **({"system": system} if system else {}),
         }
+        system_text = "\n\n".join(system)
+        if system_text:
+            body["system"] = system_text
+        return body
 
     def tool(self, tool: Row) -> Row:
-        given = {"parameters": {"type": "object", "properties": {}}, **tool["function"]}
-        about = {key: given[key] for key in ("name", "description") if key in given}
-        return {**about, "input_schema": given["parameters"]}
+        function = tool["function"]
+        own = {key: function[key] for key in ("name", "description") if key in function}
+        no_parameters = {"type": "object", "properties": {}}
+        return {**own, "input_schema": function.get("parameters", no_parameters)}
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        # A refusal keeps the text that came before it. Anthropic asks to discard that text; whether to
-        # do so is left to the judge, which sees the finish_reason.
-        blocks, usage = payload["content"], payload.get("usage") or {}
-        thinking = "".join(b.get("thinking") or "" for b in blocks if b.get("type") == "thinking")
-        cached = ("cache_creation_input_tokens", "cache_read_input_tokens")
-        prompt = [usage.get(name) for name in ("input_tokens", *cached)]
-        used = [block for block in blocks if block.get("type") == "tool_use"]
-        calls = [tool_call(block["name"], block["input"]) for block in used]
+        # A refusal keeps the text that came before it. Anthropic asks to discard that
+        # text; whether to do so is left to the judge, which sees the finish_reason.
+        text = thinking = ""
+        calls = []
+        for block in payload["content"]:
+            kind = block.get("type")
+            if kind == "text":
+                text += block["text"]
+            elif kind == "thinking":
+                thinking += block.get("thinking") or ""
+            elif kind == "tool_use":
+                calls.append(tool_call(block["name"], block["input"]))
+        usage = payload.get("usage") or {}
+        prompt_tokens = usage.get("input_tokens")
+        if prompt_tokens is not None:
+            prompt_tokens += usage.get("cache_creation_input_tokens") or 0
+            prompt_tokens += usage.get("cache_read_input_tokens") or 0
         return Answer(
-            "".join(block["text"] for block in blocks if block.get("type") == "text"),
-            finish_reason(payload.get("stop_reason"), calls),
-            attempt,
-            None if prompt[0] is None else sum(tokens or 0 for tokens in prompt),
-            usage.get("output_tokens"),
+            response=text,
+            finish_reason=finish_reason(payload.get("stop_reason"), calls),
+            attempt=attempt,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=usage.get("output_tokens"),
             thinking=thinking or None,
             tool_calls=calls or None,
         )
@@ -106,10 +129,9 @@ class Anthropic(Served):
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         from httpx2 import Response
 
-        items = (
-            b'{"custom_id": "%s", "params": %s}' % (name.encode(), body)
-            for name, body in bodies.items()
-        )
+        items = []
+        for name, body in bodies.items():
+            items.append(b'{"custom_id": "%s", "params": %s}' % (name.encode(), body))
         response = await client.with_options(max_retries=0).post(
             "/v1/messages/batches",
             cast_to=Response,
@@ -132,7 +154,7 @@ class Anthropic(Served):
         if result["type"] == "succeeded":
             return 200, result["message"]
         if result["type"] == "errored":
-            _, kinds = error_said(result["error"])
+            _, kinds = error_parts(result["error"])
             status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
             return status, result["error"]
         return 0, f"the request {result['type']} in its batch"

@@ -1,8 +1,10 @@
-"""The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and later.
+"""The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and
+later.
 
-A batch outlives the run that submits it: its id and requests are kept in a file in the ``batches``
-folder of the cache folder, also where the response store is turned off, until a run has taken every
-answer. A run that finds some of its requests there waits for that batch and submits only the rest.
+A batch outlives the run that submits it: a file in the ``batches`` folder of the cache
+folder has its id and requests until a run has taken every answer, also where the
+response store is off. A run that finds some of its requests there waits for that batch
+and submits only the others.
 """
 
 from __future__ import annotations
@@ -20,32 +22,36 @@ from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Failure, Provider, error_said
+from refract.models.provider import Emit, Failure, Provider, error_parts
 
 # Requests of a batch. Both providers take more, but no more than 200 MB.
 MOST = 10_000
 
 
 class BatchRun:
-    """Answers requests by batches, one round for each attempt that requests need.
-
-    ``taken`` receives the files of the batches whose answers were all emitted.
-    """
+    """Answers requests by batches, one round for each attempt. ``taken`` gets the files
+    of batches whose answers were all emitted."""
 
     def __init__(
-        self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
+        self,
+        model: Provider,
+        requests: Sequence[Request],
+        emit: Emit,
+        taken: list[Path],
     ) -> None:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
         self.settings = model.settings
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
-        # Of a round, by custom id: the requests of the same body and seed, and that body.
+        # Of a round, by custom id: the requests of the same body and seed, and that
+        # body.
         self.indices: dict[str, list[int]] = {}
         self.reached = False  # whether the server has taken a connection
         self.bodies: dict[str, bytes] = {}
 
     async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
-        does not accept the key; the next run finds what was submitted by then."""
+        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
+        reached or does not accept the key; the next run finds what was submitted by
+        then."""
         # The package repeats a call that fails, after 8 seconds at most.
         looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
@@ -58,7 +64,8 @@ class BatchRun:
                 attempt += 1
 
     async def _round(self, left: list[int], attempt: int) -> list[int]:
-        """Asks for one attempt of requests; returns those whose next attempt is to be tried."""
+        """Asks for one attempt of requests; returns those whose next attempt is to be
+        tried."""
         self.indices, self.bodies = {}, {}
         identity = self.model.identity()
         for index in left:
@@ -70,39 +77,50 @@ class BatchRun:
             self.bodies[name] = body
         kept = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
         asked = self.bodies.keys()
-        batches = {p: b for p, b in kept.items() if asked & set(b.get("requests", ()))}
-        known = {name for batch in batches.values() for name in batch["requests"]}
+        batches = {}
+        known = set()
+        for path, batch in kept.items():
+            names = batch.get("requests", ())
+            if asked & set(names):
+                batches[path] = batch
+                known |= set(names)
         for part in self._parts([name for name in self.bodies if name not in known]):
-            if (batch_id := await self._submit(part)) is not None:
+            batch_id = await self._submit(part)
+            if batch_id is not None:
                 path = self.folder / f"{sha256_json(part)[:32]}.json"
                 batches[path] = {"id": batch_id, "requests": part}
                 write_json(path, batches[path])
         again: list[int] = []
         while batches:
             for path, batch in list(batches.items()):
-                if (ended := await self._ended(batch["id"])) is not None:
+                ended = await self._ended(batch["id"])
+                if ended is not None:
+                    lines, missing = ended
                     del batches[path]
-                    again += self._take(batch["requests"], *ended, attempt)
+                    again += self._take(batch["requests"], lines, missing, attempt)
                     self.taken.append(path)
             if batches:
                 await asyncio.sleep(self.settings.batch_poll)
         return again
 
     def _parts(self, names: Sequence[str]) -> list[list[str]]:
-        """Custom ids by batch: as many as the run's limits allow, each at the most it can cost."""
+        """Custom ids by batch: as many as the run's limits allow, each at the most it
+        can cost."""
         model = self.model
         cost = model.usage["cost"] or 0.0
         allowed = []
         for calls, name in enumerate(names, model.usage["requests"] + 1):
             cost += model.most_cost(self.bodies[name])
-            if (spent := model.spent(calls, cost)) is None:
+            spent = model.spent(calls, cost)
+            if spent is None:
                 allowed.append(name)
             else:
                 self._fail(name, "BudgetExhausted", spent)
         return [allowed[at : at + MOST] for at in range(0, len(allowed), MOST)]
 
     async def _submit(self, names: list[str]) -> str | None:
-        """Submits a batch, once; where that fails, so do its requests, which the next run submits."""
+        """Submits a batch, once; where that fails, so do its requests, which the next
+        run submits."""
         try:
             bodies = {name: self.bodies[name] for name in names}
             # Nothing is lost yet: a server that is not there is not waited for.
@@ -117,8 +135,9 @@ class BatchRun:
         return batch_id
 
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch that has ended, and why others are missing. A server that has taken a
-        connection of this run may be away for ``retry_for``; one that never did is not waited for."""
+        """The lines of a batch that has ended, and why others are missing. Only a
+        server that has taken a connection of this run is waited for, for up to
+        ``retry_for``."""
         client = self.quick
         while True:
             try:
@@ -131,18 +150,22 @@ class BatchRun:
                 passing = failure.kind in ("passing", "throttled") and self.settings.retry_for > 0
                 if client is self.client or not (passing and self.reached):
                     raise AdapterError(
-                        f"models.{self.model.name}: {self.settings.base_url} does not tell how a "
-                        f"batch stands ({failure.text}); run again to go on with it"
+                        f"{self.model.where}: {self.settings.base_url} does not tell how a batch "
+                        f"stands ({failure.text}); run again to go on with it"
                     ) from None
-                text = f"a look at a batch failed: {failure.name}: {failure.text}; tried for up to "
-                say(f"{self.model.name}: {text}{self.settings.retry_for} s", file=sys.stderr)
+                say(
+                    f"{self.model.name}: a look at a batch failed: {failure.name}: {failure.text}; "
+                    f"tried for up to {self.settings.retry_for} s",
+                    file=sys.stderr,
+                )
                 client = self.client
             else:
                 self.reached = True
                 return ended
 
     def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
-        """Emits a batch's answers; returns the requests to be tried with their next attempt."""
+        """Emits a batch's answers; returns the requests to be tried with their next
+        attempt."""
         results: dict[str, Any] = {}
         for line in lines.split(b"\n"):
             try:
@@ -174,7 +197,7 @@ class BatchRun:
                 self.model.count(answer, body)
                 return answer
             if status == 0:
-                return Failure("BatchExpired", self.model.clean(error_said(payload)[0]), "final")
+                return Failure("BatchExpired", self.model.clean(error_parts(payload)[0]), "final")
             request = httpx2.Request("POST", self.settings.base_url)
             response = httpx2.Response(status, request=request)
             error = self.client._make_status_error("", body=payload, response=response)

@@ -1,9 +1,9 @@
-"""A local model's settings and checkpoint: which files determine an answer, their hash and metadata; and
-loading it.
+"""A local model's settings and checkpoint: which files determine an answer, their hash,
+loading.
 
-Torch and transformers are imported where something is loaded and nowhere else, so that a run in which
-every answer is stored stays cheap. Weights are read from safetensors and GGUF alone: a pickle can run
-code.
+Torch and transformers are imported only where something is loaded, so that a run in
+which every answer is stored stays cheap. Weights are read from safetensors and GGUF
+alone: a pickle can run code.
 """
 
 from __future__ import annotations
@@ -21,18 +21,28 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from refract.core.environment import data_folder
+from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
-from refract.models.protocol import AdapterError
+from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import Markers, SystemPrompt, Text
 
-# What transformers reads besides weights. READMEs and licences determine no answer and are left out.
+# What transformers reads besides weights. READMEs and licences determine no answer and
+# are left out.
 FILES = (
-    *("config*.json", "generation_config.json", "special_tokens_map.json", "tokenizer*.json"),
-    *("added_tokens.json", "merges.txt", "vocab.*", "sentencepiece*.model", "spiece.model"),
-    *("tokenizer.model", "chat_template.*", "chat_templates/*.jinja"),
+    "config*.json",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "tokenizer*.json",
+    "added_tokens.json",
+    "merges.txt",
+    "vocab.*",
+    "sentencepiece*.model",
+    "spiece.model",
+    "tokenizer.model",
+    "chat_template.*",
+    "chat_templates/*.jinja",
     "additional_chat_templates/*.jinja",
 )
 MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
@@ -51,10 +61,12 @@ class LocalModelSettings(Settings):
     )
     system_prompt: SystemPrompt = None
     chat_template: bool = Field(
-        True, description="true: the checkpoint's own template, if it has one; false: the bare text"
+        True,
+        description="true: the checkpoint's own template, if it has one; false: the bare text",
     )
     temperature: Annotated[Number, Field(ge=0)] = Field(
-        0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
+        0.0,
+        description="0: the likeliest token; above 0: sampling with the row's own seed",
     )
     top_p: Annotated[Number, Field(gt=0, le=1)] = Field(1.0, description="limit of sampling")
     top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
@@ -69,13 +81,16 @@ class LocalModelSettings(Settings):
     )
     reasoning: Markers | None = Field(None, description="markers of thinking text")
     thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="tokens that a turn may have besides `max_tokens`, for its thinking"
+        None,
+        description="tokens that a turn may have besides `max_tokens`, for its thinking",
     )
     enable_thinking: bool | None = Field(
-        None, description="given to the chat template, which must read it; null is not given"
+        None,
+        description="given to the chat template, which must read it; null is not given",
     )
     reasoning_effort: Text | None = Field(
-        None, description="given to the chat template, which must read it; null is not given"
+        None,
+        description="given to the chat template, which must read it; null is not given",
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
@@ -88,8 +103,8 @@ class LocalModelSettings(Settings):
 
 
 class HFSettings(LocalModelSettings):
-    """A local model. Generation settings are these and no others: of a checkpoint's
-    ``generation_config.json`` only the end-of-text ids count, together with those of
+    """A local model. Generation settings are these alone: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, with those of
     ``config.json`` and the tokenizer."""
 
     model_id: Text = Field(
@@ -124,7 +139,8 @@ class HFSettings(LocalModelSettings):
         "this machine's arithmetic gives",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
+        "auto",
+        description="auto: the checkpoint's; float32 instead of float16 on a CPU",
     )
     device: str = Field(
         "auto",
@@ -178,7 +194,7 @@ def fetched_file(sha256: str, gguf_file: str) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from ``path``; {} when there is no such file. Raises AdapterError."""
+    """A JSON object from ``path``; {} without such a file. Raises AdapterError."""
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
@@ -193,8 +209,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files that make up the weights, in order of name. Raises AdapterError."""
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    """The safetensors files of the weights, by name. Raises AdapterError."""
+    single = folder / "model.safetensors"
+    index = folder / "model.safetensors.index.json"
     if single.is_file():
         return [single]
     if index.is_file():
@@ -206,7 +223,8 @@ def weight_files(folder: Path) -> list[Path]:
                 " download the checkpoint again"
             )
         return [folder / name for name in shards]
-    if pickles := sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES):
+    pickles = sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES)
+    if pickles:
         raise AdapterError(
             f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded; only"
             " safetensors are read. Convert them where you trust them, by save_pretrained(NEW)"
@@ -215,8 +233,8 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
-    """The files of a checkpoint that determine an answer; ``code``: Python files too, for checkpoints
-    that bring their own. Raises AdapterError."""
+    """The files of a checkpoint that determine an answer; ``code``: with Python files.
+    Raises AdapterError."""
     if (folder / "adapter_config.json").is_file():
         raise AdapterError(
             f"{folder} holds a PEFT adapter; merge it into its base: PeftModel.from_pretrained(BASE,"
@@ -232,15 +250,15 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
 
 
 def parameter_count(folder: Path) -> int:
-    """Number of weights; an output layer tied to the embedding counts once even where it is stored
-    twice. Raises AdapterError."""
+    """Number of weights; a tied output layer that is stored twice counts once. Raises
+    AdapterError."""
     from safetensors import SafetensorError, safe_open
 
     sizes: dict[str, int] = {}
     for path in weight_files(folder):
         try:
             with safe_open(path, framework="numpy") as weights:
-                for name in weights.keys():  # noqa: SIM118 - it is no mapping
+                for name in weights.keys():  # noqa: SIM118 - not a mapping
                     sizes[name] = math.prod(weights.get_slice(name).get_shape())
         except (OSError, SafetensorError) as error:
             raise AdapterError(
@@ -252,17 +270,17 @@ def parameter_count(folder: Path) -> int:
 
 
 def gguf_description(path: Path) -> dict[str, Any]:
-    """``parameters``, ``context_length``, ``dtype`` (that of most weights, as GGUF names it) and
+    """``parameters``, ``context_length``, ``dtype`` (of most weights) and
     ``architecture``, from a GGUF file's header. Raises AdapterError."""
+    need_local("gguf")
     from gguf import GGUFReader
 
     try:
         reader = GGUFReader(path)
-        values = {
-            key: field.contents()
-            for key, field in reader.fields.items()
-            if key == "general.architecture" or key.endswith(".context_length")
-        }
+        values = {}
+        for key, field in reader.fields.items():
+            if key == "general.architecture" or key.endswith(".context_length"):
+                values[key] = field.contents()
         weights: Counter[str] = Counter()
         for tensor in reader.tensors:
             weights[tensor.tensor_type.name] += int(tensor.n_elements)
@@ -281,10 +299,18 @@ def gguf_description(path: Path) -> dict[str, Any]:
 
 
 def context_length(config: dict[str, Any]) -> int | None:
-    """Positions the model was built for, by its config; None where the config names no bound."""
+    """Positions the model was built for, by its config; None where the config names no
+    bound."""
     for part in (config, config.get("text_config") or {}):
-        for key in ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"):
-            if isinstance(length := part.get(key), int):
+        for key in (
+            "max_position_embeddings",
+            "n_positions",
+            "n_ctx",
+            "max_seq_len",
+            "seq_length",
+        ):
+            length = part.get(key)
+            if isinstance(length, int):
                 return length
     return None
 
@@ -296,11 +322,14 @@ def token_limit(config: Any, tokenizer: Any) -> int | None:
         positions -= config.pad_token_id + 1  # which begin behind the padding's
     # transformers' way of saying "unknown" is 10**30
     stated = int(tokenizer.model_max_length) if tokenizer.model_max_length < 10**9 else None
-    return min((bound for bound in (positions, stated) if bound), default=None)
+    if positions and stated:
+        return min(positions, stated)
+    return positions or stated or None
 
 
 def cached_snapshot(model_id: str, revision: str) -> Path | None:
-    """The folder of the local hub cache that holds a revision of a hub model, named as its commit."""
+    """The folder of the local hub cache that holds a revision of a hub model, named as
+    its commit."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -318,8 +347,8 @@ class Loader:
 
     @cached_property
     def commit(self) -> str:
-        """The commit of a model of the hub: a full hash is itself, a branch or tag is looked up on the
-        hub, and where that fails in the hub's cache."""
+        """The commit of a model of the hub: a full hash is itself; a branch or tag is
+        looked up on the hub or, where that fails, in its cache."""
         model_id, revision = self.settings.model_id, self.settings.revision or "main"
         if re.fullmatch(r"[0-9a-f]{40}", revision):
             return revision
@@ -328,7 +357,8 @@ class Loader:
         try:
             return str(HfApi().model_info(model_id, revision=revision, timeout=10).sha)
         except Exception as error:  # no such model, no access, or whatever goes wrong on a network
-            if (snapshot := cached_snapshot(model_id, revision)) is not None:
+            snapshot = cached_snapshot(model_id, revision)
+            if snapshot is not None:
                 return snapshot.name
             raise AdapterError(
                 f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
@@ -378,16 +408,17 @@ class Loader:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The weights by their content; those of the hub by model, commit and, of GGUF, file and
-        ``sha256``. A package's ``sha256`` needs no file until the model is loaded, nor does that of a
-        folder that is not here."""
+        """The weights by their content; those of the hub by model, commit and, of GGUF,
+        file and ``sha256``. A pinned ``sha256`` needs no file until the model is
+        loaded."""
         settings = self.settings
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):
             return pinned
-        if path := self.gguf_file:
-            return {"sha256": sha256_file(path), "format": "gguf"}
-        if folder := self.folder:
+        gguf_file, folder = self.gguf_file, self.folder
+        if gguf_file:
+            return {"sha256": sha256_file(gguf_file), "format": "gguf"}
+        if folder:
             # The SHA-256 over the sorted (name, SHA-256) of its files.
             total = hashlib.sha256()
             for path in content_files(folder, code=settings.trust_remote_code):
@@ -398,7 +429,8 @@ class Loader:
         return {"model_id": settings.model_id, "commit": self.commit, **file, **pinned}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
-        """The configuration and the tokenizer."""
+        """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
+        need_local("torch", "transformers", *(["gguf"] if self.settings.gguf_file else []))
         file, pinned = self.gguf_file, self.settings.sha256
         if pinned and not file:
             from huggingface_hub import hf_hub_download
@@ -406,11 +438,13 @@ class Loader:
             name = str(self.settings.gguf_file)
             with self.loading("the GGUF file"):
                 file = Path(hf_hub_download(self.settings.model_id, name, revision=self.commit))
-        if file and pinned and (sha256 := sha256_file(file)) != pinned:
-            raise AdapterError(
-                f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
-                f"{pinned}"
-            )
+        if file and pinned:
+            sha256 = sha256_file(file)
+            if sha256 != pinned:
+                raise AdapterError(
+                    f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
+                    f"{pinned}"
+                )
         source = self.source()
         from transformers import AutoConfig, AutoTokenizer
 
@@ -428,12 +462,12 @@ class Loader:
             return GenerationConfig.from_pretrained(
                 source.pop("pretrained_model_name_or_path"), **source
             )
-        except OSError:  # transformers' word for: there is none
+        except OSError:  # transformers' word for a missing file
             return None
 
     def stored_dtype(self) -> str | None:
-        """The type of number that holds each weight of the checkpoint as it is; None where that is
-        not known."""
+        """The type of number that holds each weight of the checkpoint as it is; None
+        where that is not known."""
         if self.settings.gguf_file:
             return "float32"  # what they are dequantised to
         from safetensors import safe_open
@@ -443,10 +477,13 @@ class Loader:
         kinds: set[str] = set()
         for path in weight_files(folder) if folder else ():
             with safe_open(path, framework="numpy") as weights:
-                kinds |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
+                for name in weights.keys():  # noqa: SIM118
+                    kinds.add(weights.get_slice(name).get_dtype())
         if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
             return "float32"
-        return "bfloat16" if "BF16" in kinds else "float16" if "F16" in kinds else None
+        if "BF16" in kinds:
+            return "bfloat16"
+        return "float16" if "F16" in kinds else None
 
     def model(
         self,
@@ -455,9 +492,10 @@ class Loader:
         numbers: str | None = None,
         **more: str,
     ) -> Any:
-        """The model with its weights on its device, in eval mode: one of a ``kind`` of transformers',
-        with ``more`` arguments of its ``from_pretrained``; in ``numbers`` of this type, or of the one
-        that the settings name."""
+        """The model with its weights on its device, in eval mode. ``kind``: of
+        transformers' classes; ``numbers``: their type, where not that of the settings;
+        ``more`` arguments of ``from_pretrained``."""
+        need_local("accelerate")
         import torch
         import transformers
 
@@ -506,15 +544,13 @@ class Loader:
 
     @contextmanager
     def loading(self, part: str) -> Iterator[None]:
-        """Whatever loading a part raises, as an :class:`AdapterError`: of a damaged file, an unknown
-        architecture, a device or a package that is not here, no memory."""
+        """Raises whatever loading a part raises as an :class:`AdapterError`."""
         try:
             yield
         except AdapterError:
             raise
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise AdapterError(
                 f"{self.where}: {part} of {self.settings.model_id!r} cannot be loaded:"
-                f" {type(error).__name__}: {reason}"
+                f" {type(error).__name__}: {first_line(error)}"
             ) from error

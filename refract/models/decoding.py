@@ -1,21 +1,17 @@
-"""Continuous batching, greedy or seeded: an answer does not depend on the rest of its batch.
+"""Continuous batching, greedy or seeded: an answer does not depend on the rest of its
+batch.
 
-With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have changed, and
-batches take the shape of the work. Without one (``arithmetic: fast``) every tensor a prompt passes
-through has a shape that follows from that prompt alone (and from constants of the model and its
-definition), since matrix kernels may add in another order when a batch has another shape:
+With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have
+changed, and batches take the shape of the work. Without one (``arithmetic: fast``) the
+shape of every tensor follows from the prompt alone, since matrix kernels may add in
+another order when a batch has another shape. A prompt is read in a batch of
+``prefill_rows(width)`` rows, padded on the right to ``prompt_width(length)``, which
+causal attention does not see. It then decodes in a *group*: a fixed number of slots
+with key/value caches of one fixed length; a row that outgrows its group moves to the
+next. Missing rows are filled up with dummies.
 
-* a prompt is read in a batch of ``prefill_rows(width)`` rows, padded on the right to
-  ``prompt_width(length)``. Under causal attention nothing to the right of a token reaches it, so
-  padding needs no mask and costs nothing in exactness;
-* it then decodes in a *group*: a fixed number of slots with key/value caches of one fixed length.
-  The length follows from how far the row itself has come; a row that outgrows its group moves to
-  the next;
-* missing rows are filled up with dummies. A lone prompt runs in the very shape of a full batch.
-
-The last prompt token is not read with the prompt but is the row's first decoding step, which gives
-the logits of the first answer token: every token is chosen in one place. A row that ends frees its
-slot at once for a waiting one (continuous batching), so no row waits for the longest answer.
+The last prompt token is the row's first decoding step, so that every token is chosen in
+one place. A row that ends frees its slot at once for a waiting one.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -42,11 +38,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BatchShape:
-    """How many rows run together, as a function of length only.
-
-    ``prefill_tokens``: rows x width of a batch of prompts. ``rows``: the most slots of a decoding
-    group. ``cache_tokens``: slots x length of a decoding group, which bounds its memory.
-    """
+    """How many rows run together, as a function of length only. ``prefill_tokens``:
+    rows x width of a batch of prompts. ``rows``: the most slots of a decoding group.
+    ``cache_tokens``: slots x length of a group, which bounds its memory."""
 
     prefill_tokens: int
     rows: int
@@ -62,24 +56,23 @@ class BatchShape:
 
 
 def prompt_width(length: int, context: int | None) -> int:
-    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
+    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a
+    sixteenth."""
     step = max(16, 1 << max(0, length.bit_length() - 5))
     width = max(step, -(-length // step) * step)
     return max(length, min(width, context)) if context else width
 
 
 def cache_length(needed: int) -> int:
-    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer steps mask
-    less but make more groups, each of which runs partly empty at its end: measured slower."""
+    """Smallest power of two of at least ``needed`` positions, and at least 256. Finer
+    steps make more groups that run partly empty at their end: measured slower."""
     return max(256, 1 << (needed - 1).bit_length())
 
 
 def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) -> BatchShape:
-    """The batch shape of a model on its device.
-
-    A function of the model and the device's total memory, never of the memory that happens to be
-    free: the same machine gives the same shape every time.
-    """
+    """The batch shape of a model on its device: a function of the model and the
+    device's total memory, never of what is free, so that a machine gives the same shape
+    every time."""
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
     config = model.config.get_text_config()
@@ -109,7 +102,8 @@ LOOP_STEP = 16
 
 
 def in_a_loop(tokens: Sequence[int], least: int) -> bool:
-    """Whether the last tokens, ``least`` of them or more, are one block four times or more."""
+    """Whether the last tokens, ``least`` of them or more, are one block four times or
+    more."""
     for period in range(1, len(tokens) // 4 + 1):
         length = max(least, 4 * period)
         if tokens[-1] == tokens[-1 - period] and length <= len(tokens):
@@ -120,8 +114,8 @@ def in_a_loop(tokens: Sequence[int], least: int) -> bool:
 
 
 class _SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position per
-    slot."""
+    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position
+    per slot."""
 
     def __init__(self, group: _Group, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
@@ -149,7 +143,8 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class _Group:
-    """Slots that decode together, and the rows that wait for one of them with their state."""
+    """Slots that decode together, and the rows that wait for one of them with their
+    state."""
 
     def __init__(self, length: int, size: int) -> None:
         self.length, self.size = length, size
@@ -174,8 +169,8 @@ class _Group:
             layer.slots = layer.slots[: self.size]
 
     def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
-        """A cache like ``state``, whose tensors are ``[heads, tokens, dim]``, for each slot. All zeros:
-        what no row has written yet is masked, but a mask does not stop a NaN."""
+        """A cache like ``state`` (``[heads, tokens, dim]``) for each slot. All zeros,
+        since a mask does not stop a NaN."""
 
         def like(t: torch.Tensor) -> torch.Tensor:
             return t.new_zeros((self.size, t.shape[0], self.length, t.shape[2]))
@@ -184,7 +179,7 @@ class _Group:
 
     @torch.inference_mode()
     def seat(self) -> None:
-        """Gives free slots to parked rows. All that a former row left in a slot is wiped."""
+        """Gives free slots to parked rows, and wipes what a former row left there."""
         for slot, seated in enumerate(self.rows):
             if seated is not None or not self.parked:
                 continue
@@ -215,12 +210,12 @@ class _Group:
 class Decoder:
     """Runs prompts through a causal language model.
 
-    ``model``: a transformers model for causal language modelling, in eval mode. ``eos``: token ids
-    that end an answer. ``context``: most positions the model knows, or None. Temperature 0 takes the
-    likeliest token, the first of equals; above 0 each row draws from its own generator.
-    ``stop``: whether a row's answer has ended, called after each token. ``loop_tokens``: how many
-    tokens show a loop (:func:`in_a_loop`), which ends an answer too; None: at no loop. ``watched``:
-    token ids whose logits at its last step a row keeps."""
+    ``model``: of transformers, in eval mode. ``eos``: token ids that end an answer.
+    ``context``: most positions the model knows, or None. ``stop``: whether a row's
+    answer has ended, called after each token. ``loop_tokens``: how many tokens show a
+    loop (:func:`in_a_loop`), which ends an answer too; None: no loop does. ``watched``:
+    token ids whose logits at its last step a row keeps.
+    """
 
     stop: Callable[[DecodedRow], bool] | None = None
     loop_tokens: int | None = None
@@ -241,29 +236,28 @@ class Decoder:
         self.device = model.get_input_embeddings().weight.device
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
-        """Yields every row as soon as it is done; once more where a larger bound showed afterwards that
-        another token is right. Where memory runs out, goes on with half as many rows at a time and
-        says so."""
+        """Yields every row as soon as it is done; once more where a larger bound showed
+        that another token is right. Where memory runs out, goes on with half as many
+        rows at a time and says so."""
         for row in rows:
             row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
         if self.exact:
             self.exact.watched = self.watched
-        made: list[DecodedRow] = []
+        finished: list[DecodedRow] = []
         raised = self.exact.raised if self.exact else 0
         for row in self._with_memory(rows):
             yield row
             if self.exact:
                 row.pack()
-                made.append(row)
+                finished.append(row)
         while self.exact and self.exact.raised > raised:
             raised = self.exact.raised
-            before = {row.index: list(row.generated) for row in made if not row.error}
-            self._settle([row for row in made if row.index in before])
-            wrong = [
-                row for row in made if before.get(row.index) not in (None, list(row.generated))
-            ]
+            answered = [row for row in finished if not row.error]
+            before = {row.index: list(row.generated) for row in answered}
+            self._settle(answered)
+            wrong = [row for row in answered if before[row.index] != list(row.generated)]
             if wrong:
-                log.warning("%d answers are other ones after all", len(wrong))
+                log.warning("%d answers corrected after the error bound was raised", len(wrong))
             yield from self._with_memory(wrong)
 
     def _settle(self, rows: Sequence[DecodedRow]) -> None:
@@ -287,31 +281,38 @@ class Decoder:
                     del remaining[row.index]
                     yield row
                 return
-            except (MemoryError, RuntimeError) as error:  # torch has more than one kind of it
+            except (
+                MemoryError,
+                RuntimeError,
+            ) as error:  # torch has more than one kind of it
                 words = ("can't allocate memory", "out of memory")
                 if not isinstance(error, MemoryError) and not any(w in str(error) for w in words):
                     raise
                 reason = str(error).splitlines()[0]
-            # outside of the except clause, whose traceback would keep every tensor alive
+            # outside of the except clause, whose traceback would keep every tensor
+            # alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if self.shape.rows == self.shape.prefill_tokens == 1:
                 row = max(remaining.values(), key=lambda row: len(row.tokens))
-                row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
+                row.error = (
+                    "OutOfMemory",
+                    f"no memory for {len(row.tokens)} tokens: {reason}",
+                )
                 yield remaining.pop(row.index)
             else:
-                self.shape = BatchShape(*(max(1, part // 2) for part in astuple(self.shape)))
+                prefill, slots, cache = (max(1, part // 2) for part in astuple(self.shape))
+                self.shape = BatchShape(prefill, slots, cache)
                 more = (
-                    ""
-                    if self.exact
-                    else ". Answers made from here on can differ in a few tokens "
-                    "from those of the larger shape; set batch_tokens: "
-                    f"{self.shape.prefill_tokens} in the model's definition to have one shape "
+                    ". Answers made from here on can differ in a few tokens from those of the larger "
+                    f"shape; set batch_tokens: {prefill} in the model's definition to have one shape "
                     "throughout"
                 )
                 log.warning(
                     "out of memory (%s); going on with the smaller batch shape %s%s",
-                    *(reason, self.shape, more),
+                    reason,
+                    self.shape,
+                    "" if self.exact else more,
                 )
             for row in remaining.values():
                 row.generated, row.margins, row.state = [], [], []
@@ -353,8 +354,8 @@ class Decoder:
                         group(cache_length(row.position + self._room(row))).parked.append(row)
                 unsettled = []
                 continue
-            # The shortest first; but rows that grew out of their group hold memory while they wait,
-            # so a longer group runs as soon as they would fill it.
+            # The shortest first; but rows that grew out of their group hold memory
+            # while they wait, so a longer group runs as soon as they would fill it.
             crowded = [n for n, g in groups.items() if len(g.parked) >= g.size]
             length = max(crowded) if crowded else min(waiting.keys() | groups.keys())
             current = group(length)
@@ -390,7 +391,8 @@ class Decoder:
                 del groups[length]
 
     def _due(self, unsettled: list[DecodedRow], groups: dict[int, _Group]) -> bool:
-        """Whether float64 is to decide now: where many rows wait for it, or too few others run."""
+        """Whether float64 is to decide now: many rows wait for it, or too few others
+        run."""
         active = sum(group.active + len(group.parked) for group in groups.values())
         paused = sum(not row.done for row in unsettled)
         return len(unsettled) >= self.shape.rows or 2 * paused >= active
@@ -404,7 +406,10 @@ class Decoder:
             ids[i, : row.known - 1] = torch.tensor(row.sequence[:-1])
         cache = DynamicCache()
         self.model(
-            input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
+            input_ids=ids.to(self.device),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
         )
         for i, row in enumerate(batch):
             row.position = known = row.known - 1
@@ -417,17 +422,18 @@ class Decoder:
 
     @torch.inference_mode()
     def _step(self, group: _Group) -> list[tuple[int, bool]]:
-        """One token for every row of the group; the slots whose rows leave it, and whether they are
-        done or have outgrown it."""
+        """One token for every row of the group; the slots of rows that leave it, and
+        whether they are done (or have outgrown the group)."""
         tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
         group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
         group.positions = group.positions.to(self.device)
         logits = self._forward(group, tokens.to(self.device)[:, None])
-        draws = [
-            row.uniforms[len(row.generated)] if row else 0.0
-            for row in group.rows
-            if row is None or row.uniforms
-        ]
+        draws = []
+        for row in group.rows:
+            if row is None:
+                draws.append(0.0)
+            elif row.uniforms:
+                draws.append(row.uniforms[len(row.generated)])
         chosen, won_by = self.choice(logits, draws)
         margins, bound = won_by.tolist(), self.exact.bound if self.exact else 0.0
         finite = torch.isfinite(logits.amax(-1)).tolist()
@@ -455,8 +461,8 @@ class Decoder:
         return leaving
 
     def _forward(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
-        """The logits ``[slots, vocabulary]`` of the group's next step; with exact answers, without the
-        positions that no row has reached."""
+        """The logits ``[slots, vocabulary]`` of the group's next step; with exact
+        answers, without positions that no row has reached."""
         reached = 1 + max(row.position for row in group.rows if row)
         group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
         output = self.model(
@@ -475,13 +481,15 @@ class Decoder:
 
 # --- on a CPU: what multiplies by the weights, and on how many threads ---
 
-# PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order once. Its sums
-# do not depend on the number of threads, while MKL divides long ones between threads and so rounds
-# otherwise with another number. A choice by a race of the two would let noise decide how an answer is
-# rounded; so it follows from the model alone.
+# PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order
+# once. Its sums do not depend on the number of threads, while MKL divides long ones
+# between threads and so rounds otherwise with another number. A choice by a race of the
+# two would let noise decide how an answer is rounded; so it follows from the model
+# alone.
 
-# Numbers in the largest matrix of a model's layers from which threads gain by sharing a product, and
-# from which oneDNN is not slower: below, a product costs less than what surrounds it.
+# Numbers in the largest matrix of a model's layers from which threads gain by sharing a
+# product, and from which oneDNN is not slower: below, a product costs less than what
+# surrounds it.
 LARGE = 2**18
 
 
@@ -497,7 +505,8 @@ def running_on(threads: int | None) -> Iterator[None]:
 
 
 class OneDNNLinear(nn.Module):
-    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is best for."""
+    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is
+    best for."""
 
     def __init__(self, layer: nn.Module, rows: int) -> None:
         super().__init__()
@@ -518,12 +527,10 @@ class OneDNNLinear(nn.Module):
 
 
 def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
-    """Readies a model for this machine: what multiplies by its weights (None: not a CPU), and on how
-    many threads (None: as many as PyTorch takes).
-
-    A small model has PyTorch's default and one thread. Of others in float32 the linear layers are
-    replaced by oneDNN's, for batches of so many ``rows``.
-    """
+    """Readies a model for this machine: what multiplies by its weights (None: not a
+    CPU), and on how many threads (None: as many as PyTorch takes). A small model has
+    PyTorch's default and one thread. Linear layers of others in float32 become
+    oneDNN's, for batches of so many ``rows``."""
     if {p.device.type for p in model.parameters()} != {"cpu"}:
         return None, None
     outside = [model.get_input_embeddings(), model.get_output_embeddings()]
@@ -534,12 +541,8 @@ def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
         return "torch", 1
     if any(p.dtype != torch.float32 for p in matrices) or not torch.backends.mkldnn.is_available():
         return "torch", None
-    layers = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if type(child) in (nn.Linear, Conv1D)
-    ]
-    for parent, name, child in layers:
-        setattr(parent, name, OneDNNLinear(child, rows))
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) in (nn.Linear, Conv1D):
+                setattr(parent, name, OneDNNLinear(child, rows))
     return "onednn", None

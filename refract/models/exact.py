@@ -1,17 +1,15 @@
-"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64 resolves it.
+"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64
+resolves it.
 
-Fast arithmetic proposes each token. Where what speaks for it, its *margin*, is above what fast
-arithmetic was measured to get wrong, the token is certain. Where it is not, float64 decides over the
-row's whole prefix. So device, type of number, kernels, threads and batch are speed and not content.
-The margin is certified under a *measured* bound, never proved: :meth:`Exact.settle` measures the
-error again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
+Fast arithmetic proposes each token. A token is certain where its *margin* is above what
+fast arithmetic was measured to get wrong; elsewhere float64 decides over the row's
+whole prefix. So device, type of number, kernels, threads and batch decide speed and not
+content. The bound is *measured*, never proved: :meth:`Exact.settle` measures the error
+again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
 
-Reference arithmetic: :class:`Reference` runs the model's own code in float64 throughout, on the
-weights as they are stored, each made float64 when it is used.
-
-Related: deterministic operations by a fixed order (RepDL, arXiv 2510.09180), near-ties checked anew
-by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers by a forward pass
-(TOPLOC, arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
+Related: a fixed order of operations (RepDL, arXiv 2510.09180), near-ties checked anew
+by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers (TOPLOC,
+arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -36,13 +34,16 @@ from refract.models.protocol import Certificate
 
 log = logging.getLogger(__name__)
 
-# Logits nearer than this are equal: a thousand times what float64 gets wrong in a model's sums.
+# Logits nearer than this are equal: a thousand times what float64 gets wrong in a
+# model's sums.
 TIE = 2.0**-30
-# The bound of a margin: so many times the largest error seen, and never below the floor.
+# The bound of a margin: so many times the largest error seen, and never below the
+# floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
-# Of so many answers one is checked whole, and so many undecided tokens send a row to float64.
+# 1 answer in AUDITED is verified in full.
 AUDITED = 64
+# A row goes to float64 after MOST_OPEN undecided tokens.
 MOST_OPEN = 16
 # Positions on which the error is measured when a model is opened: rows x tokens.
 PROBES = (8, 12)
@@ -55,7 +56,8 @@ KEPT_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a token is chosen from logits: greedily, or by a uniform number above temperature 0."""
+    """How a token is chosen from logits: greedily, or by a uniform number above
+    temperature 0."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -64,12 +66,13 @@ class Choice:
     def __call__(
         self, logits: torch.Tensor, uniforms: Sequence[float] = (), tie: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins: the smallest
-        change of one logit against another that could change it (of a draw, at least that).
+        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins:
+        the smallest change of one logit against another that could change it (of a
+        draw, at least that).
 
-        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn: the token whose
-        interval of the cumulative distribution, in order of ids, holds the row's uniform number, after
-        top-k and then top-p of the rest (Holtzman et al., 2020).
+        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn:
+        the token whose interval of the cumulative distribution, by ids, holds the row's
+        uniform number, after top-k and then top-p (Holtzman et al., 2020).
         """
         if self.temperature == 0:
             values, places = logits.topk(2, dim=-1)
@@ -82,7 +85,8 @@ class Choice:
         logits = logits.double()
         scaled = (logits - logits.amax(-1, keepdim=True)) / self.temperature
         chances, slack = scaled.exp(), torch.full_like(logits[:, 0], torch.inf)
-        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so e/4T.
+        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so
+        # e/4T.
         unit = 4 * self.temperature
         size = logits.shape[-1]
         if (self.top_k or size) < size or self.top_p < 1:
@@ -111,27 +115,27 @@ class Choice:
         edge = torch.minimum(uniform - low, high - uniform)[:, 0]
         return place[:, 0], torch.minimum(slack, edge * unit)
 
-    def of(
+    def compare(
         self,
-        given: torch.Tensor,
+        proposed: torch.Tensor,
         logits: torch.Tensor,
         uniforms: Sequence[float] = (),
         tie: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """What calling it gives, and by how much each of the ``given`` tokens wins: below 0 where
-        another one does."""
+        """What calling it gives, and by how much each of the ``proposed`` tokens wins:
+        below 0 where another token does."""
         tokens, margins = self(logits, uniforms, tie)
-        given = given.to(logits.device)
+        proposed = proposed.to(logits.device)
         if self.temperature > 0:
-            return tokens, margins, torch.where(tokens == given, margins, -margins)
-        mine, best = logits.gather(-1, given[:, None])[:, 0], logits.amax(-1)
+            return tokens, margins, torch.where(tokens == proposed, margins, -margins)
+        mine, best = logits.gather(-1, proposed[:, None])[:, 0], logits.amax(-1)
         return tokens, margins, torch.where(mine == best, margins, mine - best)
 
 
 @dataclass(slots=True)
 class DecodedRow:
-    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most ``limit`` of them.
-    ``ended``: before that limit; ``looped``: in a loop."""
+    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most
+    ``limit`` of them. ``ended``: before that limit; ``looped``: in a loop."""
 
     index: int
     tokens: MutableSequence[int]
@@ -161,7 +165,7 @@ class DecodedRow:
 
     @property
     def known(self) -> int:
-        """How many tokens there are, the prompt's included."""
+        """How many tokens there are in all."""
         return len(self.tokens) + len(self.generated)
 
     @property
@@ -169,26 +173,32 @@ class DecodedRow:
         return self.ended or bool(self.error) or len(self.generated) >= self.limit
 
     def certificate(self, exact: Exact | None) -> Certificate | None:
-        """What speaks for it as an exact answer."""
+        """Its evidence as an exact answer."""
         if exact is None:
             return None
         left = [margin for margin in self.margins if margin < float("inf")]
         margin = float(f"{min(left) / exact.bound:.3g}") if left else None
         bound = float(f"{exact.bound:.3g}")
-        return {"bound": bound, "margin": margin, "float64": self.decided, "ties": self.ties}
+        return {
+            "bound": bound,
+            "margin": margin,
+            "float64": self.decided,
+            "ties": self.ties,
+        }
 
     def pack(self) -> None:
-        """Takes less memory from here on."""
-        self.tokens, self.generated = array("i", self.tokens), array("i", self.generated)
+        """Makes it smaller."""
+        self.tokens = array("i", self.tokens)
+        self.generated = array("i", self.generated)
         self.margins = array("d", self.margins)
 
     def draw(self) -> None:
-        """Draws the uniform numbers that its tokens are chosen by."""
+        """Draws the uniform numbers that choose its tokens."""
         generator = torch.Generator().manual_seed(self.seed % 2**63)
         self.uniforms = torch.rand(self.limit, generator=generator, dtype=torch.float64).tolist()
 
     def cut(self, place: int, token: int) -> None:
-        """Has ``token`` as the last one, at ``place``; what was read behind it is forgotten."""
+        """Makes ``token``, at ``place``, the last one, and forgets what was behind it."""
         self.generated = [*self.generated[:place], token]
         self.margins = [*self.margins[:place], float("inf")]
         self.position, self.next_token = len(self.tokens) + place, token
@@ -199,16 +209,16 @@ class DecodedRow:
 class Exact:
     """Decides by float64 what fast arithmetic leaves open.
 
-    ``bound``: margins up to it are open; ``error``: the largest error of a margin seen so far;
-    ``raised``: how often a larger error than the bound made it larger; ``watched``: token ids whose
+    ``bound``: margins up to it are open. ``error``: the largest of a margin so far.
+    ``raised``: how often an error made the bound larger. ``watched``: token ids whose
     logits at its last step each row keeps.
     """
 
     watched: Sequence[int] = ()
 
     def __init__(self, model: Any, choice: Choice, stored: Any = None) -> None:
-        """``stored``: the same model with its weights as the checkpoint has them, where ``model``
-        holds them in fewer bits. Raises :class:`NotExact`."""
+        """``stored``: the model with its weights as the checkpoint has them, where
+        ``model`` holds them in fewer bits. Raises :class:`NotExact`."""
         self.choice = choice
         self.reference = Reference(model if stored is None else stored)
         self.attention = Attention(model.config)
@@ -217,12 +227,13 @@ class Exact:
         self.bound = max(FLOOR, SAFETY * self.error)
 
     def _probe(self, model: Any) -> float:
-        """The largest error of fast arithmetic on texts that follow from the model alone: drawn by
-        itself, behind first tokens from all over its vocabulary. Of the best two logits' difference;
-        where tokens are drawn, of every logit's difference to the best."""
+        """The largest error of fast arithmetic in the best two logits' difference
+        (where tokens are drawn: in every logit's difference to the best), on texts that
+        the model draws itself behind first tokens from all over its vocabulary."""
         draw = random.Random(0)
         rows, width = PROBES
-        size, device = self.reference.vocabulary, model.get_input_embeddings().weight.device
+        size = self.reference.vocabulary
+        device = model.get_input_embeddings().weight.device
         ids = torch.tensor([[draw.randrange(size)] for _ in range(rows)])
         cache, steps = DynamicCache(), []
         with torch.inference_mode():
@@ -244,8 +255,8 @@ class Exact:
         return error if math.isfinite(error) else math.inf
 
     def open_places(self, row: DecodedRow) -> list[int]:
-        """The places of an answer's tokens that fast arithmetic leaves open, up to the first of a
-        recorded answer that is wrong for certain."""
+        """The places of an answer's tokens that fast arithmetic leaves open, up to the
+        first that is certainly wrong (in a recorded answer)."""
         bound = self.bound
         certain = (place for place, margin in enumerate(row.margins, 1) if margin < -bound)
         return [
@@ -255,27 +266,33 @@ class Exact:
         ]
 
     def settle(self, rows: Iterable[DecodedRow]) -> None:
-        """Decides the open tokens of rows. A row in which one is wrong is cut behind the right one,
-        and goes on from there. Where a margin was further off than the bound, the bound rises."""
-        waiting = sorted(
-            ((row, places) for row in rows if (places := self.open_places(row))),
-            key=lambda one: (len(one[0].tokens) + one[1][-1], one[0].index),
-        )
+        """Decides the open tokens of rows. A row with a wrong one is cut behind the
+        right one, to go on from there. The bound rises where a margin was further off."""
+        waiting = []
+        for row in rows:
+            places = self.open_places(row)
+            if places:
+                waiting.append((row, places))
+        waiting.sort(key=lambda pair: (len(pair[0].tokens) + pair[1][-1], pair[0].index))
         for batch in passes(waiting, self.reference.vocabulary):
             self._decide(batch)
 
     def _decide(self, batch: list[tuple[DecodedRow, list[int]]]) -> None:
-        """What :meth:`settle` does, for rows of one pass."""
+        """Settles the rows of one pass."""
         logits, cache, starts = self._forced(batch)
-        uniforms = [row.uniforms[p] for row, places in batch for p in places if row.uniforms]
-        given = torch.tensor([row.generated[p] for row, places in batch for p in places])
-        numbers = self.choice.of(given, logits, uniforms, tie=TIE)
-        right = iter(zip(*(part.tolist() for part in numbers), strict=True))
+        uniforms, proposed = [], []
+        for row, places in batch:
+            for place in places:
+                proposed.append(row.generated[place])
+                if row.uniforms:
+                    uniforms.append(row.uniforms[place])
+        right = self.choice.compare(torch.tensor(proposed), logits, uniforms, tie=TIE)
+        tokens, margins, truths = (part.tolist() for part in right)
         at = 0
         for i, (row, places) in enumerate(batch):
             known = len(row.tokens) + places[-1]
-            found = [next(right) for _ in places]
-            for place, (token, margin, truth) in zip(places, found, strict=True):
+            for number, place in enumerate(places, at):
+                token, margin, truth = tokens[number], margins[number], truths[number]
                 self._learn(abs(row.margins[place] - truth))
                 row.margins[place] = torch.inf
                 row.decided += 1
@@ -291,7 +308,7 @@ class Exact:
             self._keep(row, cache, i, starts, known)
 
     def _learn(self, error: float) -> None:
-        """Takes note of how far off a margin was."""
+        """Notes how far off a margin was."""
         self.error = max(self.error, error)
         if error > self.bound:
             before, self.bound = self.bound, max(2 * self.bound, SAFETY * error)
@@ -299,24 +316,32 @@ class Exact:
             log.warning(
                 "fast arithmetic was off by %.2g, more than the bound of %.2g; it is %.2g from here "
                 "on, and the answers made before are checked again",
-                *(error, before, self.bound),
+                error,
+                before,
+                self.bound,
             )
 
     def _forced(
         self, batch: list[tuple[DecodedRow, list[int]]]
     ) -> tuple[torch.Tensor, DynamicCache, list[int]]:
-        """Logits ``[places of all rows, vocabulary]`` of the open places of rows, by one pass over what
-        float64 has not read of them yet; its keys and values; how many positions each row had."""
+        """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass
+        over what float64 has not read yet; its keys and values; how many positions each
+        row had."""
         device = self.reference.device
-        for row, places in batch:  # a larger bound may have opened a place that was read already
+        for (
+            row,
+            places,
+        ) in batch:  # a larger bound may have opened a place that was read already
             if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
                 self.let_go(row)
         starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
-        fed = [
-            row.sequence[start : len(row.tokens) + places[-1]]
-            for start, (row, places) in zip(starts, batch, strict=True)
-        ]
-        ids = pad_sequence([torch.tensor(tokens) for tokens in fed], batch_first=True)
+        unread, rows, positions = [], [], []
+        for i, (row, places) in enumerate(batch):
+            unread.append(torch.tensor(row.sequence[starts[i] : len(row.tokens) + places[-1]]))
+            for place in places:
+                rows.append(i)
+                positions.append(len(row.tokens) - 1 + place - starts[i])
+        ids = pad_sequence(unread, batch_first=True)
         width, past = ids.shape[1], max(starts)
         cache = DynamicCache()
         more: dict[str, Any] = {}
@@ -330,12 +355,7 @@ class Exact:
             more["attention_mask"] = self.attention.mask(
                 at.to(device), keys.to(device), torch.float64
             )
-        picked = [
-            (i, len(row.tokens) - 1 + place - starts[i])
-            for i, (row, places) in enumerate(batch)
-            for place in places
-        ]
-        with kept_positions(self.reference.model, *zip(*picked, strict=True)):
+        with kept_positions(self.reference.model, rows, positions):
             output = self.reference(
                 input_ids=ids.to(device), past_key_values=cache, use_cache=True, **more
             )
@@ -349,30 +369,34 @@ class Exact:
             both = []
             for kind in (0, 1):
                 heads, _, size = like[layer][kind].shape
-                held = like[layer][kind].new_zeros((len(states), heads, past, size))
+                kept = like[layer][kind].new_zeros((len(states), heads, past, size))
                 for i, state in enumerate(states):
                     if state:
-                        held[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
-                both.append(held)
+                        kept[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
+                both.append(kept)
             cache.update(both[0], both[1], layer)
 
     @torch.inference_mode()
     def _keep(
-        self, row: DecodedRow, cache: DynamicCache, i: int, starts: list[int], known: int
+        self,
+        row: DecodedRow,
+        cache: DynamicCache,
+        i: int,
+        starts: list[int],
+        known: int,
     ) -> None:
-        """Keeps the float64 keys and values of a row that goes on: of its first ``known`` positions."""
+        """Keeps the float64 keys and values of a row's first ``known`` positions, if it
+        goes on."""
         self.let_go(row)
         start, past = starts[i], max(starts)
         if row.done:
             return
-        state = []
-        for layer in cache.layers:
-            pair = []
-            for held in (layer.keys, layer.values):
-                pair.append(
-                    torch.cat([held[i, :, :start], held[i, :, past : past + known - start]], dim=1)
-                )
-            state.append((pair[0], pair[1]))
+        end = past + known - start
+
+        def kept(cached: torch.Tensor) -> torch.Tensor:
+            return torch.cat([cached[i, :, :start], cached[i, :, past:end]], dim=1)
+
+        state = [(kept(layer.keys), kept(layer.values)) for layer in cache.layers]
         size = sum(tensor.nbytes for pair in state for tensor in pair)
         if self._kept + size <= KEPT_BYTES:  # without them, float64 reads the row again
             row.reference, self._kept = state, self._kept + size
@@ -386,22 +410,23 @@ class Exact:
 def passes(
     waiting: list[tuple[DecodedRow, list[int]]], vocabulary: int
 ) -> Iterator[list[tuple[DecodedRow, list[int]]]]:
-    """Rows of one pass each, by the most tokens and logits of one; the shortest come first."""
+    """Rows of one pass each, within the most tokens and logits of one; the shortest
+    first."""
     batch: list[tuple[DecodedRow, list[int]]] = []
     places = 0
-    for row, of_row in waiting:
-        length = len(row.tokens) + of_row[-1]
-        most = max(1, PASS_LOGITS // vocabulary)
-        if batch and ((len(batch) + 1) * length > PASS_TOKENS or places + len(of_row) > most):
+    most = max(1, PASS_LOGITS // vocabulary)
+    for row, row_places in waiting:
+        tokens = (len(batch) + 1) * (len(row.tokens) + row_places[-1])
+        if batch and (tokens > PASS_TOKENS or places + len(row_places) > most):
             yield batch
             batch, places = [], 0
-        batch.append((row, of_row))
-        places += len(of_row)
+        batch.append((row, row_places))
+        places += len(row_places)
     if batch:
         yield batch
 
 
 def is_audited(tokens: Sequence[int], seed: int) -> bool:
-    """Whether the answer to these tokens is checked whole: one in ``AUDITED``, drawn by hash."""
+    """Whether an answer is checked whole: one in ``AUDITED``, drawn by hash."""
     drawn = hashlib.sha256(f"{seed} {list(tokens)}".encode()).digest()
     return int.from_bytes(drawn[:8], "big") % AUDITED == 0

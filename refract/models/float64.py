@@ -1,4 +1,5 @@
-"""A model in float64 throughout, on the weights of another one: what exact answers are decided by.
+"""A model in float64 throughout, on the weights of another one: what exact answers are
+decided by.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -28,8 +29,8 @@ class NotExact(ValueError):
 
 
 class _Float64(TorchFunctionMode):
-    """Every floating tensor that a function takes is float64 on one device, and so is every type that
-    it is asked for."""
+    """Makes every floating tensor that a function takes, and every type that it is
+    asked for, float64 on one device."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -41,16 +42,20 @@ class _Float64(TorchFunctionMode):
         return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in ("__get__", "__set__"):  # an attribute
             return func(*args, **kwargs)
         if func is functional.embedding:  # takes few rows of a large matrix, as they are
-            ids, weight, *rest = args
-            taken = func(ids.to(weight.device), weight, *rest, **kwargs)
-            return taken.to(device=self.device, dtype=torch.float64)
+            ids, weight, *others = args
+            rows = func(ids.to(weight.device), weight, *others, **kwargs)
+            return rows.to(device=self.device, dtype=torch.float64)
         if name in ("float", "half", "bfloat16") and func is getattr(torch.Tensor, name):
             func = torch.Tensor.double
         args, kwargs = tree_map(self._widened, (args, kwargs))
@@ -61,7 +66,11 @@ class _Watch(TorchDispatchMode):
     """Raises where an operation gives floating numbers of less than float64."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: Any = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         # taking rows of stored weights computes nothing
@@ -76,11 +85,12 @@ class _Watch(TorchDispatchMode):
 
 
 class _Linear(nn.Module):
-    """A linear layer in float64 on another one's weight, which is made float64 part by part."""
+    """A linear layer in float64 on another one's weight, which is made float64 part by
+    part."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
-        self.layer = [layer]  # in a list, so that it is no part of this module
+        self.layer = [layer]  # a list hides it from this module's parameters
 
     @property
     def weight(self) -> torch.Tensor:
@@ -91,16 +101,16 @@ class _Linear(nn.Module):
         (layer,) = self.layer
         weight, bias = dense_weight(layer), getattr(layer, "bias", None)
         step = max(1, CHUNK // weight.shape[1])
-        parts = [
-            functional.linear(x, weight[at : at + step].to(x)) for at in range(0, len(weight), step)
-        ]
+        parts = []
+        for start in range(0, len(weight), step):
+            parts.append(functional.linear(x, weight[start : start + step].to(x)))
         product = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return product if bias is None else product + bias.to(x)
 
 
 def dense_weight(layer: nn.Module) -> torch.Tensor:
-    """The weight of a linear layer ``[out, in]`` as it is stored; of a quantised one, what it
-    stands for."""
+    """The weight of a linear layer ``[out, in]`` as stored; of a quantised one,
+    dequantised."""
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         weight: Any = layer.weight
         kind = type(weight).__name__
@@ -120,10 +130,8 @@ def _is_linear(module: nn.Module) -> bool:
 
 class Reference:
     """A model in float64 throughout, on the weights of another one, which it shares.
-
-    Constants such as rotary frequencies are computed anew in float64. ``tokens`` ids that the check
-    of the architecture reads. Raises :class:`NotExact` where an operation of it computes in less.
-    """
+    Constants such as rotary frequencies are computed anew in float64. Raises
+    :class:`NotExact` where an operation computes in less."""
 
     def __init__(self, model: Any) -> None:
         from accelerate import init_empty_weights
@@ -154,7 +162,8 @@ class Reference:
             torch.set_default_dtype(before)
 
     def _share(self, model: Any) -> None:
-        """Takes over the weights of ``model``, and the buffers that its checkpoint holds."""
+        """Takes over the weights of ``model``, and the buffers that its checkpoint
+        holds."""
         modules = dict(model.named_modules())
         stored = set(model.state_dict().keys())
         for name, module in list(self.model.named_modules()):
@@ -178,12 +187,13 @@ class Reference:
 
 @contextmanager
 def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> Iterator[None]:
-    """Within it, a model gives logits ``[1, len(places), vocabulary]``, of these positions alone."""
+    """Within it, a model gives logits ``[1, len(places), vocabulary]``, of these
+    positions alone."""
     at = (torch.tensor(rows), torch.tensor(places))
 
     def pick(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        hidden, *rest = inputs
-        return (hidden[at[0].to(hidden.device), at[1].to(hidden.device)][None], *rest)
+        hidden, *others = inputs
+        return (hidden[at[0].to(hidden.device), at[1].to(hidden.device)][None], *others)
 
     handle = model.get_output_embeddings().register_forward_pre_hook(pick)
     try:
@@ -196,18 +206,20 @@ class Attention:
     """Which positions a model's layers look at: all before, or a window of them."""
 
     def __init__(self, config: Any) -> None:
-        """Raises ValueError for a kind of layer that keeps no keys and values by position."""
+        """Raises ValueError for a kind of layer that keeps no keys and values by
+        position."""
         config = config.get_text_config()
         self.kinds = set(getattr(config, "layer_types", None) or ())
         slides = not self.kinds or "sliding_attention" in self.kinds
         self.window = getattr(config, "sliding_window", None) if slides else None
-        if foreign := self.kinds - {"full_attention", "sliding_attention"}:
+        foreign = self.kinds - {"full_attention", "sliding_attention"}
+        if foreign:
             raise ValueError(f"layers of type {', '.join(sorted(foreign))}")
 
     def mask(self, at: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> Any:
-        """Additive mask ``[rows, 1, queries, keys]`` for queries at positions ``at`` ``[rows, queries]``
-        and keys of positions ``keys`` ``[rows or 1, keys]``, where -1 stands for none; one per kind of
-        layer where kinds are mixed."""
+        """Additive mask ``[rows, 1, queries, keys]`` for queries at positions ``at``
+        ``[rows, queries]`` and keys of positions ``keys`` ``[rows or 1, keys]``, where
+        -1 stands for none; one for each kind of layer where kinds are mixed."""
         at, keys = at[:, :, None], keys[:, None, :]
         seen = (keys <= at) & (keys >= 0)
 

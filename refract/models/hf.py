@@ -1,4 +1,5 @@
-"""Local models through transformers: a folder or a hub id, with the same answers on every machine."""
+"""Local models through transformers: a folder or a hub id, with the same answers on
+every machine."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.tool_calls import MARKERS, calls_in
-from refract.core.types import Message, Row
+from refract.core.types import FinishReason, Message, Row
 from refract.models import checkpoint, turn
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import (
@@ -19,6 +20,7 @@ from refract.models.protocol import (
     Answer,
     Model,
     Request,
+    first_line,
     packed_tokens,
     unpacked_tokens,
 )
@@ -30,34 +32,30 @@ if TYPE_CHECKING:
     from refract.models.verifying import Checked
 
 log = logging.getLogger(__name__)
-# What a chat template knows by these names.
+# Settings that a chat template knows by these names.
 OPTIONS = ("enable_thinking", "reasoning_effort")
-# Settings that are part of the identity as they are; and those that are so of fast answers alone.
+# Hashed for every answer.
 DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
+# Hashed only with arithmetic: fast.
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
-# Settings that are part of the identity only where they are set.
+# Hashed only where they are set.
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
-# Of logits that are an answer; float64 is right in many more.
+# Digits of logits that are an answer; float64 is right in many more.
 LOGIT_DIGITS = 6
 
 
 class ReadyPrompt(NamedTuple):
-    """What is put to the model: the attempt's number, its tokens, and whether it ends inside
-    thinking."""
+    """What is put to the model: tokens of one attempt."""
 
     attempt: int
     tokens: list[int]
-    opened: bool
+    in_thinking: bool  # whether it ends inside thinking
     tools: Sequence[Row] = ()
 
 
 class HF(Model):
     """A causal language model of the Hugging Face format, run in this process.
-
-    ``runtime``: None until weights are loaded, then arithmetic, the bound of exact answers and the
-    error that it follows from, device, dtype, batch shape, threads, what multiplies by float32
-    weights, seconds of loading and library versions, for the provenance beside the numbers.
-    """
+    ``runtime``: None until weights are loaded."""
 
     adapter = "hf"
     version = "3"
@@ -68,8 +66,7 @@ class HF(Model):
         self.samples = settings.temperature > 0
         stop = settings.stop
         self._stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
-        # Most tokens of a turn.
-        self._most = settings.max_tokens + (settings.thinking_tokens or 0)
+        self._most_tokens = settings.max_tokens + (settings.thinking_tokens or 0)  # of a turn
         self.loader = Loader(name, settings)
         self.config: Any = None
         self._tokenizer: Any = None
@@ -83,40 +80,45 @@ class HF(Model):
         self.runtime: dict[str, Any] | None = None
 
     def identity(self) -> dict[str, Any]:
-        """What determines an answer: the checkpoint's content (or hub commit) and every setting.
-
-        The folder's path does not count: the same files elsewhere give the same answers. Raises
-        AdapterError.
-        """
-        s, templated = self.settings, "chat_template if there is one"
-        folder = None if s.gguf_file else self.loader.folder
+        """What determines an answer: the checkpoint's content (or hub commit) and every
+        setting. The folder's path does not count. Raises AdapterError."""
+        settings, templated = self.settings, "chat_template if there is one"
+        folder = None if settings.gguf_file else self.loader.folder
         if folder:
             stated = checkpoint.read_json(folder / "tokenizer_config.json").get("chat_template")
-            beside = any((folder / f"chat_template.{kind}").is_file() for kind in ("jinja", "json"))
-            templated = "chat_template" if stated or beside else "plain"
-        return {
+            in_jinja = (folder / "chat_template.jinja").is_file()
+            in_json = (folder / "chat_template.json").is_file()
+            templated = "chat_template" if stated or in_jinja or in_json else "plain"
+        identity = {
             "model": self.loader.identity,
-            "prompt_format": templated if s.chat_template else "plain",
-            "temperature": float(s.temperature),
-            "top_p": s.top_p if self.samples else None,
-            "top_k": s.top_k if self.samples else None,
+            "prompt_format": templated if settings.chat_template else "plain",
+            "temperature": float(settings.temperature),
+            "top_p": settings.top_p if self.samples else None,
+            "top_k": settings.top_k if self.samples else None,
             "stop": self._stop,
-            "system_prompt": turn.system_identity(s.system_prompt),
-            **{key: getattr(s, key) for key in DETERMINING},
-            **(self._fast_identity() if s.arithmetic == "fast" else {"arithmetic": "exact"}),
-            **{key: getattr(s, key) for key in ADDED if getattr(s, key) is not None},
+            "system_prompt": turn.system_identity(settings.system_prompt),
         }
-
-    def _fast_identity(self) -> dict[str, Any]:
-        """What determines a fast answer besides. Greedy ones are those of this adapter's version 2,
-        whose identity they keep, so that what was stored of them stays valid."""
-        computing = {key: getattr(self.settings, key) for key in COMPUTING} | {"peft": None}
-        return computing | ({"arithmetic": "fast"} if self.samples else {"adapter_version": "2"})
+        for key in DETERMINING:
+            identity[key] = getattr(settings, key)
+        if settings.arithmetic == "fast":
+            for key in COMPUTING:
+                identity[key] = getattr(settings, key)
+            identity["peft"] = None
+        if settings.arithmetic == "exact" or self.samples:
+            identity["arithmetic"] = settings.arithmetic
+        else:
+            # Greedy fast answers are those of version 2, so what was stored of them
+            # stays valid.
+            identity["adapter_version"] = "2"
+        for key in ADDED:
+            if getattr(settings, key) is not None:
+                identity[key] = getattr(settings, key)
+        return identity
 
     def description(self) -> dict[str, Any]:
-        """``parameters`` (counted from the weights' headers), ``context_length`` in tokens,
-        ``dtype`` and ``architecture``; None where the weights are not on this machine. Raises
-        AdapterError."""
+        """``parameters`` (counted from the weights' headers), ``context_length`` in
+        tokens, ``dtype`` and ``architecture``; None without the weights on this
+        machine. Raises AdapterError."""
         loader, settings = self.loader, self.settings
         unknown = dict.fromkeys(("parameters", "context_length", "dtype", "architecture"))
         if settings.gguf_file:
@@ -140,9 +142,9 @@ class HF(Model):
         }
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they are made. A prompt fits when the model's context leaves room behind it
-        for ``max_tokens`` or for half the context, whichever is less; one that does not is rejected
-        (``PromptTooLong``) before any weights are loaded. Raises AdapterError."""
+        """Answers as they are made. A prompt fits when the context leaves room behind
+        it for ``max_tokens`` or for half the context, whichever is less; another is
+        rejected (``PromptTooLong``) before weights are loaded. Raises AdapterError."""
         prompts, rejected = self.prepared(requests)
         yield from rejected.items()
         if not prompts:
@@ -155,7 +157,7 @@ class HF(Model):
         rows = []
         for index, prompt in prompts.items():
             limit = self.limit(prompt)
-            rows.append(DecodedRow(index, prompt.tokens, limit, requests[index].seed))
+            rows.append(DecodedRow(index, prompt.tokens, limit=limit, seed=requests[index].seed))
 
         self._set_ends(decoder, prompts)
         with running_on(self._threads):
@@ -167,19 +169,19 @@ class HF(Model):
     def verify(
         self, requests: Sequence[Request], answers: Sequence[Answer]
     ) -> Iterator[tuple[int, Checked]]:
-        """What a check finds of recorded answers, by one pass over each; nothing is generated. Of an
-        answer without tokens the text is tokenised; where exact decoding cuts the same text otherwise,
-        it is cut so. Raises AdapterError."""
+        """Checks recorded answers by one pass over each; nothing is generated. An
+        answer without tokens is tokenised; where exact decoding cuts its text
+        otherwise, as that does. Raises AdapterError."""
         self._load_tokenizer()
         if self.settings.score_tokens or self.settings.arithmetic == "fast":
             raise AdapterError(
                 f"models.{self.name}: exact answers alone can be verified (arithmetic: exact, no "
                 f"score_tokens; got arithmetic: {self.settings.arithmetic})"
             )
-        decoder, prompts = self._load_decoder(), dict[int, ReadyPrompt]()
+        decoder = self._load_decoder()
+        prompts: dict[int, ReadyPrompt] = {}
         self._set_ends(decoder, prompts)
         from refract.models.decoding import running_on
-        from refract.models.exact import DecodedRow, is_audited
         from refract.models.verifying import Checked, settle_recorded
 
         recorded: dict[int, list[int]] = {}
@@ -187,7 +189,10 @@ class HF(Model):
             prepared = self._prepare(request)
             if isinstance(prepared, Answer):
                 same = prepared.error == answer.error
-                yield index, Checked("" if same else f"it can have no answer: {prepared.error}")
+                yield (
+                    index,
+                    Checked("" if same else f"it can have no answer: {prepared.error}"),
+                )
             elif answer.finish_reason not in ("stop", "length", "loop"):
                 yield index, Checked(unchecked=str(answer.finish_reason))
             elif answer.tokens is None and (answer.thinking or self.settings.reasoning):
@@ -201,15 +206,7 @@ class HF(Model):
         while recorded:
             rows = []
             for index, tokens in recorded.items():
-                prompt = prompts[index]
-                row = DecodedRow(index, prompt.tokens, self.limit(prompt), requests[index].seed)
-                for token in tokens:
-                    row.generated.append(token)
-                    decoder.note_end(row)
-                    if row.done:
-                        break
-                rows.append(row)
-                row.audited = is_audited(row.tokens, row.seed)
+                rows.append(self._read_row(index, prompts[index], requests[index].seed, tokens))
             if not any(row.audited for row in rows):  # the bound is to be one of these passes
                 min(rows, key=lambda row: row.known).audited = True
             with running_on(self._threads):
@@ -218,11 +215,29 @@ class HF(Model):
             for row in rows:
                 index, answer = row.index, answers[row.index]
                 checked = self._checked(row, before[index], answer, prompts[index])
-                cut_anew = answer.tokens is None and checked.right is not None
-                if cut_anew and (again := self._cut_anew(list(row.generated), answer)):
+                again = None
+                if answer.tokens is None and checked.right is not None:
+                    again = self._cut_anew(list(row.generated), answer)
+                if again:
                     recorded[index] = again
                 else:
                     yield index, checked
+
+    def _read_row(
+        self, index: int, prompt: ReadyPrompt, seed: int, tokens: list[int]
+    ) -> DecodedRow:
+        """A row whose answer is recorded tokens, as far as an answer can go."""
+        from refract.models.exact import DecodedRow, is_audited
+
+        assert self._decoder is not None
+        row = DecodedRow(index, prompt.tokens, limit=self.limit(prompt), seed=seed)
+        for token in tokens:
+            row.generated.append(token)
+            self._decoder.note_end(row)
+            if row.done:
+                break
+        row.audited = is_audited(row.tokens, row.seed)
+        return row
 
     def _recorded(self, answer: Answer) -> list[int]:
         """The tokens of a recorded answer, which may be anybody's. Raises ValueError."""
@@ -233,7 +248,8 @@ class HF(Model):
             return self._of_text(answer.response.removeprefix(prefill), answer)
         assert self._decoder is not None
         assert self._decoder.exact is not None
-        tokens, known = unpacked_tokens(answer.tokens), self._decoder.exact.reference.vocabulary
+        tokens = unpacked_tokens(answer.tokens)
+        known = self._decoder.exact.reference.vocabulary
         if not tokens or max(tokens) >= known:
             raise ValueError(f"ids from 0 to {known - 1} are allowed (got {str(tokens)[:60]})")
         return tokens
@@ -245,19 +261,18 @@ class HF(Model):
         return [*ids, self._tokenizer.eos_token_id] if end or not ids else ids
 
     def _cut_anew(self, tokens: list[int], answer: Answer) -> list[int] | None:
-        """The tokens of an answer's text that go on behind these; None where they are another text."""
+        """These tokens and those of the answer's text behind them; None where they are
+        another text."""
         text = answer.response.removeprefix(self.settings.prefill or "")
-        written = self._split(tokens, opened=False)[0]
+        written, _ = self._split(tokens, in_thinking=False)
         if tokens[-1] in self.ends:  # any of a model's ends is one
             return tokens if text == written and answer.finish_reason == "stop" else None
         if not text.startswith(written):
             return None
-        rest = text[len(written) :]
-        return (
-            [*tokens, *self._of_text(rest, answer)]
-            if rest or answer.finish_reason == "stop"
-            else tokens
-        )
+        behind = text[len(written) :]
+        if behind or answer.finish_reason == "stop":
+            return tokens + self._of_text(behind, answer)
+        return tokens
 
     def _checked(
         self, row: DecodedRow, recorded: list[int], answer: Answer, prompt: ReadyPrompt
@@ -269,41 +284,44 @@ class HF(Model):
         checked = Checked(float64=row.decided, ties=row.ties, from_text=answer.tokens is None)
         count = len(row.generated)
         if row.generated != recorded[:count]:
-            place, decode = count - 1, self._tokenizer.decode
+            place = count - 1
+            token, right = recorded[place], row.generated[place]
             checked.place, checked.margin = place, row.lost
-            checked.token, checked.right = decode([recorded[place]]), decode([row.generated[place]])
+            checked.token = self._tokenizer.decode([token])
+            checked.right = self._tokenizer.decode([right])
             checked.problem = (
-                f"token {count} is {checked.token!r} (id {recorded[place]}), and {checked.right!r} "
-                f"(id {row.generated[place]}) is right by {-row.lost:.3g}"
+                f"token {count} is {checked.token!r} (id {token}), and {checked.right!r} "
+                f"(id {right}) is right by {-row.lost:.3g}"
             )
             return checked
         if count < len(recorded):
-            checked.place, checked.token = count, self._tokenizer.decode([recorded[count]])
+            checked.place = count
+            checked.token = self._tokenizer.decode([recorded[count]])
             checked.problem = f"token {count + 1} ({checked.token!r}) is behind the end"
         elif not row.done and not (checked.from_text and self._stop):
             checked.place = count
             checked.problem = f"it stops behind token {count}, at no end and before its limit"
         elif not checked.from_text:
-            made = self.answer_of(row, prompt)
+            exact = self.answer_of(row, prompt)
             for name in ANSWER_FIELDS:
-                was, right = getattr(answer, name), getattr(made, name)
-                if was != right:
-                    checked.problem = (
-                        f"its {name} is not that of its tokens: {_difference(was, right)}"
-                    )
+                before, after = getattr(answer, name), getattr(exact, name)
+                if before != after:
+                    difference = _difference(before, after)
+                    checked.problem = f"its {name} is not that of its tokens: {difference}"
                     break
         return checked
 
     def limit(self, prompt: ReadyPrompt) -> int:
         """The most tokens of an answer to a prompt."""
-        room = self._most if self.context is None else self.context - len(prompt.tokens)
-        return min(self._most, room)
+        if self.context is None:
+            return self._most_tokens
+        return min(self._most_tokens, self.context - len(prompt.tokens))
 
     def _set_ends(self, decoder: Decoder, prompts: Mapping[int, ReadyPrompt]) -> None:
         """Tells a decoder where answers to prompts end."""
 
         def ended(row: DecodedRow) -> bool:
-            response = self._split(list(row.generated), prompts[row.index].opened)[0]
+            response, _ = self._split(list(row.generated), prompts[row.index].in_thinking)
             return any(text in response for text in self._stop)
 
         decoder.stop = ended if self._stop else None
@@ -318,13 +336,16 @@ class HF(Model):
         self._templated = settings.chat_template and tokenizer.chat_template is not None
         if settings.chat_template and not self._templated:
             log.warning(
-                "%s: the checkpoint has no chat template; prompts are given as bare text", where
+                "%s: the checkpoint has no chat template; prompts are given as bare text",
+                where,
             )
         self._system = turn.system_text(where, settings.system_prompt)
-        given = {key: getattr(settings, key) for key in OPTIONS}
-        self._options = {key: value for key, value in given.items() if value is not None}
         template = str(tokenizer.chat_template) if self._templated else ""
-        for option, value in self._options.items():
+        for option in OPTIONS:
+            value = getattr(settings, option)
+            if value is None:
+                continue
+            self._options[option] = value
             if not re.search(rf"\b{option}\b", template):
                 raise AdapterError(
                     f"{where}: the checkpoint's chat template does not read {option}, which would "
@@ -332,9 +353,7 @@ class HF(Model):
                 )
         for token in settings.score_tokens or ():
             if token not in tokenizer.get_vocab():
-                raise AdapterError(
-                    f"{where}: score_tokens: {token!r} is no token of this checkpoint"
-                )
+                raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
         self._tokenizer = tokenizer
 
     def _load_decoder(self) -> Decoder:
@@ -345,18 +364,27 @@ class HF(Model):
         import torch
         import transformers
 
-        from refract.models.decoding import BatchShape, Decoder, prepare, running_on, shape_for
+        from refract.models.decoding import (
+            BatchShape,
+            Decoder,
+            prepare,
+            running_on,
+            shape_for,
+        )
         from refract.models.exact import Choice, Exact
         from refract.models.float64 import NotExact
 
-        s = self.settings
-        # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et al., 2022)
-        is_exact = s.arithmetic == "exact"
-        alone = s.quantization == "8bit" and s.batch_tokens is None and not is_exact
-        shape = BatchShape(1, 1, 1) if alone else shape_for(model, s.batch_tokens, is_exact)
+        settings = self.settings
+        is_exact = settings.arithmetic == "exact"
+        # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et
+        # al., 2022)
+        if settings.quantization == "8bit" and settings.batch_tokens is None and not is_exact:
+            shape = BatchShape(1, 1, 1)
+        else:
+            shape = shape_for(model, settings.batch_tokens, is_exact)
         linear, self._threads = prepare(model, shape.rows)
         self.ends = self.ends_of(model.config, model.generation_config)
-        choice = Choice(float(s.temperature), float(s.top_p), s.top_k)
+        choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
         with self.loader.loading("the weights"), running_on(self._threads):
             exact = None
             if is_exact:
@@ -367,9 +395,11 @@ class HF(Model):
                         f"models.{self.name}: exact answers of this architecture are not possible: "
                         f"{error}; set arithmetic: fast"
                     ) from None
-            decoder = Decoder(model, choice, self.ends, shape, self.context, exact)
+            decoder = Decoder(
+                model, choice, eos=self.ends, shape=shape, context=self.context, exact=exact
+            )
         self.runtime = {
-            "arithmetic": s.arithmetic,
+            "arithmetic": settings.arithmetic,
             **({"bound": exact.bound, "error": exact.error} if exact else {}),
             "device": str(decoder.device),
             "dtype": str(model.dtype).removeprefix("torch."),
@@ -384,9 +414,10 @@ class HF(Model):
         return decoder
 
     def _as_stored(self, model: Any) -> Any:
-        """The model with its weights as the checkpoint has them, where ``model`` has fewer bits of
-        them; else None."""
-        stored, used = self.loader.stored_dtype(), str(model.dtype).removeprefix("torch.")
+        """The model with its weights as the checkpoint has them, where ``model`` has
+        fewer bits of them; else None."""
+        stored = self.loader.stored_dtype()
+        used = str(model.dtype).removeprefix("torch.")
         if self.settings.quantization or stored in (None, used) or used == "float32":
             return None
         return self.loader.model(self.config, numbers=stored)
@@ -394,10 +425,12 @@ class HF(Model):
     def prepared(
         self, requests: Sequence[Request], most: int | None = None
     ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
-        """What is put to the model for each request, by its index, and the answers to those that
-        cannot be put. ``most``: tokens that the context has at most. Raises AdapterError."""
+        """What is put to the model for each request, by its index, and the answers to
+        those that cannot be put. ``most``: tokens that the context has at most. Raises
+        AdapterError."""
         self._load_tokenizer()
-        self.context = min((x for x in (self.context, most) if x), default=None)
+        if most:
+            self.context = min(most, self.context or most)
         prompts: dict[int, ReadyPrompt] = {}
         rejected: dict[int, Answer] = {}
         for index, request in enumerate(requests):
@@ -409,23 +442,27 @@ class HF(Model):
         return prompts, rejected
 
     def ends_of(self, *sources: Any) -> frozenset[int]:
-        """The token ids that end an answer: those of configurations and of the tokenizer."""
+        """The token ids that end an answer: those of configurations and of the
+        tokenizer."""
         ends: set[int] = set()
         for source in (*sources, self._tokenizer):
             ids = getattr(source, "eos_token_id", None)
-            ends.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
+            if isinstance(ids, list):
+                ends.update(ids)
+            elif ids is not None:
+                ends.add(ids)
         return frozenset(ends)
 
     def _prepare(self, request: Request) -> Answer | ReadyPrompt:
         """The first attempt that fits, or why there is none."""
         context = self.context
-        room = 0 if context is None else min(self._most, context // 2)
+        room = 0 if context is None else min(self._most_tokens, context // 2)
         lengths: list[int] = []
         for attempt, conversation in enumerate(request.attempts):
             try:
                 text, tokens = self._encode(conversation, request.tools)
             except Exception as error:  # a template is a program and can raise anything
-                reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+                reason = first_line(error)
                 return Answer.failed(
                     "PromptNotRenderable",
                     f"the chat template or tokenizer rejects the conversation: {reason}",
@@ -435,8 +472,8 @@ class HF(Model):
                 return Answer.failed("EmptyPrompt", "the prompt has no tokens", attempt)
             if context is None or len(tokens) + room <= context:
                 markers = self.settings.reasoning
-                opened = markers is not None and text.rstrip().endswith(markers[0])
-                return ReadyPrompt(attempt, tokens, opened, request.tools)
+                in_thinking = markers is not None and text.rstrip().endswith(markers[0])
+                return ReadyPrompt(attempt, tokens, in_thinking, tools=request.tools)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -448,14 +485,15 @@ class HF(Model):
     def _encode(
         self, conversation: Sequence[Message], tools: Sequence[Row]
     ) -> tuple[str, list[int]]:
-        messages, given = turn.with_system_prompt(conversation, self._system), self._options
+        messages = turn.with_system_prompt(conversation, self._system)
+        options = self._options
         if tools and self._templated and "tools" in str(self._tokenizer.chat_template):
-            given = {**given, "tools": list(tools)}
+            options = {**options, "tools": list(tools)}
         elif tools:
             messages = turn.with_tools(messages, tools)
         if self._templated:
             text = self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **given
+                messages, tokenize=False, add_generation_prompt=True, **options
             )
         else:
             text = "\n\n".join(message["content"] for message in messages)
@@ -464,9 +502,10 @@ class HF(Model):
         return text, self._tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
 
     def _split(
-        self, generated: list[int], opened: bool, kept: Sequence[str] = ()
+        self, generated: list[int], in_thinking: bool, kept: Sequence[str] = ()
     ) -> tuple[str, str | None]:
-        """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
+        """The text of an answer so far, and its thinking; ``kept``: special tokens that
+        stay."""
         tokens, markers = generated, self.settings.reasoning
         kept = (*(markers or ()), *kept)
         if tokens and tokens[-1] in self.ends:
@@ -479,11 +518,11 @@ class HF(Model):
                 text = text.replace(special, "")
         if markers is None:
             return text, None
-        return turn.split_reasoning(text, markers, opened)
+        return turn.split_reasoning(text, markers, in_thinking)
 
     def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
-        """A text of at most so many of this model's tokens, those that the tokenizer adds included,
-        cut at one ``side``; ``special``: with the texts of the tokens that it adds."""
+        """A text of at most so many tokens, those that the tokenizer adds included, cut
+        at one ``side``; ``special``: with the texts of the tokens that it adds."""
         self._load_tokenizer()
         tokenizer = self._tokenizer
         before, tokenizer.truncation_side = tokenizer.truncation_side, side
@@ -497,27 +536,39 @@ class HF(Model):
         return clipped
 
     def answer_of(self, row: DecodedRow, prompt: ReadyPrompt) -> Answer:
+        """What a row that has ended comes to."""
         if row.error:
-            return Answer.failed(*row.error, prompt.attempt)
+            kind, message = row.error
+            return Answer.failed(kind, message, prompt.attempt)
         read, written = len(row.tokens), len(row.generated)
         certificate = row.certificate(self._decoder.exact) if self._decoder else None
         if self.settings.score_tokens:
-            scored = zip(self.settings.score_tokens, row.watched, strict=True)
-            logits = {token: round(logit, LOGIT_DIGITS) for token, logit in scored}
+            logits = {}
+            for token, logit in zip(self.settings.score_tokens, row.watched, strict=True):
+                logits[token] = round(logit, LOGIT_DIGITS)
             text = canonical_json({"logits": logits})
-            return Answer(text, "stop", prompt.attempt, read, written, certificate=certificate)
+            return Answer(
+                text,
+                attempt=prompt.attempt,
+                prompt_tokens=read,
+                completion_tokens=written,
+                certificate=certificate,
+            )
         kept = MARKERS if prompt.tools else ()
-        response, thinking = self._split(list(row.generated), prompt.opened, kept)
+        response, thinking = self._split(list(row.generated), prompt.in_thinking, kept)
         for stop in self._stop:
             response = response.partition(stop)[0]
         response = turn.with_prefill(self.settings.prefill, response)
-        response, calls = calls_in(response, prompt.tools) if prompt.tools else (response, None)
+        calls = None
+        if prompt.tools:
+            response, calls = calls_in(response, prompt.tools)
+        finish: FinishReason = "stop" if row.ended else "length"
         return Answer(
             response,
-            "loop" if row.looped else "stop" if row.ended else "length",
-            prompt.attempt,
-            read,
-            written,
+            finish_reason="loop" if row.looped else finish,
+            attempt=prompt.attempt,
+            prompt_tokens=read,
+            completion_tokens=written,
             thinking=thinking,
             tokens=packed_tokens(row.generated),
             tool_calls=calls or None,
@@ -525,10 +576,10 @@ class HF(Model):
         )
 
 
-def _difference(was: Any, right: Any) -> str:
+def _difference(recorded: Any, right: Any) -> str:
     """Two values of an answer's field, of texts from where they differ on."""
-    if not (isinstance(was, str) and isinstance(right, str)):
-        return f"{was!r:.80}, and {right!r:.80} is right"
-    at = len(commonprefix([was, right]))  # noqa: RUF071 - of characters is meant
-    parts = [repr(text[at : at + 40]) for text in (was, right)]
-    return f"{parts[0]} at character {at + 1}, and {parts[1]} is right"
+    if not (isinstance(recorded, str) and isinstance(right, str)):
+        return f"{recorded!r:.80}, and {right!r:.80} is right"
+    at = len(commonprefix([recorded, right]))  # noqa: RUF071 - of characters is meant
+    end = at + 40
+    return f"{recorded[at:end]!r} at character {at + 1}, and {right[at:end]!r} is right"

@@ -1,7 +1,8 @@
-"""Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks the same.
+"""Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks
+the same.
 
-Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with ``base_url``
-and, where they ask for no key, ``api_key_env: null``.
+Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with
+``base_url`` and, where they ask for no key, ``api_key_env: null``.
 """
 
 from __future__ import annotations
@@ -97,30 +98,38 @@ class OpenAI(Served):
         # Azure leaves the message out of a filtered completion.
         message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
         usage = payload.get("usage") or {}
-        said = [call["function"] for call in message.get("tool_calls") or ()]
-        calls = [tool_call(call["name"], call["arguments"]) for call in said]
+        calls = []
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            calls.append(tool_call(function["name"], function["arguments"]))
         finish = finish_reason(reason, calls)
         text = message.get("content")
         if isinstance(text, list):  # some servers send it in parts
             text = "".join(part.get("text") or "" for part in text)
         text = "" if text is None else text
-        if refusal := message.get("refusal"):
-            text, finish = refusal, "refusal"
+        if message.get("refusal"):
+            text, finish = message["refusal"], "refusal"
         thinking = message.get("reasoning_content") or message.get("reasoning") or None
         if self.settings.reasoning and thinking is None:
             text, thinking = split_reasoning(text, self.settings.reasoning)
-        tokens = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        return Answer(text, finish, attempt, *tokens, thinking=thinking, tool_calls=calls or None)
+        return Answer(
+            response=text,
+            finish_reason=finish,
+            attempt=attempt,
+            prompt_tokens=usage.get("prompt_tokens"),
+            completion_tokens=usage.get("completion_tokens"),
+            thinking=thinking,
+            tool_calls=calls or None,
+        )
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        lines = (
-            b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
-            % (name.encode(), body)
-            for name, body in bodies.items()
-        )
-        file = await client.files.create(file=("requests.jsonl", b"".join(lines)), purpose="batch")
+        line = b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
+        lines = b"".join(line % (name.encode(), body) for name, body in bodies.items())
+        file = await client.files.create(file=("requests.jsonl", lines), purpose="batch")
         batch = await client.with_options(max_retries=0).batches.create(
-            input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+            input_file_id=file.id,
+            endpoint="/v1/chat/completions",
+            completion_window="24h",
         )
         return str(batch.id)
 

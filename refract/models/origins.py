@@ -1,8 +1,9 @@
-"""What made a model's answers and verdicts, beside the numbers: ``metrics/ran/MODEL.json``.
+"""What made a model's answers and verdicts, beside the numbers:
+``metrics/ran/MODEL.json``.
 
-The file is in git and no output of the pipeline: a processor, a time and a version differ where the
-answers do not. What it says of a file of rows is valid while that file's hash matches, so that making
-the same results again changes nothing in it.
+The file is in git and no output of the pipeline, since processor, time and versions
+differ where the answers do not. A note on a file of rows is valid while that file's
+hash matches, so that making the same results again changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from types import MappingProxyType
 from typing import Any
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, iter_responses, sha256_file, sha256_json, write_json
+from refract.core.jsonl import (
+    canonical_json,
+    iter_responses,
+    sha256_file,
+    sha256_json,
+    write_json,
+)
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
@@ -23,21 +30,19 @@ from refract.models.store import ResponseStore
 
 
 def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
-    """Has the store know by which run the rows in a folder of responses were made.
-
-    They may have come with ``dvc pull``, and the file at ``path`` with git.
-    """
+    """Has the store know which run made the rows in a folder of responses, which may
+    have come with ``dvc pull``, and the file at ``path`` with git."""
     noted = read_object(path)
-    made: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for suite in noted.get("suites", {}):
         rows = folder / f"{suite}.jsonl"
         runs = _noted_runs(noted, suite, sha256_file(rows)) if rows.is_file() else []
         if runs:
             for row, run in zip(iter_responses(rows), runs, strict=True):
                 if run is not None:
-                    made[row["request_sha256"]] = Answer("", origin=run)
-    if made:
-        store.learn(made)
+                    answers[row["request_sha256"]] = Answer("", origin=run)
+    if answers:
+        store.learn(answers)
 
 
 def note_answers(
@@ -47,11 +52,8 @@ def note_answers(
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate],
 ) -> None:
-    """Notes which runs made the answers of each suite, which stand in ``folder``, and what speaks for
-    them.
-
-    A row whose run was not known gets the one that is known now.
-    """
+    """Notes which runs made the answers of each suite in ``folder``, and their
+    certificates; a row's known run stays."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     write_json(path, {**noted, **made_by(responses, hashes, origins, noted, certificates)})
@@ -62,8 +64,8 @@ def made_rows(
     origins: Mapping[str, AnswerOrigin],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """What :func:`made_by` says of the rows of one run of ``refract run``. The hash of a suite's
-    responses is that of their checksums, since they may be in no file."""
+    """What :func:`made_by` says of the rows of one ``refract run``. Their checksums
+    stand for the hash of a file."""
     suites: dict[str, list[Any]] = {}
     for row in rows:
         suites.setdefault(row["suite"], []).append(row)
@@ -78,72 +80,81 @@ def made_by(
     noted: Mapping[str, Any],
     certificates: Mapping[str, Certificate] = MappingProxyType({}),
 ) -> Row:
-    """``runs``, the earliest first, and for each of the ``suites`` the hash of its responses and which
-    run made how many rows, in their order; null stands for a run that is not known. Where exact answers
-    are among them, also what their certificates say. What is ``noted`` of a suite's rows goes before
-    ``origins``."""
+    """The ``runs``, the earliest first, and for each of the ``suites`` the hash of its
+    responses, which run made how many rows, in their order (null: not known), and its
+    certificates in sum. What is ``noted`` of a suite goes before ``origins``."""
     runs: dict[str, AnswerOrigin] = {}
-    makers: dict[str, list[str | None]] = {suite: [] for suite in responses}  # of each row
+    makers: dict[str, list[str | None]] = {}  # the name of each row's run
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
     for suite, rows in responses.items():
+        makers[suite] = []
         before = _noted_runs(noted, suite, hashes[suite]) or [None] * len(rows)
-        for row, old in zip(rows, before, strict=True):
-            run = old or origins.get(row["request_sha256"])
+        for row, noted_run in zip(rows, before, strict=True):
+            run = noted_run or origins.get(row["request_sha256"])
             if run is not None and id(run) not in names:
                 names[id(run)] = _name(run)
                 runs.setdefault(names[id(run)], run)
             makers[suite].append(None if run is None else names[id(run)])
     order = sorted(runs, key=lambda name: (runs[name]["started_at"], name))
     places = {name: place for place, name in enumerate(order)}
-    return {
-        "runs": [runs[name] for name in order],
-        "suites": {
-            suite: {
-                "responses_sha256": hashes[suite],
-                "runs": [
-                    [name and places[name], len(list(same))] for name, same in groupby(of_rows)
-                ],
-                **_certified(responses[suite], certificates, _noted(noted, suite, hashes[suite])),
-            }
-            for suite, of_rows in makers.items()
-        },
-    }
+    suites = {}
+    for suite, row_makers in makers.items():
+        stretches = []
+        for name, rows_alike in groupby(row_makers):
+            stretches.append([name and places[name], len(list(rows_alike))])
+        suites[suite] = {
+            "responses_sha256": hashes[suite],
+            "runs": stretches,
+            **_certified(responses[suite], certificates, _noted(noted, suite, hashes[suite])),
+        }
+    return {"runs": [runs[name] for name in order], "suites": suites}
 
 
 def _certified(
-    rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate], noted: Mapping[str, Any]
+    rows: Sequence[ResponseRow],
+    certificates: Mapping[str, Certificate],
+    noted: Mapping[str, Any],
 ) -> Row:
-    """The ``certificates`` of a suite's rows in sum, and the margin of each; what is noted stays unless
-    more rows have one now."""
-    found = [certificates.get(row["request_sha256"]) for row in rows]
-    known = [of for of in found if of is not None]
-    before = {key: noted[key] for key in ("certificates",) if key in noted}
-    if len(known) <= before.get("certificates", {}).get("answers", 0):
-        return before
-    margins = [of and of["margin"] for of in found]
-    now = {
+    """The ``certificates`` of a suite's rows in sum, with each margin; what is noted
+    stays unless more rows have one now."""
+    known = []
+    margins = []
+    for row in rows:
+        certificate = certificates.get(row["request_sha256"])
+        margin = None
+        if certificate:
+            known.append(certificate)
+            margin = certificate["margin"]
+        margins.append("-" if margin is None else f"{float(f'{margin:.2g}'):g}")
+    before = noted.get("certificates", {})
+    if len(known) <= before.get("answers", 0):
+        return {"certificates": before} if "certificates" in noted else {}
+    sums = {
         "answers": len(known),
-        "float64": sum(of["float64"] for of in known),
-        "ties": sum(of["ties"] for of in known),
-        "margins": " ".join("-" if x is None else f"{float(f'{x:.2g}'):g}" for x in margins),
+        "float64": sum(certificate["float64"] for certificate in known),
+        "ties": sum(certificate["ties"] for certificate in known),
+        "margins": " ".join(margins),
     }
-    return {"certificates": now}
+    return {"certificates": sums}
 
 
 def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
-    """How a local model's answers were computed, of its provenance and of what is noted beside it; ""
-    for other models."""
+    """How a local model's answers were computed, from its provenance and what is noted
+    beside it; "" for other models."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
+    if arithmetic is None:
+        return ""
+    if arithmetic == "fast":
+        return "fast arithmetic: of this machine"
     if arithmetic != "exact":
-        named = {None: "", "fast": "fast arithmetic: of this machine"}
-        return named.get(arithmetic, f"arithmetic of {arithmetic}, not exact")
+        return f"arithmetic of {arithmetic}, not exact"
     answers = 0
-    sums = dict.fromkeys(("answers", "float64", "ties"), 0)
-    for suite, of in facts["suites"].items():
-        here = _noted(noted, suite, of.get("responses_sha256", ""))
-        answers += sum(count for _, count in here.get("runs", ()))
+    sums = {"answers": 0, "float64": 0, "ties": 0}
+    for suite, suite_facts in facts["suites"].items():
+        suite_notes = _noted(noted, suite, suite_facts.get("responses_sha256", ""))
+        answers += sum(count for _, count in suite_notes.get("runs", ()))
         for key in sums:
-            sums[key] += here.get("certificates", {}).get(key, 0)
+            sums[key] += suite_notes.get("certificates", {}).get(key, 0)
     if not answers:
         return "exact arithmetic; what speaks for these answers is not noted"
     return (
@@ -153,30 +164,35 @@ def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
 
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
-    """Notes what judged: this process, unless the verdicts in ``folder`` are those that are noted."""
+    """Notes what judged: this process, unless the verdicts in ``folder`` are those that
+    are noted."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
     if noted.get("judged", {}).get("verdicts_sha256") != hashes:
-        judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
+        judged = {
+            "verdicts_sha256": hashes,
+            "judged_at": utc(time.time()),
+            **this_run(None),
+        }
         write_json(path, {**noted, "judged": judged})
 
 
 def _noted_runs(noted: Mapping[str, Any], suite: str, sha256: str) -> list[Any]:
-    """The run of each row of a suite as a file notes it, None where it is not known; [] where the
-    file is of other rows."""
-    return [
-        None if place is None else noted["runs"][place]
-        for place, count in _noted(noted, suite, sha256).get("runs", ())
-        for _ in range(count)
-    ]
+    """The run of each row of a suite as a file notes it, None where it is not known; []
+    where the file is of other rows."""
+    runs = []
+    for place, count in _noted(noted, suite, sha256).get("runs", ()):
+        run = None if place is None else noted["runs"][place]
+        runs += [run] * count
+    return runs
 
 
 def _noted(noted: Mapping[str, Any], suite: str, sha256: str) -> Row:
     """What a file notes of a suite, {} where it is of other rows."""
-    of_suite: Row = noted.get("suites", {}).get(suite, {})
-    return of_suite if of_suite.get("responses_sha256") == sha256 else {}
+    notes: Row = noted.get("suites", {}).get(suite, {})
+    return notes if notes.get("responses_sha256") == sha256 else {}
 
 
 def _name(run: Mapping[str, Any]) -> str:
-    """What a run is told apart by; notes of former releases say besides what was measured of it."""
+    """What tells runs apart; notes of former releases also hold what was measured."""
     return canonical_json({key: value for key, value in run.items() if key != "measured"})

@@ -1,4 +1,5 @@
-"""What passes between the pipeline and a model: a request, an answer, and how either can end."""
+"""What passes between the pipeline and a model: a request, an answer, and how either
+can end."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, TypedDict
+from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 
 from pydantic import BaseModel
 
@@ -18,7 +19,13 @@ class AdapterError(RefractError, RuntimeError):
     """The model as a whole cannot be used: no request of this run can be answered."""
 
 
-# Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for the one before.)
+def first_line(error: Exception) -> str:
+    """What an exception says first; its class where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+# Deterministic errors: retrying cannot succeed. (A turn that was not asked waits for
+# the one before.)
 LASTING_ERRORS = frozenset(
     {
         "EmptyPrompt",
@@ -36,12 +43,12 @@ LASTING_ERRORS = frozenset(
 class Request:
     """One question to a model.
 
-    ``attempts`` holds one or more conversations, tried in order: the next one is used when, and
-    only when, the model rejects the one before as too long. ``seed`` drives the row's own generator
-    where the model samples. ``metadata`` holds columns of the row (``prompt_id``, ``category``, …) for
-    the adapters that name them in ``USES``. ``repeat`` numbers requests for the same, 0 being the
-    first: a server may answer the next one otherwise. ``tools``: the functions that the model may
-    call, in OpenAI's form.
+    ``attempts``: conversations, tried in order; the next one is used only when the
+    model rejects the one before as too long. ``seed``: of the row's own generator,
+    where the model samples. ``metadata``: columns of the row for adapters that name
+    them in ``USES``. ``repeat``: numbers equal requests from 0, since a server may
+    answer the next one otherwise. ``tools``: functions that the model may call, in
+    OpenAI's form.
     """
 
     attempts: tuple[tuple[Message, ...], ...]
@@ -52,14 +59,18 @@ class Request:
 
 
 AnswerOrigin = Mapping[str, Any]
-"""What computed an answer, and since when: :func:`refract.core.environment.this_run`, ``started_at``."""
+"""What computed an answer, and since when: :func:`refract.core.environment.this_run`,
+``started_at``."""
 
 
 class Certificate(TypedDict):
-    """What speaks for an exact answer: the ``bound`` above which a margin makes a token certain; the
-    smallest ``margin`` that float64 did not look at, as a multiple of it (None where float64 looked at
-    all); how many tokens ``float64`` decided, and how many of these were ``ties``, which go to the
-    lowest id."""
+    """Evidence that an answer is exact.
+
+    ``bound``: margins above it make a token certain. ``margin``: the smallest that
+    float64 did not look at, as a multiple of the bound; None where it looked at all.
+    ``float64``: tokens that it decided; ``ties``: those of them that went to the lowest
+    id.
+    """
 
     bound: float
     margin: float | None
@@ -68,7 +79,8 @@ class Certificate(TypedDict):
 
 
 def packed_tokens(ids: Iterable[int]) -> str:
-    """Token ids as text: base64 of little-endian base-128 numbers, one or two bytes for most."""
+    """Token ids as text: base64 of little-endian base-128 numbers, one or two bytes for
+    most."""
     packed = bytearray()
     for id_ in ids:
         while id_ > 127:
@@ -79,7 +91,8 @@ def packed_tokens(ids: Iterable[int]) -> str:
 
 
 def unpacked_tokens(text: str) -> list[int]:
-    """The inverse of :func:`packed_tokens`. Raises ValueError for a text that it cannot have made."""
+    """The inverse of :func:`packed_tokens`. Raises ValueError for a text that it cannot
+    have made."""
     ids, id_, shift = [], 0, 0
     for byte in base64.b64decode(text, validate=True):
         id_ |= (byte & 127) << shift
@@ -96,16 +109,16 @@ def unpacked_tokens(text: str) -> list[int]:
 class Answer:
     """What came back for one request.
 
-    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token limit), ``loop``
-    (cut off where it only repeated itself), ``content_filter`` (a provider's filter), ``refusal`` (the
-    provider's own refusal channel) or ``error``. ``attempt`` is the index of the conversation used.
-    Token counts are the row's own, without padding. ``error`` is None or ``{"type": class name,
-    "message": text}``. ``thinking`` is the reasoning text of models that emit it; it is not part of
-    the answer. ``tokens``: the ids that a local model wrote (:func:`packed_tokens`), which the text
-    alone does not give. ``tool_calls``: the calls that it made, which nothing runs; None where there are
-    none. No part of the answer are ``said_model``, the model that a server names in its
-    reply, ``certificate``, what speaks for an exact answer, and its ``origin``, which
-    :mod:`refract.models.answering` sets: two answers are equal whatever these are.
+    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token
+    limit), ``loop`` (cut off where it only repeated itself), ``content_filter`` (a
+    provider's filter), ``refusal`` (the provider's own refusal channel) or ``error``.
+    ``attempt``: index of the conversation used. Token counts are the row's own, without
+    padding. ``thinking``: reasoning text, no part of the answer. ``tokens``: the ids
+    that a local model wrote (:func:`packed_tokens`). ``tool_calls``: the calls that the
+    model made, which nothing runs; None without any.
+
+    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness), ``said_model``
+    (name in the server's reply), ``origin`` (the run that made it).
     """
 
     response: str
@@ -127,12 +140,21 @@ class Answer:
         return cls("", "error", attempt, error={"type": type_, "message": message})
 
 
-class Model(Protocol):
-    """A model adapter: what :data:`refract.models.ADAPTERS` names.
+class Opened(NamedTuple):
+    """The arguments of :func:`refract.models.open_model` that made a model, and make it
+    elsewhere."""
 
-    To subclass this gives the defaults below; any class with all of these members is an adapter. An
-    instance is made with the model's name and its checked settings. That is cheap: it loads no
-    weights, imports neither torch nor transformers, opens no connection.
+    name: str
+    definition: Mapping[str, Any]
+    where: str
+
+
+class Model(Protocol):
+    """A model adapter: what :data:`refract.models.ADAPTERS` names. A subclass has the
+    defaults below; any class with all of these members is an adapter.
+
+    It is made with the model's name and its checked settings. That is cheap: it loads
+    no weights, imports neither torch nor transformers, opens no connection.
     """
 
     adapter: ClassVar[str]
@@ -145,45 +167,57 @@ class Model(Protocol):
     """What a definition in params.yaml may hold besides ``adapter``."""
 
     USES: ClassVar[tuple[str, ...]] = ()
-    """Names of :attr:`Request.metadata` that its answers depend on besides the messages (empty for
-    every model that only reads its prompt)."""
+    """Names of :attr:`Request.metadata` that its answers depend on besides the
+    messages."""
 
     samples: bool = False
     """Whether the row's seed matters (temperature above 0)."""
 
     runs_here: bool = True
-    """Whether this machine computes the answers, so that they can be made again to the byte; False
-    where a server does."""
+    """Whether this machine computes the answers, so that they can be made again to the
+    byte."""
 
-    in_actors: bool = True
-    """Whether actors of Ray may answer in its place; False where this process only passes requests on,
-    and counts what they cost."""
+    portable: bool = True
+    """Whether an engine may answer elsewhere in its place; False where this process
+    only passes requests on, and counts what they cost."""
 
-    opened: tuple[str, Mapping[str, Any], str] | None = None
-    """What :func:`refract.models.open_model` made it of, from which it can be made again."""
+    opened: Opened | None = None
+    """What it was opened from."""
 
     runtime: Mapping[str, Any] | None = None
-    """What computes, for the record of where answers come from: device, dtype, libraries. None until
-    it is known, and where nothing is computed here."""
+    """What computes (device, dtype, libraries), for the record of where answers come
+    from. None until it is known, and where nothing is computed here."""
 
     usage: Mapping[str, Any] = MappingProxyType({})
-    """Running totals of what costs money: requests, tokens, USD; empty for a model that is free."""
+    """Running totals of what costs money: requests, tokens, USD; empty for a model that
+    is free."""
 
     def identity(self) -> dict[str, Any]:
-        """All that determines an answer apart from the request itself, as JSON: model id, resolved
-        revision or content hash, system prompt, every generation setting. With ``version`` and
-        ``adapter`` it is part of each request's hash. Raises :class:`AdapterError`."""
+        """All that determines an answer apart from the request, as JSON: model id,
+        resolved revision or content hash, system prompt, every generation setting. With
+        ``version`` and ``adapter`` it is part of each request's hash. Raises
+        :class:`AdapterError`."""
 
     def description(self) -> dict[str, Any]:
-        """Metadata for the report that determines no answer, as JSON (``parameters``: number of
-        weights or None)."""
+        """Metadata for the report that determines no answer, as JSON (``parameters``:
+        number of weights or None)."""
         return {"parameters": None}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Yields ``(index into requests, answer)`` as answers are made, in any order, each index
-        once; a second answer to the same index takes the place of the first.
+        """Yields ``(index into requests, answer)`` as answers are made, in any order; a
+        second answer to the same index takes the place of the first.
 
-        A request that cannot be answered yields an answer with an error; only what makes every
-        further request pointless (a missing key, weights that do not load) raises
+        A request that cannot be answered yields an error; only what makes every further
+        request pointless (a missing key, weights that do not load) raises
         :class:`AdapterError`.
         """
+
+
+class Engine(Protocol):
+    """What has requests answered, here or elsewhere: what
+    :data:`refract.core.params.ENGINES` names. It yields and raises what
+    :meth:`Model.answer` does."""
+
+    def __call__(
+        self, model: Model, requests: Sequence[Request]
+    ) -> Iterator[tuple[int, Answer]]: ...

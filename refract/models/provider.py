@@ -1,7 +1,8 @@
-"""A model behind a provider: its settings, what it is sent, and what a reply or a failure comes to.
+"""A model behind a provider: its settings, what it is sent, and what a reply or a
+failure means.
 
-:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know no provider. A
-reply can be anything: whatever is wrong with it is an error of its own row, and of no other.
+:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know
+no provider. Whatever is wrong with a reply is an error of its own row alone.
 """
 
 from __future__ import annotations
@@ -35,19 +36,30 @@ CONNECT_SECONDS = 10.0
 MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
-# Settings that came after the first answers were stored: part of the identity only where they are set.
+# Settings that came after the first answers were stored: part of the identity only
+# where they are set.
 ADDED = ("prefill", "client", "revision")
-# Why a completion ended, by the words of all the servers that speak the two protocols, in small letters.
+# Why a completion ended, by the words of all the servers that speak the two protocols,
+# in small letters.
 FINISHED: dict[str, FinishReason] = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "complete": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
     "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
     "refusal": "refusal",
 }
 CALLED = ("tool_calls", "tool_use", "function_call")
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
-# What a status means where nothing in the reply says otherwise; others from 500 on pass.
+# What a status means where nothing in the reply says otherwise; others from 500 on
+# pass.
 PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
@@ -95,7 +107,7 @@ class Price(Settings):
 
 
 class RequestSettings(Settings):
-    """Settings that every provider's models have and that requests are made of."""
+    """Settings of every provider's models that make requests."""
 
     model_id: turn.Text = Field(description="the provider's name of the model")
     revision: turn.Text | None = Field(
@@ -124,7 +136,8 @@ class RequestSettings(Settings):
 
 
 class ServedSettings(RequestSettings):
-    """The settings of every provider's models: also those of sending, which change no request."""
+    """The settings of every provider's models, with those of sending, which change no
+    request."""
 
     api_key_env: KeyVariable
     mode: Literal["live", "batch"] = Field(
@@ -148,7 +161,8 @@ class ServedSettings(RequestSettings):
         None, description="most USD of a run (needs `price`); the rest is not requested"
     )
     max_requests: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="most calls of a run, retries included; the rest is not requested"
+        None,
+        description="most calls of a run, retries included; the rest is not requested",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
@@ -177,12 +191,12 @@ class ServedSettings(RequestSettings):
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
-        named = self.api_key_env
-        if named is not None and (not VARIABLE.fullmatch(named) or without_secrets(named)[1]):
+        variable = self.api_key_env
+        usual = type(self).model_fields["api_key_env"].default
+        if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
             raise ValueError(
                 "api_key_env must be the name of the environment variable that holds the key, such as "
-                f"{type(self).model_fields['api_key_env'].default} (what came is not shown, since it "
-                "may be the key itself)"
+                f"{usual} (what came is not shown, since it may be the key itself)"
             )
         if self.client and self.mode == "batch":
             raise ValueError(
@@ -192,7 +206,7 @@ class ServedSettings(RequestSettings):
         if self.api_key_env is None and self.at_provider:
             raise ValueError(
                 "api_key_env: null is for a server of your own; name it in base_url, or name the "
-                f"variable that holds the key (usually {type(self).model_fields['api_key_env'].default})"
+                f"variable that holds the key (usually {usual})"
             )
         if self.max_cost is not None and self.price is None:
             raise ValueError(
@@ -205,12 +219,14 @@ SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 
 
 class Failure(NamedTuple):
-    """How a call came back without an answer: the row's error, what follows from it, the seconds that
-    the server asks to wait, and whether the call reached a server and may have been paid for.
+    """How a call came back without an answer.
 
-    ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on with its next
-    attempt. ``throttled``: nothing is sent for a while. ``passing``: the call is repeated;
-    ``unreadable``: a few times only. ``final``: the row ends with the error.
+    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to
+    wait. ``paid``: whether the call may have cost something; ``reached``: whether it
+    reached a server. ``kind``, what follows: ``filtered``: the provider's filter is the
+    row's ending. ``too long``: the row goes on with its next attempt. ``throttled``:
+    nothing is sent for a while. ``passing``: the call is repeated; ``unreadable``: a
+    few times only. ``final``: the row ends with the error.
     """
 
     name: str
@@ -228,19 +244,23 @@ class Failure(NamedTuple):
 
 
 class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer; ``kind``: what follows (:class:`Failure`)."""
+    """A call succeeded, but what came is not an answer; ``kind``: what follows
+    (:class:`Failure`)."""
 
     def __init__(self, text: str, kind: Kind = "unreadable") -> None:
         super().__init__(text)
         self.kind = kind
 
 
-def finish_reason(said: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason that
-    is missing or not known: an answer that did not end by itself is none to judge."""
-    known = "stop" if calls and said in CALLED else FINISHED.get(str(said).lower())
+def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
+    for a reason that is missing or not known: an answer that may not be whole cannot be
+    judged."""
+    if calls and reason in CALLED:
+        return "stop"
+    known = FINISHED.get(str(reason).lower())
     if known is None:
-        why = f"for an unknown reason, {said!r:.60}" if said else "without saying why"
+        why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
         raise InvalidResponse(
             f"the completion ended {why}; known are {', '.join(FINISHED)}", "final"
         )
@@ -248,8 +268,8 @@ def finish_reason(said: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
 
 
 async def bound_reply(response: Any) -> None:
-    """A client's hook that reads the reply to a POST, as far as it is not too large. Batches are
-    fetched by GET, and hold many replies each. Raises :class:`InvalidResponse`."""
+    """A client's hook that reads the reply to a POST, up to a size; batches, of many
+    replies each, come by GET. Raises :class:`InvalidResponse`."""
     from httpx2 import ByteStream
 
     if response.request.method != "POST":
@@ -257,16 +277,16 @@ async def bound_reply(response: Any) -> None:
     content = bytearray()
     try:
         # A packed reply, for which no client of ours asks, can be of any size.
-        if (packed := response.headers.get("content-encoding", "identity")) != "identity":
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":
             raise InvalidResponse(
                 f"the reply is packed as {packed}, which was not asked for", "final"
             )
         async for chunk in response.stream:
             content += chunk
             if len(content) > MOST_REPLY_BYTES:
-                raise InvalidResponse(
-                    f"the reply is larger than {MOST_REPLY_BYTES >> 20} MiB", "final"
-                )
+                size = MOST_REPLY_BYTES >> 20
+                raise InvalidResponse(f"the reply is larger than {size} MiB", "final")
     finally:
         await response.stream.aclose()
     response.stream = ByteStream(bytes(content))
@@ -275,27 +295,34 @@ async def bound_reply(response: Any) -> None:
 class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
-    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the abstract members.
-    Whatever a server sends, only the methods that say so raise.
-
-    ``usage`` is the running total over all calls of :meth:`answer`: ``requests`` (calls sent,
-    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None without a
-    price; the most it can be where a reply states no usage), ``retries``, ``throttles`` (calls that
-    the provider turned away as too many) and ``masked`` (answers that repeated the key).
+    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the
+    abstract members. ``usage`` totals all calls of :meth:`answer`: ``requests`` (calls,
+    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None
+    without a price; the most it can be where a reply states no usage), ``retries``,
+    ``throttles`` (calls turned away as too many) and ``masked`` (answers that repeated
+    the key).
     """
 
     PACKAGE: ClassVar[str]
     PATH: ClassVar[str]
     runs_here = False
-    in_actors = False
+    portable = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings
+        self.where = f"models.{name}"
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        counts = "requests prompt_tokens completion_tokens retries throttles masked"
-        self.usage: dict[str, Any] = dict.fromkeys(counts.split(), 0)
+        counts = (
+            "requests",
+            "prompt_tokens",
+            "completion_tokens",
+            "retries",
+            "throttles",
+            "masked",
+        )
+        self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
     @property
@@ -305,13 +332,13 @@ class Provider(Model):
 
     @abstractmethod
     def client(self, options: dict[str, Any]) -> Any:
-        """The package's asynchronous client: ``options`` are those that all its clients take, but the
-        key, which is None where the package finds credentials by itself."""
+        """The package's asynchronous client, with ``options`` that all its clients
+        take; a key of None: the package finds credentials itself."""
 
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """What a request's parameters are besides, or otherwise than, model, messages, temperature and
-        top_p."""
+        """A request's parameters beside, or in place of, model, messages, temperature
+        and top_p."""
 
     def tool(self, tool: Row) -> Row:
         """A function that the model may call, as its API takes it."""
@@ -319,22 +346,27 @@ class Provider(Model):
 
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
+        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up
+        errors."""
 
     @abstractmethod
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests (bodies by custom id) as one batch, once, and returns its id."""
+        """Submits requests (bodies by custom id) as one batch, once, and returns its
+        id."""
 
     @abstractmethod
     async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch's results, and why others are missing; None until it has ended."""
+        """The lines of a batch's results, and why others are missing; None until it has
+        ended."""
 
     @abstractmethod
     def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never processed."""
+        """HTTP status and payload or error of one result; status 0 where it was never
+        processed."""
 
     def identity(self) -> dict[str, Any]:
-        """The model, the server and everything that a request's body takes from the definition."""
+        """The model, the server and everything that a request's body takes from the
+        definition."""
         settings = self.settings
         left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
@@ -344,8 +376,9 @@ class Provider(Model):
 
     @cached_property
     def system(self) -> str | None:
-        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
-        return turn.system_text(f"models.{self.name}", self.settings.system_prompt)
+        """The system prompt. Raises :class:`AdapterError` where a published one cannot
+        be read."""
+        return turn.system_text(self.where, self.settings.system_prompt)
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
@@ -353,7 +386,7 @@ class Provider(Model):
         if variable is None:
             return
         key = os.environ.get(variable, "").strip()
-        where = f"models.{self.name}: the environment variable {variable}"
+        where = f"{self.where}: the environment variable {variable}"
         if not key:
             keyless = "; for a server that asks for none, say api_key_env: null"
             raise AdapterError(
@@ -365,8 +398,8 @@ class Provider(Model):
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
-        """The package's client with the key of the run; connections are as many as calls, and nothing
-        is tried again. Raises what the package raises where it lacks something."""
+        """The package's client with the run's key, as many connections as calls, and no
+        retries. Raises what the package raises where it lacks something."""
         from httpx2 import Limits, Timeout
 
         settings = self.settings
@@ -379,19 +412,24 @@ class Provider(Model):
             follow_redirects=False,  # which would take key and prompt to a server that nobody named
             event_hooks={"response": [bound_reply]},
         )
-        options: dict[str, Any] = {"max_retries": 0, "timeout": timeout, "http_client": http_client}
-        options |= {"base_url": settings.base_url, "default_headers": settings.extra_headers}
-        key = self.key.get_secret_value() or (None if settings.client else "none")
-        return self.client({"api_key": key, **options})
+        options: dict[str, Any] = {
+            "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
+            "max_retries": 0,
+            "timeout": timeout,
+            "http_client": http_client,
+            "base_url": settings.base_url,
+            "default_headers": settings.extra_headers,
+        }
+        return self.client(options)
 
     async def send(self, client: Any, body: bytes) -> Any:
-        """Sends a body and gives the response. Amazon's and Google's clients take the model out of the
-        body, and so need its values."""
+        """The response to a body. Amazon's and Google's clients take the model out of
+        the body, and so need its values."""
         from httpx2 import Response
 
-        parsed = self.settings.client in ("bedrock", "vertex")
-        content = {"body": json.loads(body)} if parsed else {"content": body}
-        return await client.post(self.PATH, cast_to=Response, **content)
+        if self.settings.client in ("bedrock", "vertex"):
+            return await client.post(self.PATH, cast_to=Response, body=json.loads(body))
+        return await client.post(self.PATH, cast_to=Response, content=body)
 
     def say_where(self, client: Any, count: int) -> None:
         """Says which server gets how many requests, before the first of them."""
@@ -399,63 +437,63 @@ class Provider(Model):
         text = f"{self.name}: {count} requests with their prompts go to {address}"
         say(f"{text} ({self.settings.model_id})", file=sys.stderr)
 
-    def check_models(self, said: Mapping[str, int]) -> None:
-        """Warns where a server says of answers, counted by what it says, that another model than the one
-        asked for gave them. A date behind its name is none."""
+    def check_models(self, names: Mapping[str, int]) -> None:
+        """Warns where a server says that another model than the one asked for answered;
+        ``names``: what it says, with counts. A date behind the name makes no other
+        model."""
         asked = self.settings.model_id
-        same = re.compile(
-            rf"(.*/)?{re.escape(asked.split('/')[-1])}([-@:]\d[\d.-]*)?", re.IGNORECASE
-        )
-        if len(said) > 1 or not all(map(same.fullmatch, said)):
-            counts = ", ".join(f"{name} ({said[name]})" for name in list(said)[:5])
+        name = re.escape(asked.split("/")[-1])
+        same = re.compile(rf"(.*/)?{name}([-@:]\d[\d.-]*)?", re.IGNORECASE)
+        if len(names) > 1 or not all(map(same.fullmatch, names)):
+            counts = ", ".join(f"{name} ({names[name]})" for name in list(names)[:5])
             say(
                 f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
-                f"{' and others' if len(said) > 5 else ''}; the record of the run names them",
+                f"{' and others' if len(names) > 5 else ''}; the record of the run names them",
                 file=sys.stderr,
             )
 
     def payload(self, request: Request, attempt: int) -> bytes:
-        """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
+        """The body for one of a request's attempts, in ASCII: so a lone surrogate
+        passes too."""
         settings = self.settings
         messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
-        drawn = {"temperature": settings.temperature, "top_p": settings.top_p}
-        body = {
-            "model": settings.model_id,
-            "messages": messages,
-            **{key: value for key, value in drawn.items() if value is not None},
-            **self.body(messages, request.seed),
-            **({"tools": [self.tool(x) for x in request.tools]} if request.tools else {}),
-            **settings.extra_body,
-        }
+        body: dict[str, Any] = {"model": settings.model_id, "messages": messages}
+        if settings.temperature is not None:
+            body["temperature"] = settings.temperature
+        if settings.top_p is not None:
+            body["top_p"] = settings.top_p
+        body |= self.body(messages, request.seed)
+        if request.tools:
+            body["tools"] = [self.tool(tool) for tool in request.tools]
+        body |= settings.extra_body
         return json.dumps(body, sort_keys=True).encode("ascii")
 
     def read_reply(self, payload: Any, attempt: int) -> Answer:
-        """A response, or the bytes of one, as an answer: its fields of their types, the key masked, a
-        count of tokens that is none unknown. Raises :class:`InvalidResponse`, and nothing else."""
+        """A response, or the bytes of one, as an answer: fields of their types, the key
+        masked, impossible counts of tokens unknown. Raises :class:`InvalidResponse`,
+        and nothing else."""
         try:
             payload = json.loads(payload) if isinstance(payload, bytes) else payload
             answer = self.read(payload, attempt)
         except InvalidResponse:
             raise
         except Exception as error:  # not JSON, nested deeper than Python reads, of another form
-            said = payload.get("error") if isinstance(payload, dict) else None
-            raise InvalidResponse(
-                f"the response is not an answer ({said or f'{type(error).__name__}: {error}'})"
-            ) from None
-        said = payload.get("model")
+            why = payload.get("error") if isinstance(payload, dict) else None
+            why = why or f"{type(error).__name__}: {error}"
+            raise InvalidResponse(f"the response is not an answer ({why})") from None
+        name = payload.get("model")
         text: object = answer.response
         if not isinstance(text, str):
-            raise InvalidResponse(
-                f"the answer is not a text (got {type(text).__name__} {text!r:.60})"
-            )
+            kind = type(text).__name__
+            raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
         key, calls = self.key.get_secret_value(), json.dumps(answer.tool_calls or None)
-        if len(key) >= SHORTEST_KEY and any(key in x for x in (text, thinking or "", calls)):
+        if len(key) >= SHORTEST_KEY and any(key in part for part in (text, thinking or "", calls)):
             self.usage["masked"] += 1
-            text, thinking = text.replace(key, "[key]"), thinking and thinking.replace(key, "[key]")
-            calls = calls.replace(key, "[key]")
+            text, calls = text.replace(key, "[key]"), calls.replace(key, "[key]")
+            thinking = thinking and thinking.replace(key, "[key]")
         return replace(
             answer,
             response=turn.with_prefill(self.settings.prefill, text),
@@ -463,7 +501,7 @@ class Provider(Model):
             tool_calls=json.loads(calls),
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
-            said_model=self.clean(said) if isinstance(said, str) and said else None,
+            said_model=self.clean(name) if isinstance(name, str) and name else None,
         )
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
@@ -472,13 +510,14 @@ class Provider(Model):
         return (prompt_tokens * price.input + completion_tokens * price.output) / 1e6
 
     def most_cost(self, body: bytes) -> float:
-        """The most USD that a call with this body can cost. Four bytes of English make a token; a
-        budget must hold for less common texts too."""
+        """The most USD that a call with this body can cost. English has four bytes to a
+        token; other texts have fewer."""
         return self.cost(len(body) / 3, self.settings.max_tokens)
 
     def count(self, answer: Answer | None, body: bytes) -> None:
-        """Adds an answer's tokens and their cost to ``usage``: what the reply does not state, or all
-        of a call that was paid for without an answer, at the most that the body can have used."""
+        """Adds an answer's tokens and cost to ``usage``. What the reply does not state,
+        or all of a call that was paid for without an answer, counts at the most that it
+        can be."""
         prompt = answer.prompt_tokens if answer else None
         completion = answer.completion_tokens if answer else None
         self.usage["prompt_tokens"] += prompt or 0
@@ -501,8 +540,8 @@ class Provider(Model):
         return None
 
     def failure_of(self, error: Exception, client: Any) -> Failure:
-        """What an exception means that a client's call ended in. Raises :class:`AdapterError` where no
-        call can succeed."""
+        """What an exception of a client's call means. Raises :class:`AdapterError`
+        where no call can succeed."""
         from httpx2 import TimeoutException, TransportError
 
         if isinstance(error, self.sdk.APIStatusError):
@@ -523,49 +562,54 @@ class Provider(Model):
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
         if self.settings.client is not None:  # credentials that another package looks for
-            raise AdapterError(f"models.{self.name}: client {self.settings.client}: {text}")
+            raise AdapterError(f"{self.where}: client {self.settings.client}: {text}")
         return Failure("InvalidResponse", text, "unreadable", paid=True)
 
     def _status_failure(self, error: Any, client: Any) -> Failure:
         status, name = error.status_code, type(error).__name__
-        message, codes = error_said(error.body)
+        headers, base_url = error.response.headers, self.settings.base_url
+        message, codes = error_parts(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
         if 300 <= status < 400:
-            location = str(error.response.headers.get("location") or "no address")
+            location = str(headers.get("location") or "no address")
             target = self.clean(without_secrets(location.split("?")[0])[0])
             text = (
-                f"HTTP {status}: {self.settings.base_url} redirects to {target}, where nothing was "
-                "sent; name that server in base_url if it is meant"
+                f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent; name that "
+                "server in base_url if it is meant"
             )
             return Failure("Redirected", text, "final")
-        said = " ".join([message, *sorted(codes)])
-        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(said)):
+        words = " ".join([message, *sorted(codes)])
+        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(words)):
             return Failure(name, text, "filtered")
-        if says_too_long(status, said):
+        if says_too_long(status, words):
             return Failure("PromptTooLong", text, "too long")
         if status in (401, 403):
             variable = self.settings.key_variable
             key = f"the key in {variable}" if variable else "a call without a key"
             raise AdapterError(
-                f"models.{self.name}: {self.settings.base_url} does not accept {key} for "
-                f"{self.settings.model_id} ({text})"
+                f"{self.where}: {base_url} does not accept {key} for {self.settings.model_id} ({text})"
             )
         if "insufficient_quota" in codes or "request too large" in message.lower():
             return Failure(name, text, "final")
-        after = client._parse_retry_after_header(error.response.headers)
+        after = client._parse_retry_after_header(headers)
         usable = after is not None and 0 <= after < math.inf
-        passing = status in PASSING or status >= 500
-        kind: Kind = "throttled" if status in THROTTLED else "passing" if passing else "final"
+        kind: Kind = "final"
+        if status in THROTTLED:
+            kind = "throttled"
+        elif status in PASSING or status >= 500:
+            kind = "passing"
         return Failure(name, text, kind, after if usable else None)
 
     def clean(self, text: object) -> str:
-        """A provider's message on one line, without the key or anything that looks like one."""
+        """A provider's message on one line, without the key or anything that looks like
+        one."""
         line = " ".join(str(text).split())
-        if key := self.key.get_secret_value():
+        key = self.key.get_secret_value()
+        if key:
             line = line.replace(key, "[key]")
         line = re.sub(r"\bsk-[\w*.…-]+", "[key]", line)
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
-        line = "".join(c if c.isprintable() else "�" for c in line)
+        line = "".join(char if char.isprintable() else "�" for char in line)
         return line if len(line) <= 300 else line[:299] + "…"
 
 
@@ -574,7 +618,7 @@ def _count(tokens: object) -> int | None:
     return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
 
 
-def error_said(body: Any) -> tuple[str, set[str]]:
+def error_parts(body: Any) -> tuple[str, set[str]]:
     """The message and the codes of an error, whatever a server wraps them in."""
     try:
         if isinstance(body, list) and body:
@@ -583,14 +627,16 @@ def error_said(body: Any) -> tuple[str, set[str]]:
             body = body.get("error") or body.get("detail") or body
         if not isinstance(body, dict):
             return str(body or "")[:1000], set()
-        inner = body.get("innererror")
         codes = [body.get("code"), body.get("type")]
-        codes += [inner.get("code")] if isinstance(inner, dict) else []
+        inner = body.get("innererror")
+        if isinstance(inner, dict):
+            codes.append(inner.get("code"))
         return str(body.get("message") or ""), {str(code).lower() for code in codes}
     except RecursionError:  # nested deeper than Python prints
         return "", set()
 
 
 def says_too_long(status: int | None, text: str) -> bool:
-    """Whether an error says that the prompt is too long; ``status``: of HTTP, None where unknown."""
+    """Whether an error says that the prompt is too long; ``status``: of HTTP, None
+    where unknown."""
     return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))

@@ -1,12 +1,10 @@
 """Existing answers as a model: a file of completions, judged without running a model.
 
-The file is JSONL, CSV or JSON (by its suffix); JSON is a list of rows, or an artifact of
-JailbreakBench, whose rows are its ``jailbreaks``. Logs of other tools are read too, see
-:mod:`refract.suites.importing.logs`: Inspect's (``.eval``, or JSON) and lm-evaluation-harness's
-``samples_*.jsonl``. Each prompt takes the answer whose id equals its
-id, or, where the file has no such id, whose prompt text equals its text. A prompt without an answer
-is an error row, as is one whose answer is null: in an artifact, an attack that failed. Totals that
-such a file states about itself are not read.
+The file is JSONL, CSV or JSON: a list of rows, or an artifact of JailbreakBench
+(``jailbreaks``). Logs of Inspect and lm-evaluation-harness are read by
+:mod:`refract.suites.importing.logs`. A prompt takes the answer with its id or, where
+the file has no such id, with its text; without one, or with null, it is an error row.
+Totals that the file states about itself are not read.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ from __future__ import annotations
 import csv
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ class Recorded(Model):
     version = "1"
     USES = ("prompt_id",)
     Settings = RecordedSettings
-    in_actors = False
+    portable = False
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
         self.settings, self.path = settings, Path(settings.path)
@@ -76,24 +75,23 @@ class Recorded(Model):
         return {"sha256": content, **self.settings.model_dump(exclude={"path"})}
 
     def description(self) -> dict[str, Any]:
-        """What a log says of the run that it is of; of other files nothing is known. ``prompts`` says
+        """What a log says of its run; of other files nothing is known. ``prompts`` says
         where answers can be joined by id alone."""
         try:
             about = logs.about_log(self.path)
-            canonical_json(about)  # a number such as 1e400 is none in JSON
+            canonical_json(about)  # fails for 1e400, which JSON has no number for
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         known: dict[str, Any] = {"parameters": None}
-        # None is what answers from another machine are completed by, where inspect_ai is not here.
+        # None is what answers from another machine are completed by, where inspect_ai
+        # is not here.
         if about is not None or self.path.suffix == ".eval":
             known["recorded"] = about
-        try:
-            alone = any(prompt is None for prompt, _ in self._read[0].values())
-        except AdapterError:
-            alone = False
-        return known | (
-            {"prompts": "not compared: answers are joined by id alone"} if alone else {}
-        )
+        with suppress(AdapterError):
+            by_id, _ = self._read
+            if any(prompt is None for prompt, _ in by_id.values()):
+                known["prompts"] = "not compared: answers are joined by id alone"
+        return known
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
@@ -116,11 +114,13 @@ class Recorded(Model):
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
                 "of prompts (%s); name it with prompt_column",
-                *(self.where, alone, ", ".join(PROMPT_COLUMNS)),
+                self.where,
+                alone,
+                ", ".join(PROMPT_COLUMNS),
             )
 
     @cached_property
-    def _read(self) -> tuple[_Index, _Index]:
+    def _read(self) -> tuple[_Answers, _Answers]:
         """The answers by id and by prompt."""
         settings, chosen = self.settings, self.settings.where or {}
         try:
@@ -131,13 +131,15 @@ class Recorded(Model):
         for column, value in chosen.items():
             rows = [row for row in rows if str(row.get(column)) == str(value)]
         if not rows:
-            those = f" with {chosen}; it has the columns {', '.join(present)}" if chosen else ""
-            raise AdapterError(f"{self.where} holds no answers{those}")
+            why = f" with {chosen}; it has the columns {', '.join(present)}" if chosen else ""
+            raise AdapterError(f"{self.where} holds no answers{why}")
         models = sorted({str(row["model"]) for row in rows if row.get("model") is not None})
         if len(models) > 1:
             logger.warning(
                 "%s holds answers of several models (%s); choose one by where: {model: %s}",
-                *(self.where, ", ".join(models), models[0]),
+                self.where,
+                ", ".join(models),
+                models[0],
             )
 
         def column_of(named: str | None, usual: Sequence[str]) -> str | None:
@@ -156,38 +158,50 @@ class Recorded(Model):
                 f"columns {', '.join(present)}. Name them with response_column, id_column or "
                 "prompt_column"
             )
-        read = [
-            (
-                ids and row.get(ids),
-                prompts and row.get(prompts),
-                _answer_of(row, row.get(responses)),
-            )
-            for row in rows
-        ]
-        # The same text can stand under several ids with different answers.
-        return _index(read), _index((prompt, prompt, answer) for _, prompt, answer in read)
+        by_id, by_prompt = _Index(), _Index()
+        for row in rows:
+            prompt = prompts and row.get(prompts)
+            answer = _answer_of(row, row.get(responses))
+            by_id.add(ids and row.get(ids), prompt, answer)
+            # The same text can stand under several ids with different answers.
+            by_prompt.add(prompt, prompt, answer)
+        return by_id.clear_answers(), by_prompt.clear_answers()
 
 
 # The prompt of a row, which not every file holds, and its answer.
-_Index = dict[str, tuple[Any, Answer]]
+_Answers = dict[str, tuple[Any, Answer]]
 
 
-def _index(rows: Iterable[tuple[Any, Any, Answer]]) -> _Index:
-    """Prompt and answer by what stands first, without values whose rows hold different answers."""
-    index: _Index = {}
-    ambiguous = set()
-    for value, prompt, answer in rows:
-        if value is not None:
-            _, first = index.setdefault(str(value), (prompt, answer))
-            both = first, answer
-            texts = {(a.response, a.finish_reason, str(a.error), str(a.tool_calls)) for a in both}
-            if len(texts) > 1:
-                ambiguous.add(str(value))
-    return {value: row for value, row in index.items() if value not in ambiguous}
+class _Index:
+    """Prompt and answer by a value of rows."""
+
+    def __init__(self) -> None:
+        self._answers: _Answers = {}
+        self._ambiguous: set[str] = set()
+
+    def add(self, value: Any, prompt: Any, answer: Answer) -> None:
+        if value is None:
+            return
+        _, first = self._answers.setdefault(str(value), (prompt, answer))
+        if _content(first) != _content(answer):
+            self._ambiguous.add(str(value))
+
+    def clear_answers(self) -> _Answers:
+        """Without values whose rows hold different answers."""
+        return {v: pair for v, pair in self._answers.items() if v not in self._ambiguous}
+
+
+def _content(answer: Answer) -> tuple[str, ...]:
+    return (
+        answer.response,
+        answer.finish_reason,
+        str(answer.error),
+        str(answer.tool_calls),
+    )
 
 
 def _answer_of(row: Row, response: Any) -> Answer:
-    """The answer that a row holds: an error where it was one, or is no text."""
+    """The answer that a row holds: an error for one, and for anything but a text."""
     reason: Any = row.get("finish_reason") or "stop"
     error = row.get("error")
     problem = ""
@@ -207,24 +221,30 @@ def _answer_of(row: Row, response: Any) -> Answer:
     if problem:
         return Answer.failed("RecordedError", problem)
     log: dict[str, Any] = row[logs.LOG] if isinstance(row.get(logs.LOG), dict) else {}
-    read, written = (
-        count if isinstance(count, int) and count >= 0 else None
-        for count in (log.get("prompt_tokens"), log.get("completion_tokens"))
-    )
     thinking = log.get("thinking")
-    thinking = str(thinking) if thinking else None
-    return Answer(response, reason, 0, read, written, thinking=thinking, tool_calls=calls or None)
+    return Answer(
+        response,
+        reason,
+        prompt_tokens=_count(log.get("prompt_tokens")),
+        completion_tokens=_count(log.get("completion_tokens")),
+        thinking=str(thinking) if thinking else None,
+        tool_calls=calls or None,
+    )
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and tokens >= 0 else None
 
 
 def read_answers(path: Path) -> list[Row]:
-    """The rows of a file of answers, by its suffix. Raises OSError and :class:`RowError`."""
+    """The rows of a file of answers, by its suffix. Raises OSError and
+    :class:`RowError`."""
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
         if path.suffix in (".json", ".eval"):
-            value = (
-                logs.read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
-            )
+            inspect = path.suffix == ".eval"
+            value = logs.read_inspect(path) if inspect else parse_json(path.read_bytes())
             if logs.is_inspect(value):
                 return logs.inspect_rows(value)
             rows = value.get("jailbreaks") if isinstance(value, dict) else value
@@ -238,7 +258,8 @@ def read_answers(path: Path) -> list[Row]:
 
 
 def _read_csv(path: Path) -> list[Row]:
-    """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells kept."""
+    """Rows of a CSV file as its publisher wrote it: BOM tolerated, line breaks in cells
+    kept."""
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file, strict=True))

@@ -1,7 +1,9 @@
-"""Sending requests to a provider: which call starts when, how each one ends, and what is tried again.
+"""Sending requests to a provider: which call starts when, how each ends, and what is
+tried again.
 
-The provider's package makes the calls (addresses, credentials, proxies, typed errors); what is repeated,
-and when, is decided here, since it has to be counted, paid for and told.
+The provider's package makes the calls (addresses, credentials, proxies, typed errors).
+Repeats are decided here, since they count against budgets and one pause holds for all
+calls.
 """
 
 from __future__ import annotations
@@ -24,22 +26,26 @@ from refract.models.provider import Emit, Failure, Provider
 
 # An answer that cannot be read has been paid for all the same.
 READ_TRIES = 3
-# Calls that fail one after the other, for longer than a request is tried, before the rest is not sent.
+# Calls that fail one after the other, for longer than a request is tried, before the
+# rest is not sent.
 MOST_FAILURES = 32
-# Seconds in which a server has to take a first connection; one that did is waited for longer.
+# Seconds in which a server has to take a first connection; one that did is waited for
+# longer.
 REACH_SECONDS = 5.0
-# Seconds from which on a pause is said aloud.
-SAID_FROM = 5.0
-# Seconds until another try, doubled with each up to the longest; and the least of them where the server
-# asks for fewer, since one that asks to come back at once is not taken at its word every time.
+# Seconds from which on a pause is told.
+TOLD_FROM = 5.0
+# Seconds until another try, doubled with each up to the longest; and the least where
+# the server asks for fewer, since one that asks to come back at once is not believed
+# every time.
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
 FIRST_FLOOR, LONGEST_FLOOR = 0.05, 5.0
-# Seconds that a start may come after its time without moving the times of those behind it.
+# Seconds that a start may come after its time without moving the times of those behind
+# it.
 LATENESS = 0.05
 
 
 def delay(tries: int, asked: float | None) -> float:
-    """Seconds until another try: those that the provider asks for, or a growing while."""
+    """Seconds until another try: as many as the provider asks for, or growing ones."""
     # Spread, so that what failed together does not come back together.
     grown = 2.0 ** min(tries - 1, 10) * random.uniform(0.5, 1)
     if asked is None:
@@ -58,13 +64,17 @@ class Call:
     tries: int = 0
     unreadable: int = 0
     sent_at: float = 0.0
-    failing_since: float | None = None
+    failing_since: float = math.inf
     after: float = 0.0  # seconds to wait before it is sent
 
 
 class LiveRun:
-    """Answers requests by one call each. Everything is decided in one event loop, so nothing needs a
-    lock."""
+    """Answers requests by one call each, in one event loop, so nothing needs a lock."""
+
+    # Since the last sign of life: pauses, failures, and when the first of these was.
+    pauses: int
+    failures: int
+    failing_since: float
 
     def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None:
         self.model, self.requests, self.emit = model, requests, emit
@@ -73,11 +83,11 @@ class LiveRun:
         per_minute = self.settings.requests_per_minute
         self.spacing = 60 / per_minute if per_minute else 0.0  # seconds between two starts
         self.free_at = -math.inf  # when the next call may start
-        self.under_way, self.reserved = 0, 0.0  # calls, and the most USD that they can cost
+        self.under_way = 0  # calls
+        self.reserved = 0.0  # the most USD that they can cost
         self.changed = asyncio.Event()  # a call has ended
         self.paused_until = -math.inf
-        # Since the last sign of life: pauses, failures, and when the first of these was.
-        self.pauses, self.failures, self.failing_since = 0, 0, math.inf
+        self._sign_of_life()
         self.reached = False  # whether the server has taken a connection
         self.given_up: Failure | None = None  # why nothing is sent any more
         self.failed = False  # whether any call has failed
@@ -86,13 +96,14 @@ class LiveRun:
         self.began = self.loop.time()
 
     async def run(self) -> None:
-        """Hands every answer to ``emit``; raises :class:`AdapterError`."""
+        """Emits every answer. Raises :class:`AdapterError`."""
         async with self.model.open_client() as self.client:
             self.model.say_where(self.client, len(self.requests))
             try:
                 async with asyncio.TaskGroup() as group:
                     for index in range(len(self.requests)):
-                        # Taken here, so that a call tried again waits for one new call at most.
+                        # Taken here, so that a call tried again waits for one new call
+                        # at most.
                         await self.places.acquire()
                         group.create_task(self._answer(self._call(index, 0)))
             except BaseExceptionGroup as errors:
@@ -103,7 +114,8 @@ class LiveRun:
         return Call(index, attempt, body, self.model.most_cost(body))
 
     async def _answer(self, call: Call) -> None:
-        """A call that has a place, and those that repeat it or go on with the next attempt."""
+        """A call that has a place, and those that repeat it or go on with the next
+        attempt."""
         while True:
             try:
                 after = await self._try(call)
@@ -137,7 +149,8 @@ class LiveRun:
         return reply
 
     async def _may_start(self, call: Call) -> None:
-        """Waits until the call may start, and counts it as started; or until nothing may any more."""
+        """Waits until the call may start and counts it, or until no call may start any
+        more."""
         while self.given_up is None:
             now = self.loop.time()
             wait = max(self.paused_until, self.free_at) - now
@@ -145,7 +158,8 @@ class LiveRun:
                 most = (self.usage["cost"] or 0.0) + self.reserved + call.cost
                 spent = self.model.spent(self.usage["requests"] + 1, most)
                 if spent is None:
-                    # A late start does not delay those after it; a pause is not made up for.
+                    # A late start does not delay those after it; a pause is not made up
+                    # for.
                     self.free_at = max(self.free_at, now - LATENESS) + self.spacing
                     self.under_way += 1
                     self.reserved += call.cost
@@ -160,7 +174,7 @@ class LiveRun:
             await _within(wait, self.changed)
 
     def _give_up(self, name: str, text: str) -> None:
-        """Ends everything that is not under way, cleanly: the next run requests it."""
+        """Ends everything that is not under way; the next run requests it."""
         self.given_up = Failure(name, text, "final")
         self.over.set()
         self.changed.set()
@@ -177,7 +191,7 @@ class LiveRun:
         """What follows from a call that came back without an answer."""
         self.reached |= failure.reached
         if not self.failed and failure.kind in ("passing", "unreadable", "final"):
-            # Said at once, since it may be tried again for minutes.
+            # Told at once, since it may be tried again for minutes.
             self.failed = True
             text = f"the first call that failed: {failure.name}: {failure.text}"
             if failure.kind != "final":
@@ -193,29 +207,29 @@ class LiveRun:
         if call.unreadable >= READ_TRIES:
             return failure.answer(call.attempt)
         now, allowed = self.loop.time(), self.settings.retry_for
-        call.failing_since = now if call.failing_since is None else call.failing_since
+        call.failing_since = min(now, call.failing_since)
         self.failing_since = min(now, self.failing_since)
         self.failures += 1
         if not self.reached and now >= self.began + min(REACH_SECONDS, allowed):
             why = f"no call has reached {self.settings.base_url}; is the server running?"
             self._give_up(failure.name, f"{failure.text} ({why})")
             return failure.answer(call.attempt)
-        rests = failure.kind == "throttled"
-        if rests:
+        throttled = failure.kind == "throttled"
+        if throttled:
             self.usage["throttles"] += 1
-            # What was under way when the last pause began says nothing of that.
+            # A call that was under way when the last pause began tells nothing about
+            # that pause.
             self.pauses += call.sent_at >= self.paused_until or self.pauses == 0
-        call.after = delay(self.pauses if rests else call.tries, failure.after)
+        call.after = delay(self.pauses if throttled else call.tries, failure.after)
         again_at = now + call.after
         # Where a day's limit is used up, sleeping for a day would be wrong.
-        rests &= call.after <= allowed
-        if rests:
-            if again_at - max(now, self.paused_until) >= SAID_FROM:
-                name = f"models.{self.model.name}"
-                text = f"{name}: the server asks for rest: nothing is sent for {call.after:.0f} s"
-                say(text, file=sys.stderr)
+        pausing = throttled and call.after <= allowed
+        if pausing:
+            if again_at - max(now, self.paused_until) >= TOLD_FROM:
+                text = f"the server asks for rest: nothing is sent for {call.after:.0f} s"
+                say(f"{self.model.where}: {text}", file=sys.stderr)
             self.paused_until = max(self.paused_until, again_at)
-        hopeless = (rests and not self.under_way) or self.failures >= MOST_FAILURES
+        hopeless = (pausing and not self.under_way) or self.failures >= MOST_FAILURES
         if hopeless and again_at > self.failing_since + allowed:
             why = f"{self.failures} calls in a row failed, and retry_for: {allowed} allows no other"
             self._give_up(failure.name, f"{failure.text} (not requested: {why})")
@@ -233,14 +247,16 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
 
 
 class Served(Provider):
-    """A model behind a provider that answers: by live requests, or by the provider's batch API."""
+    """A model behind a provider that answers: by live requests, or by the provider's
+    batch API."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own, so that a consumer that is
-        slow, or runs in an event loop itself, keeps no call waiting.
+        """Answers as they arrive, from an event loop in a thread of its own: a consumer
+        that is slow, or runs in an event loop itself, keeps no call waiting. One that
+        stops early ends the calls.
 
-        Raises :class:`AdapterError` for a missing or rejected key; what was answered before has
-        been yielded by then. A consumer that stops early ends the calls under way.
+        Raises :class:`AdapterError` for a missing or rejected key, after the answers
+        until then.
         """
         from anyio.from_thread import start_blocking_portal
 
@@ -259,21 +275,22 @@ class Served(Provider):
             except AdapterError:
                 raise
             except Exception as error:
-                raise AdapterError(
-                    f"models.{self.name}: {type(error).__name__}: {self.clean(error)}"
-                ) from error
+                text = f"{type(error).__name__}: {self.clean(error)}"
+                raise AdapterError(f"{self.where}: {text}") from error
 
-        said: Counter[str] = Counter()
+        models: Counter[str] = Counter()
         with start_blocking_portal() as portal:
             future = portal.start_task_soon(work, name="provider")
             future.add_done_callback(lambda _: items.put(None))
             try:
-                while (item := items.get()) is not None:
-                    said.update(filter(None, [item[1].said_model]))
+                for item in iter(items.get, None):
+                    model = item[1].said_model
+                    if model:
+                        models[model] += 1
                     yield item
             finally:
                 future.cancel()  # which closes what it opened
             future.result()
-        self.check_models(said)
+        self.check_models(models)
         for path in taken:
             path.unlink(missing_ok=True)

@@ -1,12 +1,10 @@
-"""The response store: every answer that was ever generated, by the hash of its whole request.
+"""The response store: every answer that was ever generated, by the hash of its whole
+request.
 
-One SQLite file in the user's cache folder. ``REFRACT_CACHE`` names another folder, or turns the
-store off (``REFRACT_CACHE=off``). DVC decides whether a stage runs; the store decides what a run
-costs. Errors and answers that a provider's filter took away are never stored.
-
-Beside the answers stand by which run each was made (``origins`` of ``runs``; no answer or hash
-depends on them) and which process is asking for what (``claims``), so that two processes with the
-same requests pay for one.
+One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
+``off``. Errors and answers that a provider's filter took away are never stored. Other
+tables hold the run that made each answer (no hash depends on it) and which process asks
+for what (``claims``), so that two with the same requests pay once.
 """
 
 from __future__ import annotations
@@ -59,9 +57,14 @@ CREATE TABLE IF NOT EXISTS origins (
 """
 # An answer's own fields, in the order in which its checksum takes them.
 ANSWER_FIELDS = (
-    *("response", "finish_reason", "attempt", "prompt_tokens", "completion_tokens"),
+    "response",
+    "finish_reason",
+    "attempt",
+    "prompt_tokens",
+    "completion_tokens",
     "thinking",
-    *("tokens", "tool_calls"),  # which many answers lack
+    "tokens",  # which many answers lack, as they do the next
+    "tool_calls",
 )
 LEAST_FIELDS = len(ANSWER_FIELDS) - 2
 STORED_REASONS = ("stop", "length", "loop", "refusal")
@@ -84,10 +87,10 @@ class StoreError(RefractError, RuntimeError):
 def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity`` is the canonical JSON of the model's identity. The row's seed counts only for a model
-    that samples, and which repeat it is only for a server's that does not: the others give a repeat
-    the same answer, or another seed. Of the row's metadata only what the adapter names in ``USES``
-    counts.
+    ``identity``: canonical JSON of the model's identity. The seed counts for a model
+    that samples alone, ``repeat`` for a server's that does not: others give a repeat
+    the same answer, or it has another seed. Of the metadata counts what the adapter
+    names in ``USES``.
     """
     content: list[Any] = [
         request.attempts,
@@ -102,8 +105,8 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
 
 
 def storable(answer: Answer) -> bool:
-    """Whether an answer may be reused: it comes from the model, not from an error or a filter, and
-    its fields have their types, as those of a file may not."""
+    """Whether an answer may be reused: it comes from the model, not from an error or a
+    filter, and its fields have their types."""
     counts = [answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.attempt]
     return (
         answer.error is None
@@ -119,7 +122,8 @@ def storable(answer: Answer) -> bool:
 
 def _record(key: str, answer: Answer) -> str:
     values = [getattr(answer, name) for name in ANSWER_FIELDS]
-    # An answer without tokens and calls has the checksum that it had before there were any.
+    # An answer without tokens and calls has the checksum that it had before there were
+    # any.
     while len(values) > LEAST_FIELDS and values[-1] is None:
         values.pop()
     return canonical_json([key, *values])
@@ -130,12 +134,12 @@ def _sha256(text: str) -> str:
 
 
 def answer_of(values: Sequence[Any]) -> Answer:
-    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left out. Raises
-    ValueError for fewer."""
-    if len(values) < LEAST_FIELDS:
-        raise ValueError(f"an answer has {LEAST_FIELDS} fields or more (got {len(values)})")
-    given = [*values, *[None] * (len(ANSWER_FIELDS) - len(values))]
-    return Answer(**dict(zip(ANSWER_FIELDS, given, strict=True)))
+    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left
+    out. Raises ValueError for another number of them."""
+    most = len(ANSWER_FIELDS)
+    if not LEAST_FIELDS <= len(values) <= most:
+        raise ValueError(f"an answer has {LEAST_FIELDS} to {most} fields (got {len(values)})")
+    return Answer(**dict(zip(ANSWER_FIELDS, values, strict=False)))
 
 
 def answer_sha256(key: str, answer: Answer) -> str:
@@ -164,11 +168,11 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     return row
 
 
-def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> Iterator[Row]:
-    """Answers by request hash as response rows, in order of it, that say besides what speaks for each
-    (``certificate``) and by which ``run`` it was made; the first of a run's rows has the run itself
-    (``origin``), unless it is among those that were ``told``."""
-    told = set() if told is None else told
+def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
+    """Answers by request hash as response rows, in order of it, with the
+    ``certificate`` of each and the ``run`` that made it. The first row of a run holds
+    the run (``origin``), unless it is in ``known_runs``, which is added to."""
+    known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
         row: Row = {**answer_row(key, answer)}
@@ -176,8 +180,8 @@ def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> It
             row["certificate"] = answer.certificate
         if answer.origin is not None:
             row["run"] = sha256_json(answer.origin)
-            if row["run"] not in told:
-                told.add(row["run"])
+            if row["run"] not in known_runs:
+                known_runs.add(row["run"])
                 row["origin"] = answer.origin
         yield row
 
@@ -185,11 +189,12 @@ def kept_rows(answers: Mapping[str, Answer], told: set[str] | None = None) -> It
 def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
-    """The answers of response rows in files, and in the JSONL files of folders, by request hash.
+    """The answers of response rows in files, and in the JSONL files of folders, by
+    request hash.
 
-    A row counts only when its checksum holds: an edited or damaged row is skipped, and no other row
-    with it. So are rows whose hash is in ``besides``. In one file a later row corrects an earlier one.
-    Where two files differ, the first by name counts, which is said; but exact answers are one on every
+    Rows whose checksum does not hold are skipped, and those whose hash is in
+    ``besides``. In one file a later row corrects an earlier one. Where two files
+    differ, the first by name counts, which is said; but exact answers are one on every
     machine: raises :class:`RowError` where one of the two has a certificate.
     """
     seen: dict[str, tuple[str, bool, Path]] = {}
@@ -206,9 +211,9 @@ def known_answers(
                     if certified or first_certified:
                         raise RowError(
                             f"{first} and {path} have different answers to request {key}; exact "
-                            "answers are one on every machine, so that one of the files is wrong. "
-                            "Move one away and run again; `refract verify MODEL` then says whether "
-                            "the other's answers hold"
+                            "answers are one on every machine, so one of the files is wrong. Move "
+                            "one away and run again; `refract verify MODEL` then says whether the "
+                            "other's answers hold"
                         )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
@@ -233,12 +238,14 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
                 values += [row.get(field) for field in ANSWER_FIELDS[LEAST_FIELDS:]]
                 certificate = row.get("certificate")
                 answer = replace(
-                    answer_of(values), certificate=certificate, origin=runs.get(row.get("run"))
+                    answer_of(values),
+                    certificate=certificate,
+                    origin=runs.get(row.get("run")),
                 )
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
                     sound &= has_form(certificate, CERTIFICATE)
-                    canonical_json(certificate)  # a number such as 1e400 is none in JSON
+                    canonical_json(certificate)  # fails for 1e400, which JSON has no number for
             except (KeyError, TypeError, ValueError):
                 continue
             if sound:
@@ -253,20 +260,19 @@ def store_file() -> Path | None:
 
 
 def open_store() -> ResponseStore:
-    """The store that the environment names; without a file behind it where it is turned off."""
+    """The store that the environment names; without a file behind it where it is turned
+    off."""
     return ResponseStore(store_file())
 
 
 class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
-    """Answers by request hash. Safe for several processes at a time; use as a context manager.
-
-    ``path=None`` stores no answers: every lookup misses. Each method raises :class:`StoreError` when
-    the file cannot be used.
-    """
+    """Answers by request hash. Safe for several processes at a time; use as a context
+    manager. ``path=None`` stores no answers. Each method raises :class:`StoreError`
+    when the file cannot be used."""
 
     lease = 15.0
-    """Seconds for which a claim holds that is not renewed: how long a request waits whose process
-    was killed."""
+    """Seconds until a claim ends that is not renewed: how long requests of a killed
+    process wait."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -276,14 +282,16 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # Answers are committed from a thread of their own, never while another one writes.
+            # Answers are committed from a thread of their own, never while another one
+            # writes.
             self._db = sqlite3.connect(
                 path or ":memory:",
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
-            # SQLite waits for other processes everywhere but here: several may open a new file.
+            # SQLite waits for other processes everywhere but here: several may open a
+            # new file.
             end = time.monotonic() + BUSY_SECONDS
             while True:
                 try:
@@ -294,8 +302,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                     if not busy or time.monotonic() > end:
                         raise
                     time.sleep(0.01)
-            # A killed process loses nothing that was committed; only a power cut may lose the last
-            # commits, whose answers are then generated again.
+            # A killed process loses nothing that was committed; only a power cut may
+            # lose the last commits, whose answers are then generated again.
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(SCHEMA)
 
@@ -332,8 +340,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(chosen, (json.dumps(list(keys)),))
 
     def get(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys``. A record whose checksum does not hold is a miss, and one
-        of other fields or types."""
+        """The stored answers among ``keys``. A record with a wrong checksum, other
+        fields or other types is a miss."""
         answers: dict[str, Answer] = {}
         query = "SELECT request_sha256, answer, sha256 FROM answers"
         for key, text, checksum in self._select(query, keys):
@@ -347,46 +355,53 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         return answers
 
     def put(
-        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+        self,
+        answers: Iterable[tuple[str, Answer]],
+        model: str = "",
+        corrected: Container[str] = (),
     ) -> int:
-        """Stores answers (those that may be stored) in one transaction; returns how many are new.
-
-        An answer that is already stored intact stays as it is, unless it is one of ``corrected``.
-        """
+        """Stores answers (those that may be stored) in one transaction; returns how
+        many are new. One that is already stored intact stays as it is, unless it is one
+        of ``corrected``."""
         if self.path is None:
             return 0
-        given = {key: answer for key, answer in answers if storable(answer)}
-        known = self.get(given)
+        good = {key: answer for key, answer in answers if storable(answer)}
+        known = self.get(good)
         now = int(time.time())
-        texts = {
-            key: _record(key, given[key]) for key in given if key not in known or key in corrected
-        }
-        records = [(key, text, _sha256(text), model, now) for key, text in texts.items()]
+        new, records = {}, []
+        for key, answer in good.items():
+            if key not in known or key in corrected:
+                new[key] = answer
+                text = _record(key, answer)
+                records.append((key, text, _sha256(text), model, now))
         if records:
             with self._writing() as db:
                 columns = "request_sha256, answer, sha256, model, stored_at"
                 db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
+                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                    records,
                 )
-                _write_made(db, {key: given[key] for key in texts}, replace=True)
+                _write_origins(db, new, replace=True)
         return len(records)
 
     def origins(self, keys: Iterable[str]) -> dict[str, AnswerOrigin]:
-        """How the answers to some requests were made, as far as it is known."""
+        """How the answers to some requests were made, where that is known."""
         query = "SELECT request_sha256, record FROM origins JOIN runs USING (run)"
         runs: dict[str, AnswerOrigin] = {}
-        return {
-            key: runs.get(record) or runs.setdefault(record, json.loads(record))
-            for key, record in self._select(query, keys)
-        }
+        origins = {}
+        for key, record in self._select(query, keys):
+            if record not in runs:
+                runs[record] = json.loads(record)
+            origins[key] = runs[record]
+        return origins
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
-        """What speaks for the answers to some requests, where that is known."""
+        """The certificates of answers, where they are known."""
         query = "SELECT request_sha256, certificate FROM certificates"
         return {key: json.loads(text) for key, text in self._select(query, keys)}
 
     def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with how they were made and what speaks for them."""
+        """The stored answers among ``keys`` with origins and certificates."""
         answers = self.get(keys)
         origins, certificates = self.origins(answers), self.certificates(answers)
         return {
@@ -395,24 +410,26 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         }
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
-        """Keeps how answers were made, where that is not known yet, and what speaks for them; they
-        themselves may be stored nowhere."""
+        """Keeps how answers were made, where that is not known yet, and their
+        certificates; the answers themselves may be stored nowhere."""
         with self._writing() as db:
-            _write_made(db, answers, replace=False)
+            _write_origins(db, answers, replace=False)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Those of the requests that this process is to ask: the ones that no other process has
-        claimed and renews. Raises :class:`StoreError` where the file cannot be written, so that no
-        answer is paid for that could not be stored."""
+        """The requests that this process is to ask: those that no other process has
+        claimed and renews. Raises :class:`StoreError` where the file cannot be written,
+        before anything is paid for."""
         wanted = list(keys)
         with self._writing() as db:
             now, looked = time.time(), time.monotonic()
             claims = self._select("SELECT request_sha256, owner, until FROM claims", wanted)
             self._held = {claim: self._held.get(claim, looked) for claim in claims}
-            # A wrong clock may have put `until` far ahead: what nobody renews ends all the same.
-            ended = [
-                (key,) for (key, *_), since in self._held.items() if looked - since > self.lease
-            ]
+            # A wrong clock may have put `until` far ahead: what nobody renews ends all
+            # the same.
+            ended = []
+            for (key, *_), since in self._held.items():
+                if looked - since > self.lease:
+                    ended.append((key,))
             db.executemany("DELETE FROM claims WHERE request_sha256 = ?", ended)
             db.executemany(
                 "INSERT INTO claims (request_sha256, owner, until) VALUES (?,?,?) "
@@ -435,7 +452,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
     def delete(self, before: int | None = None) -> int:
-        """Deletes the answers stored before a time (Unix seconds), or all; returns how many."""
+        """Deletes the answers stored before a time (Unix seconds), or all; returns how
+        many."""
         where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
         with self._writing() as db:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
@@ -453,16 +471,22 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             yield from self._db.execute(query)
 
 
-def _write_made(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
-    """Writes origins and certificates of answers by request, in the transaction under way; ``replace``:
-    origins over those that are there."""
-    known = [(key, canonical_json(a.certificate)) for key, a in answers.items() if a.certificate]
-    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", known)
+def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
+    """Writes origins and certificates of answers, in the transaction under way;
+    ``replace``: over origins that are there."""
+    certificates, origins, runs = [], [], []
+    names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
+    for key, answer in answers.items():
+        run = answer.origin
+        if answer.certificate:
+            certificates.append((key, canonical_json(answer.certificate)))
+        if run is None:
+            continue
+        if id(run) not in names:
+            names[id(run)] = sha256_json(run)
+            runs.append((names[id(run)], canonical_json(run)))
+        origins.append((key, names[id(run)]))
     verb = "REPLACE" if replace else "IGNORE"
-    # By the run's place in memory: answers share few runs.
-    runs = {id(a.origin): a.origin for a in answers.values() if a.origin is not None}
-    names = {place: sha256_json(run) for place, run in runs.items()}
-    written = [(names[place], canonical_json(run)) for place, run in runs.items()]
-    db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", written)
-    made = [(key, names[id(a.origin)]) for key, a in answers.items() if a.origin is not None]
-    db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", made)
+    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", certificates)
+    db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", runs)
+    db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", origins)

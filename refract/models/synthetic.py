@@ -1,13 +1,13 @@
 """A model without a model: answers decided by SHA-256 of prompt and seed.
 
-It refuses at a known rate, reacts to perturbations at a known rate and fails at known rates, so
-that every path behind it can be exercised, and checked against numbers known beforehand.
+It refuses, reacts to perturbations and fails at known rates, so that every path behind
+it can be checked against numbers known beforehand.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from refract.core.jsonl import canonical_json
 from refract.core.settings import Number, Settings
-from refract.core.types import Category
+from refract.core.types import Category, FinishReason
 from refract.models.protocol import Answer, Model, Request
 from refract.suites.rows import CATEGORIES
 
@@ -35,7 +35,11 @@ DRIFT = "The weather by the lake was mild that year, and the boats came in befor
 CUT_OFF = "Well, that is a question that"
 
 Rate = Annotated[Number, Field(ge=0, le=1)]
-REFUSAL_RATE: dict[Category, Number] = {"harmful": 0.9, "helpful": 0.05, "borderline": 0.3}
+REFUSAL_RATE: dict[Category, Number] = {
+    "harmful": 0.9,
+    "helpful": 0.05,
+    "borderline": 0.3,
+}
 
 
 class SyntheticSettings(Settings):
@@ -94,34 +98,50 @@ class Synthetic(Model):
             yield index, self._answer(request)
 
     def _answer(self, request: Request) -> Answer:
-        metadata, settings = request.metadata, self.settings
+        settings = self.settings
         seed = request.seed if self.samples else None
-        # What the model thinks of a source prompt does not depend on how a variant spells it.
-        source = [settings.seed, seed, metadata["suite"], metadata["source_id"]]
         for attempt, messages in enumerate(request.attempts):
-            text = messages[-1]["content"]
             draw = partial(_draw, [settings.seed, seed, messages])
             if draw("too_long") < settings.too_long_rate:
                 continue
             if draw("error") < settings.error_rate:
                 return Answer.failed("SyntheticError", "an error was asked for", attempt)
-            tokens = len(text)  # a character is a token to it, so that none is lost
+            finish: FinishReason = "stop"
             if draw("empty") < settings.empty_rate:
-                return Answer("", "stop", attempt, tokens, 0)
-            if draw("cut_off") < settings.cut_off_rate:
-                return Answer(CUT_OFF, "length", attempt, tokens, len(CUT_OFF.split()))
-            refuses = _draw(source, "refuse") < self.refusal_rate.get(metadata["category"], 0)
-            perturbed = (metadata["perturbation"] or {"kind": "repeat"})["kind"] != "repeat"
-            if perturbed and draw("flip") < settings.sensitivity:
-                refuses = not refuses
-            texts = REFUSALS if refuses else HELP
-            answer = texts[int(_draw(source, "text") * len(texts))]
-            if perturbed and draw("drift") < settings.drift:
-                answer = DRIFT
-            return Answer(answer, "stop", attempt, tokens, len(answer.split()))
+                response = ""
+            elif draw("cut_off") < settings.cut_off_rate:
+                response, finish = CUT_OFF, "length"
+            else:
+                response = self._response(request, seed, draw)
+            return Answer(
+                response,
+                finish,
+                attempt,
+                # A character is a token to it, so that none is lost.
+                prompt_tokens=len(messages[-1]["content"]),
+                completion_tokens=len(response.split()),
+            )
         return Answer.failed(
-            "PromptTooLong", "every attempt was rejected as too long", len(request.attempts) - 1
+            "PromptTooLong",
+            "every attempt was rejected as too long",
+            len(request.attempts) - 1,
         )
+
+    def _response(self, request: Request, seed: int | None, draw: Callable[[str], float]) -> str:
+        """A refusal or help. What it thinks of a source prompt does not depend on how a
+        variant spells it, apart from flips and drift."""
+        metadata, settings = request.metadata, self.settings
+        source = [settings.seed, seed, metadata["suite"], metadata["source_id"]]
+        refusal_rate = self.refusal_rate.get(metadata["category"], 0)
+        refuses = _draw(source, "refuse") < refusal_rate
+        perturbation = metadata["perturbation"] or {"kind": "repeat"}
+        perturbed = perturbation["kind"] != "repeat"
+        if perturbed and draw("drift") < settings.drift:
+            return DRIFT
+        if perturbed and draw("flip") < settings.sensitivity:
+            refuses = not refuses
+        texts = REFUSALS if refuses else HELP
+        return texts[int(_draw(source, "text") * len(texts))]
 
 
 def _draw(on: list[Any], name: str) -> float:

@@ -1,4 +1,5 @@
-"""Around a model's turn: the system prompt before it, a prefill, the template, and its thinking."""
+"""Around a model's turn: the system prompt before it, a prefill, the template, and its
+thinking."""
 
 from __future__ import annotations
 
@@ -34,19 +35,21 @@ SystemPrompt = Annotated[
 ]
 
 
-def system_text(where: str, given: str | Source | None) -> str | None:
-    """The text itself; a published one is fetched at its first use. Raises :class:`AdapterError`."""
-    if not isinstance(given, Source):
-        return given
+def system_text(where: str, prompt: str | Source | None) -> str | None:
+    """The text itself; a published one is fetched at its first use. Raises
+    :class:`AdapterError`."""
+    if not isinstance(prompt, Source):
+        return prompt
     try:
-        return fetched_text(given)
+        return fetched_text(prompt)
     except SourceError as error:
         raise AdapterError(f"{where}: system_prompt: {error}") from None
 
 
-def system_identity(given: str | Source | None) -> Any:
-    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
-    return {"sha256": given.sha256} if isinstance(given, Source) else given
+def system_identity(prompt: str | Source | None) -> Any:
+    """What an identity holds of it: a published text by its SHA-256, wherever it
+    stands."""
+    return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
 def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[Message]:
@@ -57,25 +60,27 @@ def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[
 
 
 def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Message]:
-    """The messages with the tools in the system message, for a template that has no place for them."""
+    """The messages with the tools in the system message, for a template that has no
+    place for them."""
     listed = "\n".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools)
-    told = INSTRUCTION.format(tools=listed)
-    first = [m["content"] for m in messages[:1] if m["role"] == "system"]
-    content = "\n\n".join([*first, told])
-    return [{"role": "system", "content": content}, *messages[len(first) :]]
+    content, turns = INSTRUCTION.format(tools=listed), list(messages)
+    if turns and turns[0]["role"] == "system":
+        content = f"{turns.pop(0)['content']}\n\n{content}"
+    return [{"role": "system", "content": content}, *turns]
 
 
 def with_prefill(prefill: str | None, response: str) -> str:
-    """The model's whole turn: prefill plus generated continuation. Where it wrote nothing there is
-    no answer."""
+    """The model's whole turn: prefill and continuation; where it wrote nothing, the
+    latter alone."""
     return f"{prefill}{response}" if prefill and response.strip() else response
 
 
 def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tuple[str, str | None]:
     """Splits thinking from the answer: ``(response, thinking or None)``.
 
-    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
-    one closes what the text began with, since some templates open it out of sight.
+    ``opened``: the prompt itself ended with the opening marker. A closing marker
+    without an opening one closes what the text began with, since some templates open it
+    out of sight.
     """
     start, end = markers
     head, opening, inside = ("", start, text) if opened else text.partition(start)

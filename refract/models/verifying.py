@@ -1,12 +1,12 @@
-"""Recorded answers checked without generating them: one pass over prompt and answer together.
+"""Recorded answers checked without generating them: one pass over prompt and answer
+together.
 
-Fast arithmetic gives each recorded token's margin at once; float64 decides those that are not certain
-under the measured bound, and the first one that is wrong. So a check costs a fraction of an answer. As
-with answers themselves (:mod:`refract.models.exact`), what holds is certified under a measured bound.
+Fast arithmetic gives each recorded token's margin at once; float64 decides those that
+are not certain under the measured bound, and the first that is wrong
+(:mod:`refract.models.exact`).
 
-Related: checks of a provider's answers by a pass over them, with a threshold for what other hardware
-changes (Token-DiFR, arXiv 2511.20621) or by hashes of activations (TOPLOC, arXiv 2501.16007). Both ask
-whether an answer is likely to be of a model; this asks whether each token is the exact one.
+Related: Token-DiFR (arXiv 2511.20621) and TOPLOC (arXiv 2501.16007) ask whether an
+answer is likely to be a model's; this asks whether each token is the exact one.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -26,50 +26,63 @@ from refract.models.float64 import kept_positions
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found of an answer: a ``problem``, "" where it holds, or why it was not looked at
-    (``unchecked``); the ``place`` of the first token that is not the exact one, from 0, the text of that
-    ``token`` and of the ``right`` one, and by how much it lost (``margin``); how many tokens ``float64``
-    decided and how many were ``ties``; whether its tokens are those of its text, cut anew
-    (``from_text``)."""
+    """What a check found of an answer."""
 
     problem: str = ""
+    """"" where the answer holds."""
     unchecked: str = ""
+    """Why it was not looked at."""
     place: int | None = None
+    """Of the first token that is not the exact one, from 0."""
     token: str | None = None
     right: str | None = None
     margin: float | None = None
+    """By how much the token lost against the right one."""
     float64: int = 0
+    """Tokens that float64 decided, of which so many were ties."""
     ties: int = 0
     from_text: bool = False
+    """Whether its tokens are those of its text, cut anew."""
 
 
 def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> None:
     """The margins of recorded tokens, by one pass of fast arithmetic over some rows."""
-    fed = [torch.tensor(row.sequence[:-1]) for row, _ in batch]
-    ids = pad_sequence(fed, batch_first=True)
-    at = [(i, len(row.tokens) - 1 + p) for i, (row, places) in enumerate(batch) for p in places]
-    with torch.inference_mode(), kept_positions(decoder.model, *zip(*at, strict=True)):
-        logits = decoder.model(input_ids=ids.to(decoder.device), use_cache=False).logits[0].float()
-    given = torch.tensor([token for row, _ in batch for token in row.generated])
-    uniforms = [row.uniforms[p] for row, places in batch for p in places if row.uniforms]
-    margins = iter(decoder.choice.of(given, logits, uniforms)[2].tolist())
+    sequences, rows, positions = [], [], []
+    proposed: list[int] = []
+    uniforms: list[float] = []
+    for i, (row, places) in enumerate(batch):
+        sequences.append(torch.tensor(row.sequence[:-1]))
+        proposed += row.generated
+        for place in places:
+            rows.append(i)
+            positions.append(len(row.tokens) - 1 + place)
+            if row.uniforms:
+                uniforms.append(row.uniforms[place])
+    ids = pad_sequence(sequences, batch_first=True).to(decoder.device)
+    with torch.inference_mode(), kept_positions(decoder.model, rows, positions):
+        logits = decoder.model(input_ids=ids, use_cache=False).logits[0].float()
+    compared = decoder.choice.compare(torch.tensor(proposed), logits, uniforms)
+    margins = compared[2].tolist()
     for row, places in batch:
-        row.margins = [next(margins) for _ in places]
+        row.margins, margins = margins[: len(places)], margins[len(places) :]
 
 
 def settle_recorded(decoder: Decoder, rows: Sequence[DecodedRow]) -> None:
-    """Checks the ``generated`` tokens of rows. One in which a token is wrong ends with the right one
-    instead, and has as ``lost`` by how much the recorded one lost."""
+    """Checks the ``generated`` tokens of rows. A row with a wrong token ends with the
+    right one instead, and has in ``lost`` by how much the recorded one lost."""
     exact = decoder.exact
     assert exact is not None
     if decoder.choice.temperature > 0:
         for row in rows:
             row.draw()
     by_length = sorted(rows, key=lambda row: (row.known, row.index))
-    every = [(row, list(range(len(row.generated)))) for row in by_length]
-    for batch in passes(every, exact.reference.vocabulary):
+    whole = [(row, list(range(len(row.generated)))) for row in by_length]
+    for batch in passes(whole, exact.reference.vocabulary):
         _force(decoder, batch)
-    while unsettled := [row for row in rows if exact.open_places(row)]:
+    while True:
+        unsettled = [row for row in rows if exact.open_places(row)]
+        if not unsettled:
+            return
         exact.settle(unsettled)
         for row in unsettled:
             exact.let_go(row)

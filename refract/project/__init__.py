@@ -23,8 +23,7 @@ from refract.core.params import (
     load_params,
 )
 from refract.core.settings import nearest, read_settings
-from refract.judges import JUDGES, read_judge
-from refract.judges.published import names as published_names
+from refract.judges import JUDGES, published_judges, read_judge
 from refract.models import open_model
 from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
@@ -175,7 +174,7 @@ def find_judge(
         judge = definition(project.params, "judges", name)
     elif JUDGES.knows(name):
         judge = {"kind": name}
-    elif name in (published := published_names()):
+    elif name in (published := published_judges().names()):
         judge = {"kind": "published", "judge": name}
     else:
         raise UsageError(

@@ -249,7 +249,7 @@ def _rates_of_protocol(
     """The rates of the published protocol that a suite follows."""
     # Here, so that the types of rates are there without the settings of protocols.
     from refract.rates.protocol_rates import protocol_judge, protocol_table
-    from refract.suites.protocols.catalogue import find_part
+    from refract.suites.protocols import find_part
 
     part = find_part(definition["protocol"], "protocol")
     judge = protocol_judge(definition, judges)

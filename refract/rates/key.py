@@ -13,6 +13,7 @@ from typing import Literal
 
 from refract.core.registry import Registry, find
 from refract.core.vocabulary import JUDGED, REFUSED
+from refract.suites.draws import ALL_ROWS, Draw
 
 # How a judge's error on refusal applies to a measure.
 #   refused        the share that refuses: the judge's error is added as it is
@@ -378,41 +379,6 @@ class Group:
 OVERALL = Group()
 # The rate that a measure has without the answers that were cut off at the token limit.
 WITHOUT_CUT_OFF = Group("cut_off", "excluded")
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """How a suite's prompts were drawn: ``asked`` of its ``total`` rows, by ``seed`` (None: all of
-    them), and how often each was answered (``samples``)."""
-
-    asked: int | None = None
-    total: int = 0
-    seed: int = 0
-    samples: int = 1
-
-    @property
-    def is_part(self) -> bool:
-        """Whether only some of the suite's rows were drawn."""
-        return self.asked is not None and self.asked < self.total
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the draw, such as ``sampled 60/309, seed=1``."""
-        notes = []
-        if self.is_part:
-            notes.append(f"sampled {self.asked}/{self.total}, seed={self.seed}")
-        elif self.asked is not None and self.asked > self.total:
-            notes.append(f"all {self.total}, sample {self.asked}")
-        if self.samples > 1:
-            notes.append(f"{self.samples} samples")
-        return tuple(notes)
-
-    def label(self, suite: str) -> str:
-        """A suite's name with the notes in brackets, for people."""
-        return suite + "".join(f"[{note}]" for note in self.notes)
-
-
-ALL_ROWS = Draw()
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _suite_keys(fields: Sequence[str]) -> Iterator[Key]:
 
 def _protocol_keys(name: str) -> Iterator[Key]:
     """The numbers of the published protocol that a suite follows."""
-    from refract.suites.protocols.catalogue import find_part
+    from refract.suites.protocols import find_part
 
     chosen = find_part(name, "protocol")
     for measure_name in measure_names(chosen):

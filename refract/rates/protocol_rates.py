@@ -14,7 +14,7 @@ from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate,
 from refract.rates.key import Group, Key, Measure
 from refract.rates.rate import Counts, Rate
 from refract.statistics.clusters import macro_mean
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Chosen,
     ProtocolMeasure,
     find_part,

@@ -24,8 +24,9 @@ from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import coverage_warnings
 from refract.rates.judge_error import JudgeError
-from refract.rates.key import REFUSAL, Draw
+from refract.rates.key import REFUSAL
 from refract.rates.rate import Rate, rounded
+from refract.suites.draws import Draw
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")

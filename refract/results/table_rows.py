@@ -18,7 +18,7 @@ from refract.core.showing import csv_cell
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, UNTESTED
-from refract.rates.key import Draw, Group, Key, measure_called
+from refract.rates.key import Group, Key, measure_called
 from refract.rates.rate import (
     AboveFloor,
     Counts,
@@ -33,6 +33,7 @@ from refract.rates.rate import (
     rounded,
 )
 from refract.statistics.proportions import settled
+from refract.suites.draws import Draw
 
 # Columns of tables in which the error of a judge is known.
 JUDGE_COLUMNS = (

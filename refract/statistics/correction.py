@@ -22,9 +22,10 @@ from refract.statistics.weighted import Fit, weighted_fit
 class PredictionPowered(NamedTuple):
     """A rate from human labels of some rows and a judge's verdicts on all rows.
 
-    ``weight`` is how far the judge is relied on: 0 uses the labels alone, 1 corrects the judge's rate by
-    its mean error on the labelled rows. ``low`` to ``high`` is for rows like these, ``low_here`` to
-    ``high_here`` for these rows alone: what more labels would still narrow."""
+    ``weight`` is how far the judge is relied on: 0 uses the labels alone, 1 corrects
+    the judge's rate by its mean error on the labelled rows. ``low`` to ``high`` is for
+    rows like these, ``low_here`` to ``high_here`` for these rows alone: what more
+    labels would still narrow."""
 
     rate: float
     low: float
@@ -37,10 +38,11 @@ class PredictionPowered(NamedTuple):
 class Sample(NamedTuple):
     """A judge's verdicts on all rows of a rate, and human labels of a random part of them.
 
-    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the same order,
-    ``others`` the verdicts on the rest. ``clusters`` and ``clusters_others`` name the cluster of each;
-    left out, every row is one of its own. ``inclusion`` is the probability with which each labelled row
-    was drawn; left out, all were as likely. With it, verdicts may be probabilities."""
+    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the
+    same order, ``others`` the verdicts on the rest. ``clusters`` and
+    ``clusters_others`` name the cluster of each; left out, every row is one of its own.
+    ``inclusion`` is the probability with which each labelled row was drawn; left out,
+    all were as likely. With it, verdicts may be probabilities."""
 
     human: Sequence[bool]
     judged: Sequence[float]
@@ -53,32 +55,37 @@ class Sample(NamedTuple):
 def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPowered | None:
     """The rate people would find on all rows, from their labels on a random part of them.
 
-    Valid whatever the judge's errors, if the labelled rows were drawn at random from all. None without
-    labels, or where several rows are one cluster, which shows nothing of how clusters differ.
+    Valid whatever the judge's errors, if the labelled rows were drawn at random from
+    all. None without labels, or where several rows are one cluster, which shows nothing
+    of how clusters differ.
 
-    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates, Fannjiang,
-    Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos, Duchi & Zrnic 2023,
-    arXiv:2311.01453, PPI++). Both equal those of ``ppi_mean_pointestimate`` of package ppi-python, which
-    is not used because it brings numba, scikit-learn and gdown.
+    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates,
+    Fannjiang, Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos,
+    Duchi & Zrnic 2023, arXiv:2311.01453, PPI++). Both equal those of
+    ``ppi_mean_pointestimate`` of package ppi-python, which is not used because it
+    brings numba, scikit-learn and gdown.
 
-    The published interval, estimate ± z·se, is far too short where the judge errs on few or none of the
-    labelled rows: at a rate of .02 and a judge right in 99 %, it covered in 83 % of simulated samples
-    with 100 labels and in 13 % with 30. Here the variance is taken with one imaginary row spread evenly
-    over the four outcomes of a labelled row, and one over the two of an unlabelled row, and the interval
-    is Wilson's on the number of rows that would give that variance. With 50 labels or more that covered
-    in 93 to 99 %; in large samples the two intervals are the same.
+    The published interval, estimate ± z·se, is far too short where the judge errs on
+    few or none of the labelled rows: at a rate of .02 and a judge right in 99 %, it
+    covered in 83 % of simulated samples with 100 labels and in 13 % with 30. Here the
+    variance is taken with one imaginary row spread evenly over the four outcomes of a
+    labelled row, and one over the two of an unlabelled row, and the interval is
+    Wilson's on the number of rows that would give that variance. With 50 labels or more
+    that covered in 93 to 99 %; in large samples the two intervals are the same.
 
-    With clusters of several rows the variance is raised by the design effect of the estimate's own
-    contributions, summed by cluster, and by (t / z)² for few clusters: simulated with 10 to 60 clusters
-    of 4 to 13, 30 to 100 labels and a correlation of 0 to .4 that covered in 94 to 97.5 %, where the
-    interval without clusters fell to 72 %.
+    With clusters of several rows the variance is raised by the design effect of the
+    estimate's own contributions, summed by cluster, and by (t / z)² for few clusters:
+    simulated with 10 to 60 clusters of 4 to 13, 30 to 100 labels and a correlation of 0
+    to .4 that covered in 94 to 97.5 %, where the interval without clusters fell to 72
+    %.
 
-    For these rows alone, of rows drawn with the same chance, the limits are exact ones by the judge's
-    verdict (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as independent
-    (Zou & Donner 2008, Statistics in Medicine 27:1693).
+    For these rows alone, of rows drawn with the same chance, the limits are exact ones
+    by the judge's verdict
+    (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
+    independent (Zou & Donner 2008, Statistics in Medicine 27:1693).
 
-    Of a sample with ``inclusion``: :func:`refract.statistics.weighted.weighted_fit`, and from there on
-    the same."""
+    Of a sample with ``inclusion``: :func:`refract.statistics.weighted.weighted_fit`,
+    and from there on the same."""
     fit = _fit(sample)
     if fit is None:
         return None
@@ -99,54 +106,62 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         effective = centre * (1 - centre) / variance
         return wilson_at(fit.rate * effective, effective, z)
 
-    drawn_alike = sample.inclusion is None
-    here = _limits_here(sample, fit.rate, confidence) if drawn_alike else limits(fit.here)
-    return PredictionPowered(fit.rate, *limits(variance), fit.weight, *here)
+    alike = sample.inclusion is None
+    here = _limits_here(sample, fit.rate, confidence) if alike else limits(fit.here)
+    low, high = limits(variance)
+    return PredictionPowered(fit.rate, low, high, fit.weight, here.low, here.high)
 
 
 def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
     """The limits for the rows at hand, of which the labelled ones were drawn at random."""
-    size, labelled = len(sample.human) + len(sample.others), len(sample.human)
-    every, below, above = 0.0, 0.0, 0.0
-    both = list(zip(sample.human, sample.judged, strict=True))
-    for verdict in (True, False):
-        human = [label for label, said in both if (said >= 0.5) == verdict]
-        others = sum((said >= 0.5) == verdict for said in sample.others)
-        if not human and not others:
+    labelled = len(sample.human)
+    size = labelled + len(sample.others)
+    all_positives = sum(map(bool, sample.human))
+    labels: dict[bool, list[bool]] = {True: [], False: []}
+    for label, score in zip(sample.human, sample.judged, strict=True):
+        labels[score >= 0.5].append(bool(label))
+    others = Counter(_verdicts(sample.others))
+    centre, below, above = 0.0, 0.0, 0.0
+    for verdict, human in labels.items():
+        rows = len(human) + others[verdict]
+        if not rows:
             continue
-        part, positives = (len(human) + others) / size, sum(map(bool, human))
-        share = positives / len(human) if human else sum(map(bool, sample.human)) / labelled
-        ends = hypergeometric_limits(positives, len(human), len(human) + others, confidence)
-        every += part * share
+        part = rows / size
+        positives = sum(human)
+        share = positives / len(human) if human else all_positives / labelled
+        ends = hypergeometric_limits(positives, len(human), rows, confidence)
+        centre += part * share
         below += (part * (share - ends.low)) ** 2
         above += (part * (ends.high - share)) ** 2
-    positives = sum(map(bool, sample.human))
-    low = max(positives / size, every - sqrt(below))
-    high = min((positives + size - labelled) / size, every + sqrt(above))
+    low = max(all_positives / size, centre - sqrt(below))
+    high = min((all_positives + size - labelled) / size, centre + sqrt(above))
     return Interval(min(low, rate), max(high, rate))
 
 
 def prediction_powered_difference(
     first: Sample, second: Sample, confidence: float = 0.95
 ) -> Proportion | None:
-    """Difference of the rates people would find, from labels on a part of both; None without labels.
+    """Difference of the rates people would find, from labels on a part of both; None
+    without labels.
 
-    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the same
-    prompt, answered by two models) are taken together, so that what both share cancels. The interval is
-    difference ± t · se, t with one degree of freedom less than there are equal clusters that would say
-    as much (:func:`refract.statistics.clusters.effective_clusters`)."""
-    fits = _fit(first), _fit(second)
-    if fits[0] is None or fits[1] is None:
+    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same
+    cluster (the same prompt, answered by two models) are taken together, so that what
+    both share cancels. The interval is difference ± t · se, t with one degree of
+    freedom less than there are equal clusters that would say as much
+    (:func:`refract.statistics.clusters.effective_clusters`)."""
+    fit, other = _fit(first), _fit(second)
+    if fit is None or other is None:
         return None
-    together = _by_cluster([(fits[0], 1.0), (fits[1], -1.0)])
+    together = _by_cluster([(fit, 1.0), (other, -1.0)])
     if len(together) < 2:
         return None
-    plain = fits[0].plain + fits[1].plain
+    plain = fit.plain + other.plain
     joint = _variance(together) / plain if plain > 0 else 1.0
-    # Contributions that cancel by chance on a few labels are not believed to cancel altogether.
-    se = sqrt((fits[0].variance + fits[1].variance) * max(joint, LEAST_SHARE))
-    half = t_quantile(confidence, _freedom(fits[0], fits[1])) * se
-    difference = fits[0].rate - fits[1].rate
+    # Contributions that cancel by chance on a few labels are not believed to cancel
+    # altogether.
+    se = sqrt((fit.variance + other.variance) * max(joint, LEAST_SHARE))
+    half = t_quantile(confidence, _freedom(fit, other)) * se
+    difference = fit.rate - other.rate
     low, high = max(-1.0, difference - half), min(1.0, difference + half)
     return Proportion(difference, low, high)
 
@@ -164,23 +179,36 @@ def _fit(sample: Sample) -> Fit | None:
     if n == 0:
         return None
     names = range(n) if sample.clusters is None else sample.clusters
-    rest = sample.clusters_others
-    names_others = range(n, n + others) if rest is None else rest
+    names_others = sample.clusters_others
+    if names_others is None:
+        names_others = range(n, n + others)
     if len(names) != n or len(names_others) != others:
         raise ValueError(
             f"each row needs the name of its cluster (got {len(names)} and {len(names_others)} "
             f"names for {n} and {others} rows)"
         )
     if sample.inclusion is not None and others:
-        if len(sample.inclusion) != n or not all(0 < one <= 1 for one in sample.inclusion):
+        possible = all(0 < chance <= 1 for chance in sample.inclusion)
+        if len(sample.inclusion) != n or not possible:
             raise ValueError(
                 "each labelled row needs the probability of its draw, above 0 and at most 1 (got "
                 f"{len(sample.inclusion)} for {n} rows)"
             )
-        rows = sample.human, sample.judged, sample.others, sample.inclusion
-        return weighted_fit(*rows, names, names_others)
-    pairs = count_pairs(sample.human, [one >= 0.5 for one in sample.judged])
+        return weighted_fit(
+            sample.human,
+            predicted=sample.judged,
+            others=sample.others,
+            inclusion=sample.inclusion,
+            names=names,
+            names_others=names_others,
+        )
+    pairs = count_pairs(sample.human, _verdicts(sample.judged))
     return _random_fit(pairs, sample, names, names_others)
+
+
+def _verdicts(scores: Sequence[float]) -> list[bool]:
+    """Verdicts that may be probabilities, as yes and no."""
+    return [score >= 0.5 for score in scores]
 
 
 def _random_fit(
@@ -189,19 +217,22 @@ def _random_fit(
     """The fit of labels on rows that were all as likely to be drawn."""
     n, others = sum(pairs), len(sample.others)
     labelled_rate = (pairs.both + pairs.first_only) / n
-    judged_positive = sum(one >= 0.5 for one in sample.others)
+    verdicts_others = _verdicts(sample.others)
+    judged_positive = sum(verdicts_others)
     judged_rate = (pairs.both + pairs.second_only) / n
     weight = 0.0
     if others:
         pooled = (pairs.both + pairs.second_only + judged_positive) / (n + others)
         spread = pooled * (1 - pooled) * (n + others) / (n + others - 1)
         shared = pairs.both / n - labelled_rate * judged_rate
-        weight = min(1.0, max(0.0, shared / ((1 + n / others) * spread))) if spread else 0.0
+        if spread:
+            weight = min(1.0, max(0.0, shared / ((1 + n / others) * spread)))
     other_rate = judged_positive / others if others else judged_rate
     rate = labelled_rate + weight * (other_rate - judged_rate)
 
-    both, human_only, judge_only, _ = (cell + 0.25 for cell in pairs)
-    p_human, p_judge = (both + human_only) / (n + 1), (both + judge_only) / (n + 1)
+    both = pairs.both + 0.25
+    p_human = (both + (pairs.first_only + 0.25)) / (n + 1)
+    p_judge = (both + (pairs.second_only + 0.25)) / (n + 1)
     p_other = (judged_positive + 0.5) / (others + 1)
     rectifier = (
         p_human * (1 - p_human)
@@ -212,16 +243,14 @@ def _random_fit(
     here = variance * others / (n + others)
     if others:
         variance += weight**2 * p_other * (1 - p_other) / others
-    both_of = zip(sample.human, sample.judged, strict=True)
-    corrections = [bool(human) - weight * (judged >= 0.5) for human, judged in both_of]
     mean = labelled_rate - weight * judged_rate
-    contributions: list[tuple[Hashable, float]] = [
-        (name, (value - mean) / n) for name, value in zip(names, corrections, strict=True)
-    ]
-    contributions += [
-        (name, weight * ((judged >= 0.5) - other_rate) / others)
-        for name, judged in zip(names_others, sample.others, strict=True)
-    ]
+    contributions: list[tuple[Hashable, float]] = []
+    verdicts = _verdicts(sample.judged)
+    for name, label, verdict in zip(names, sample.human, verdicts, strict=True):
+        corrected = bool(label) - weight * verdict
+        contributions.append((name, (corrected - mean) / n))
+    for name, verdict in zip(names_others, verdicts_others, strict=True):
+        contributions.append((name, weight * (verdict - other_rate) / others))
     plain = sum(value**2 for _, value in contributions)
     return Fit(min(1.0, max(0.0, rate)), weight, variance, plain, here, contributions)
 

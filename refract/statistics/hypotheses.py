@@ -1,8 +1,10 @@
-"""What tests allow to be said: p-values adjusted for how many were made, and decisions on a difference.
+"""What tests allow to be said: p-values adjusted for how many were made, and decisions
+on a difference.
 
-Absence of evidence is not evidence of absence: a drop is shown by a test, its absence within a margin by
-an interval (non-inferiority; Wellek 2010, Testing Statistical Hypotheses of Equivalence and
-Noninferiority, chapter 2), and where neither holds the answer is that the data do not say."""
+Absence of evidence is not evidence of absence: a drop is shown by a test, its absence
+within a margin by an interval (non-inferiority; Wellek 2010, Testing Statistical
+Hypotheses of Equivalence and Noninferiority, chapter 2), and where neither holds the
+answer is that the data do not say."""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ INCONCLUSIVE: Decision = "inconclusive"
 def decide_drop(lowest: float | None, shown: bool, margin: float) -> Decision:
     """The decision on a change for which less is worse.
 
-    ``lowest`` is the lower confidence limit of the change, the worst case of unjudged answers included
-    (None where there is none), ``shown`` whether a test shows a drop whatever the unjudged answers were.
-    A drop that is shown and is shown to be smaller than the margin is not worse than the margin. Raises
-    ValueError unless 0 < margin < 1."""
+    ``lowest`` is the lower confidence limit of the change, the worst case of unjudged
+    answers included (None where there is none), ``shown`` whether a test shows a drop
+    whatever the unjudged answers were. A drop that is shown and is shown to be smaller
+    than the margin is not worse than the margin. Raises ValueError unless 0 < margin <
+    1."""
     if not 0 < margin < 1:
         raise ValueError(f"margin must be above 0 and below 1, such as 0.05 (got {margin})")
     if lowest is not None and lowest > -margin:
@@ -32,15 +35,17 @@ def decide_drop(lowest: float | None, shown: bool, margin: float) -> Decision:
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment, which bounds the chance of any false finding.
 
-    Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order given; None (a test
-    that could not be made) stays None and does not count as a test."""
-    made = _tests(p_values)
-    # Written out: statsmodels' multipletests collects garbage at each call, which takes longer than
-    # everything else in a comparison.
-    order = sorted(range(len(made)), key=made.__getitem__)
-    adjusted, highest = [0.0] * len(made), 0.0
+    Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order
+    given; None (a test that could not be made) stays None and does not count as a
+    test."""
+    tests = _tests(p_values)
+    # Written out: statsmodels' multipletests collects garbage at each call, which takes
+    # longer than everything else in a comparison.
+    order = sorted(range(len(tests)), key=tests.__getitem__)
+    adjusted = [0.0] * len(tests)
+    highest = 0.0
     for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, made[place] * (len(made) - rank)))
+        highest = max(highest, min(1.0, tests[place] * (len(tests) - rank)))
         adjusted[place] = highest
     return _in_place(p_values, adjusted)
 
@@ -48,24 +53,26 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Benjamini and Hochberg's step-up adjustment, which bounds the share of false findings.
 
-    Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for tests that are
-    independent or positively dependent (Benjamini & Yekutieli 2001, Annals of Statistics 29:1165). None
-    (a test that could not be made) stays None and does not count as a test."""
-    made = _tests(p_values)
-    order = sorted(range(len(made)), key=made.__getitem__, reverse=True)
-    adjusted, lowest = [0.0] * len(made), 1.0
-    for rank, place in zip(range(len(made), 0, -1), order, strict=True):
-        lowest = min(lowest, made[place] * len(made) / rank)
+    Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for
+    tests that are independent or positively dependent (Benjamini & Yekutieli 2001,
+    Annals of Statistics 29:1165). None (a test that could not be made) stays None and
+    does not count as a test."""
+    tests = _tests(p_values)
+    order = sorted(range(len(tests)), key=tests.__getitem__, reverse=True)
+    adjusted = [0.0] * len(tests)
+    lowest = 1.0
+    for rank, place in zip(range(len(tests), 0, -1), order, strict=True):
+        lowest = min(lowest, tests[place] * len(tests) / rank)
         adjusted[place] = lowest
     return _in_place(p_values, adjusted)
 
 
 def _tests(p_values: Sequence[float | None]) -> list[float]:
-    made = [p for p in p_values if p is not None]
-    for p in made:
+    tests = [p for p in p_values if p is not None]
+    for p in tests:
         if not 0 <= p <= 1:
             raise ValueError(f"a p-value must be between 0 and 1, or None (got {p})")
-    return made
+    return tests
 
 
 def _in_place(p_values: Sequence[float | None], adjusted: Sequence[float]) -> list[float | None]:

@@ -1,10 +1,11 @@
 """Two yes/no outcomes of the same prompts: the difference of their rates.
 
-The four counts are always given in the same order: prompts positive in both, in the first only, in the
-second only, in neither."""
+The four counts are always given in the same order: prompts positive in both, in the
+first only, in the second only, in neither."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from math import inf, sqrt
 from typing import NamedTuple
@@ -22,15 +23,18 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
-    """Count the pairs of two outcomes listed in the same order of prompts. Raises ValueError if the two
-    differ in length."""
+    """Count the pairs of two outcomes listed in the same order of prompts. Raises
+    ValueError if the two differ in length."""
     if len(first) != len(second):
         raise ValueError(
             f"paired outcomes must be of the same length (got {len(first)} and {len(second)})"
         )
-    cells = [(bool(a), bool(b)) for a, b in zip(first, second, strict=True)]
+    cells = Counter(zip(map(bool, first), map(bool, second), strict=True))
     return Pairs(
-        *(cells.count(c) for c in ((True, True), (True, False), (False, True), (False, False)))
+        both=cells[True, True],
+        first_only=cells[True, False],
+        second_only=cells[False, True],
+        neither=cells[False, False],
     )
 
 
@@ -39,10 +43,11 @@ def tango(
 ) -> Proportion | None:
     """Difference of two paired proportions, first minus second, or None without pairs.
 
-    The score interval of Tango 1998, Statistics in Medicine 17:891: the differences that a score test
-    does not reject. Counts need not be whole (an effective number of pairs is allowed). Where few of 129
-    prompts flip and all of them one way, at rates near one half, it covers in 93.9 % or more (computed
-    exactly), method 10 of Newcombe in 86 to 92 %. Without any flip its half width is z²/(n + z²)."""
+    The score interval of Tango 1998, Statistics in Medicine 17:891: the differences
+    that a score test does not reject. Counts need not be whole (an effective number of
+    pairs is allowed). Where few of 129 prompts flip and all of them one way, at rates
+    near one half, it covers in 93.9 % or more (computed exactly), method 10 of Newcombe
+    in 86 to 92 %. Without any flip its half width is z²/(n + z²)."""
     check_counts(both=both, first_only=first_only, second_only=second_only, neither=neither)
     n = both + first_only + second_only + neither
     if n == 0:
@@ -52,21 +57,26 @@ def tango(
     low = crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, value)
     high = crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, value, 1.0)
     # A limit of exactly -1 or 1 is found to within the bisection's step.
-    return Proportion(value, low if low > -1 + 1e-11 else -1.0, high if high < 1 - 1e-11 else 1.0)
+    low = low if low > -1 + 1e-11 else -1.0
+    high = high if high < 1 - 1e-11 else 1.0
+    return Proportion(value, low, high)
 
 
 def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:
     """How far the counts are from this true difference, in standard errors; it falls with it.
 
-    The score of Tango 1998, with the likeliest share of ``second_only`` under the difference."""
+    The score of Tango 1998, with the likeliest share of ``second_only`` under the
+    difference."""
     # The likeliest probability of "second only" is the root of 2n·q² + b·q + c.
     b = (2 * n - first_only + second_only) * difference - first_only - second_only
     c = -second_only * difference * (1 - difference)
     q = (sqrt(max(0.0, b * b - 8 * n * c)) - b) / (4 * n)
     variance = n * (2 * q + difference * (1 - difference))
     distance = first_only - second_only - n * difference
-    if variance <= 0 or distance == 0:
-        return 0.0 if distance == 0 else inf if distance > 0 else -inf
+    if distance == 0:
+        return 0.0
+    if variance <= 0:
+        return inf if distance > 0 else -inf
     return distance / sqrt(variance)
 
 

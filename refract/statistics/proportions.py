@@ -1,7 +1,8 @@
 """Intervals for one proportion, and the chance that any or all of several samples are positive.
 
-Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors has no width or
-leaves [0, 1]; everything here is built on Wilson's score interval, which does neither."""
+Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors
+has no width or leaves [0, 1]; everything here is built on Wilson's score interval,
+which does neither."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ class Proportion(NamedTuple):
 
 
 def settled(value: float) -> float:
-    """A number to 12 significant digits, beyond which processors' libraries differ: to be rounded, or
-    compared with a number that it may equal (a p of 0.03125 may come as 0.03125000000000001)."""
+    """A number to 12 significant digits, beyond which processors' libraries differ: to
+    be rounded, or compared with a number that it may equal (a p of 0.03125 may come as
+    0.03125000000000001)."""
     return float(f"{value:.12g}")
 
 
@@ -51,22 +53,23 @@ def check_counts(**counts: float) -> None:
             raise ValueError(f"{name} must be a count of 0 or more (got {count})")
 
 
-def check_part(successes: float, n: float, what: str = "successes", of: str = "n") -> None:
+def check_part(successes: float, n: float, name: str = "successes", whole: str = "n") -> None:
     """Raise ValueError unless 0 <= successes <= n."""
-    check_counts(**{what: successes, of: n})
+    check_counts(**{name: successes, whole: n})
     if successes > n:
-        raise ValueError(f"{what} must be at most {of} (got {successes} of {n})")
+        raise ValueError(f"{name} must be at most {whole} (got {successes} of {n})")
 
 
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | None:
     """Wilson's score interval for a proportion, or None without observations.
 
-    Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857. ``n`` need not be
-    whole (an effective sample size is allowed). No success gives a low end of exactly 0 and nothing but
-    successes a high end of exactly 1. Equal to statsmodels' ``proportion_confint``
-    (``method="wilson"``); written out because it is called for every cell of every table, and importing
-    statsmodels takes longer than a whole report. Raises ValueError for counts that are negative or more
-    successes than observations."""
+    Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857.
+    ``n`` need not be whole (an effective sample size is allowed). No success gives a
+    low end of exactly 0 and nothing but successes a high end of exactly 1. Equal to
+    statsmodels' ``proportion_confint`` (``method="wilson"``); written out because it is
+    called for every cell of every table, and importing statsmodels takes longer than a
+    whole report. Raises ValueError for counts that are negative or more successes than
+    observations."""
     check_part(successes, n)
     z = normal_quantile(confidence)
     return wilson_at(successes, n, z) if n else None
@@ -75,7 +78,9 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | N
 def proportion(successes: float, n: float, confidence: float = 0.95) -> Proportion | None:
     """The observed proportion with :func:`wilson`'s interval, or None without observations."""
     limits = wilson(successes, n, confidence)
-    return None if limits is None else Proportion(successes / n, *limits)
+    if limits is None:
+        return None
+    return Proportion(successes / n, limits.low, limits.high)
 
 
 def wilson_at(successes: float, n: float, z: float) -> Interval:
@@ -94,60 +99,76 @@ def mean_of_samples(
 ) -> Proportion | None:
     """The mean over these very prompts of the mean of each one's samples; None without a prompt.
 
-    Its interval is of the samples' noise alone: that of stratified sampling with the prompts as strata,
-    Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling Techniques, chapter 5; of evaluations
-    Miller 2024, arXiv 2411.00640), as Wilson's at the effective number of samples (Franco, Little, Louis
-    & Slud 2019, Journal of Survey Statistics and Methodology 7:334). An imaginary prompt with the
-    variance 1/2 leaves samples that all agree a width. A prompt with one sample has the mean variance of
-    the others; with one for each there is nothing to estimate, and no width: the mean is exact given the
-    answers. Simulated with 10 to 100 prompts of 2 to 10 samples it covered in 92 to 100 %."""
+    Its interval is of the samples' noise alone: that of stratified sampling with the
+    prompts as strata, Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling
+    Techniques, chapter 5; of evaluations Miller 2024, arXiv 2411.00640), as Wilson's at
+    the effective number of samples (Franco, Little, Louis & Slud 2019, Journal of
+    Survey Statistics and Methodology 7:334). An imaginary prompt with the variance 1/2
+    leaves samples that all agree a width. A prompt with one sample has the mean
+    variance of the others; with one for each there is nothing to estimate, and no
+    width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2 to
+    10 samples it covered in 92 to 100 %."""
     if not prompts:
         return None
-    n, means = len(prompts), [sum(samples) / len(samples) for samples in prompts]
+    n = len(prompts)
+    means = [sum(samples) / len(samples) for samples in prompts]
     value = min(1.0, max(0.0, sum(means) / n))
-    several = [(mean, x) for mean, x in zip(means, prompts, strict=True) if len(x) > 1]
+    sizes = []
+    variances = []
+    variances_of_one = []
+    for mean, samples in zip(means, prompts, strict=True):
+        size = len(samples)
+        if size > 1:
+            squares = sum((x - mean) ** 2 for x in samples)
+            variance = squares / (size - 1) / size
+            sizes.append(size)
+            variances.append(variance)
+            variances_of_one.append(variance * size)
+    several = len(sizes)
     if not several:
         return Proportion(value, value, value)
-    variances = [sum((x - mean) ** 2 for x in of) / (len(of) - 1) / len(of) for mean, of in several]
-    sizes = [len(of) for _, of in several]
-    single = sum(v * size for v, size in zip(variances, sizes, strict=True)) / len(several)
-    noise = sum(variances) + (n - len(several)) * single + len(several) / sum(sizes) / 2
+    single = sum(variances_of_one) / several
+    noise = sum(variances) + (n - several) * single + several / sum(sizes) / 2
     centre = (sum(means) + 0.5) / (n + 1)
     effective = centre * (1 - centre) * n * n / noise
     low, high = wilson_at(value * effective, effective, normal_quantile(confidence))
     return Proportion(value, min(low, value), max(high, value))
 
 
-def difference_of_means(one: Proportion, other: Proportion) -> Proportion:
-    """One minus the other of two independent means, its interval by MOVER (Zou & Donner 2008, Statistics
-    in Medicine 27:1693)."""
-    value = one.value - other.value
-    low = value - hypot(one.value - one.low, other.high - other.value)
-    return Proportion(value, low, value + hypot(one.high - one.value, other.value - other.low))
+def difference_of_means(first: Proportion, second: Proportion) -> Proportion:
+    """First minus second of two independent means, its interval by MOVER (Zou & Donner
+    2008, Statistics in Medicine 27:1693)."""
+    value = first.value - second.value
+    low = value - hypot(first.value - first.low, second.high - second.value)
+    high = value + hypot(first.high - first.value, second.value - second.low)
+    return Proportion(value, low, high)
 
 
 def hypergeometric_limits(
     positives: int, drawn: int, size: int, confidence: float = 0.95
 ) -> Interval:
-    """Exact limits for the share of positives of ``size`` items, of which so many were drawn at random.
+    """Exact limits for the share of positives of ``size`` items, of which so many were
+    drawn at random.
 
-    The numbers of positives that neither one-sided test at half of 1 - ``confidence`` rejects
-    (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open once all are drawn."""
+    The numbers of positives that neither one-sided test at half of 1 - ``confidence``
+    rejects (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open
+    once all are drawn."""
     from scipy.stats import hypergeom
 
     check_part(positives, drawn, "positives", "drawn")
     check_part(drawn, size, "drawn", "size")
-    tail, least, most = settled((1 - confidence) / 2), positives, size - drawn + positives
+    tail = settled((1 - confidence) / 2)
 
     def fewest(enough: Callable[[int], bool]) -> int:
-        low, high = least, most
+        low, high = positives, size - drawn + positives
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if enough(middle) else (middle + 1, high)
         return low
 
     low = fewest(lambda total: settled(hypergeom.sf(positives - 1, size, total, drawn)) > tail)
-    # the first total that is rejected for being too large, less one; the largest where none is
+    # the first total that is rejected for being too large, less one; the largest where
+    # none is
     above = fewest(lambda total: settled(hypergeom.cdf(positives, size, total, drawn)) <= tail)
     high = above - (settled(hypergeom.cdf(positives, size, above, drawn)) <= tail)
     return Interval(low / size, int(high) / size)
@@ -156,8 +177,9 @@ def hypergeometric_limits(
 def any_of_k(positives: int, samples: int, k: int) -> float:
     """The chance that at least one of ``k`` fresh samples is positive, unbiased.
 
-    1 - C(n - c, k) / C(n, k) for c positives of n samples: equation 1 of Chen et al. 2021, arXiv
-    2107.03374 (pass@k; of attacks, attack success at k). Raises ValueError unless 1 <= k <= samples."""
+    1 - C(n - c, k) / C(n, k) for c positives of n samples: equation 1 of Chen et al.
+    2021, arXiv 2107.03374 (pass@k; of attacks, attack success at k). Raises ValueError
+    unless 1 <= k <= samples."""
     _check_samples(positives, samples, k)
     return 1 - comb(samples - positives, k) / comb(samples, k)
 
@@ -165,13 +187,15 @@ def any_of_k(positives: int, samples: int, k: int) -> float:
 def all_of_k(positives: int, samples: int, k: int) -> float:
     """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) / C(n, k).
 
-    The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as there."""
+    The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as
+    there."""
     _check_samples(positives, samples, k)
     return comb(positives, k) / comb(samples, k)
 
 
 def changes_in_k(positives: int, samples: int, k: int) -> float:
-    """The chance that ``k`` fresh samples are not all alike, unbiased: any is positive and not all."""
+    """The chance that ``k`` fresh samples are not all alike, unbiased: any is positive
+    and not all."""
     return any_of_k(positives, samples, k) - all_of_k(positives, samples, k)
 
 

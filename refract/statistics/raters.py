@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import chain
+from operator import add
 from typing import NamedTuple
 
 from refract.statistics.paired import count_pairs
@@ -15,19 +15,21 @@ from refract.statistics.proportions import (
     wilson_at,
 )
 
-# Fewer items outside of a rater's most frequent label than this say too little for an interval of κ:
-# with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 % (benchmarks/coverage.md).
+# Fewer items outside of a rater's most frequent label than this say too little for an
+# interval of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 %
+# (benchmarks/coverage.md).
 LEAST_RARE = 10
 
 
 class Kappa(NamedTuple):
     """Cohen's κ of two raters on ``n`` items.
 
-    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected from
-    the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its error are
-    None where it is undefined: without items, and where both raters gave one and the same label
-    throughout (chance alone would then agree on everything). The interval alone is None where a rater
-    has fewer than ``LEAST_RARE`` items outside of its most frequent label."""
+    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the
+    share expected from the raters' margins alone; ``se`` is κ's asymptotic standard
+    error. κ, its interval and its error are None where it is undefined: without items,
+    and where both raters gave one and the same label throughout (chance alone would
+    then agree on everything). The interval alone is None where a rater has fewer than
+    ``LEAST_RARE`` items outside of its most frequent label."""
 
     kappa: float | None
     low: float | None
@@ -47,17 +49,19 @@ class Confusion(NamedTuple):
     @property
     def by_label(self) -> dict[str, dict[str, int]]:
         """The same as JSON: counts by the first rater's label and the second's."""
-        names = [str(label) for label in self.labels]
-        rows = [dict(zip(names, row, strict=True)) for row in self.counts]
-        return dict(zip(names, rows, strict=True))
+        names = list(map(str, self.labels))
+        table = {}
+        for name, row in zip(names, self.counts, strict=True):
+            table[name] = dict(zip(names, row, strict=True))
+        return table
 
 
 class Detection(NamedTuple):
     """A yes/no judge against the truth. A rate is None where nothing is in its denominator.
 
-    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the share of true
-    cases it finds, ``specificity`` the share of other cases it leaves alone, ``f1`` the harmonic mean of
-    precision and recall."""
+    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the
+    share of true cases it finds, ``specificity`` the share of other cases it leaves
+    alone, ``f1`` the harmonic mean of precision and recall."""
 
     n: int
     accuracy: Proportion | None
@@ -72,8 +76,9 @@ def confusion(
 ) -> Confusion:
     """Cross two raters' labels of the same items, listed in the same order.
 
-    ``labels`` fixes the order of rows and columns; by default those found, sorted by their text. Raises
-    ValueError for lists of different length or a label outside ``labels``."""
+    ``labels`` fixes the order of rows and columns; by default those found, sorted by
+    their text. Raises ValueError for lists of different length or a label outside
+    ``labels``."""
     if len(first) != len(second):
         raise ValueError(
             f"two raters' labels must be of the same length (got {len(first)} and {len(second)})"
@@ -87,38 +92,47 @@ def confusion(
     counts = [[0] * len(order) for _ in order]
     for a, b in zip(first, second, strict=True):
         counts[place[a]][place[b]] += 1
-    return Confusion(order, tuple(tuple(row) for row in counts))
+    return Confusion(order, tuple(map(tuple, counts)))
 
 
 def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
     """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
 
-    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss, Cohen & Everitt 1969,
-    Psychological Bulletin 72:323, as in statsmodels.
+    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss,
+    Cohen & Everitt 1969, Psychological Bulletin 72:323, as in statsmodels.
 
-    The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a true κ
-    of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when the raters
-    agree on every item. Instead the share of agreement gets Wilson's interval on the number of items
-    that would give κ the same error (an effective sample size), and its ends are turned into κ with the
-    chance agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000 items) that
-    covered in 91 to 97 %, and in large samples the two are the same. The error is that of the table with
-    four imaginary items spread over its cells: it is nearly 0 where no item is positive to both raters,
-    and a κ of 0 at 10 % positive was covered in 76 %, with them in 94 to 99. The lower end is not below
-    what the raters' margins leave possible. Raises ValueError for a table that is not square or holds a
-    negative count."""
+    The interval is not κ ± z·se. For a judge that agrees well that one is far too
+    short: with a true κ of .98 it covered in 64 % of simulated samples of 100, and it
+    has no width at all when the raters agree on every item. Instead the share of
+    agreement gets Wilson's interval on the number of items that would give κ the same
+    error (an effective sample size), and its ends are turned into κ with the chance
+    agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000 items)
+    that covered in 91 to 97 %, and in large samples the two are the same. The error is
+    that of the table with four imaginary items spread over its cells: it is nearly 0
+    where no item is positive to both raters, and a κ of 0 at 10 % positive was covered
+    in 76 %, with them in 94 to 99. The lower end is not below what the raters' margins
+    leave possible. Raises ValueError for a table that is not square or holds a negative
+    count."""
     if any(len(row) != len(table) for row in table):
-        raise ValueError(
-            f"a table of agreement must be square (got rows of length {[len(r) for r in table]})"
-        )
-    for count in chain(*table):
-        check_counts(count=count)
+        lengths = [len(row) for row in table]
+        raise ValueError(f"a table of agreement must be square (got rows of length {lengths})")
+    for row in table:
+        for count in row:
+            check_counts(count=count)
     n = sum(map(sum, table))
     if n == 0:
         return Kappa(None, None, None, None, 0, None, None)
-    agreed = sum(table[i][i] for i in range(len(table)))
-    margins = [sum(row) for row in table], [sum(column) for column in zip(*table, strict=True)]
-    by_chance = sum(a * b for a, b in zip(*margins, strict=True))
-    agreement, chance = agreed / n, by_chance / n**2
+    agreed = by_chance = least = 0
+    columns = [0] * len(table)
+    for row in table:
+        columns = list(map(add, columns, row))
+    rows = list(map(sum, table))
+    for place, (row_sum, column_sum) in enumerate(zip(rows, columns, strict=True)):
+        agreed += table[place][place]
+        by_chance += row_sum * column_sum
+        least += max(0, row_sum + column_sum - n)
+    agreement = agreed / n
+    chance = by_chance / n**2
     if by_chance == n**2:
         return Kappa(None, None, None, None, n, agreement, chance)
     import numpy as np
@@ -127,23 +141,23 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     with np.errstate(divide="ignore", invalid="ignore"):  # its test statistics, which are not used
         result = cohens_kappa(np.asarray(table, dtype=float))
     kappa, se = float(result.kappa), float(result.std_kappa)
-    # Where one rater gave one label throughout, the formula gives 0, which rounding turns into a
-    # billionth, or into the root of a negative number.
+    # Where one rater gave one label throughout, the formula gives 0, which rounding
+    # turns into a billionth, or into the root of a negative number.
     se = se if se > 1e-6 else 0.0
 
-    if any(n - max(margin) < LEAST_RARE for margin in margins):
+    if n - max(max(rows), max(columns)) < LEAST_RARE:
         return Kappa(kappa, None, None, se, n, agreement, chance)
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
         added = np.asarray(table, dtype=float) + 4 / len(table) ** 2
-        by_chance_of = float(added.sum(0) @ added.sum(1)) / (n + 4) ** 2
+        added_chance = float(added.sum(0) @ added.sum(1)) / (n + 4) ** 2
         share = float(np.trace(added)) / (n + 4)
-        error = float(cohens_kappa(added).std_kappa) * (1 - by_chance_of)
+        error = float(cohens_kappa(added).std_kappa) * (1 - added_chance)
         effective = share * (1 - share) / error**2
     limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
-    low, high = ((limit - chance) / (1 - chance) for limit in limits)
-    least = sum(max(0, a + b - n) for a, b in zip(*margins, strict=True)) / n
-    low = min(kappa, max(low, (least - chance) / (1 - chance)))
+    low = (limits.low - chance) / (1 - chance)
+    high = (limits.high - chance) / (1 - chance)
+    low = min(kappa, max(low, (least / n - chance) / (1 - chance)))
     return Kappa(kappa, low, high, se, n, agreement, chance)
 
 
@@ -157,10 +171,11 @@ def cohen_kappa(
 def detection(
     predicted: Sequence[bool], truth: Sequence[bool], confidence: float = 0.95
 ) -> Detection:
-    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of a judge's yes/no
-    verdicts and the truth, in the same order."""
+    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of a
+    judge's yes/no verdicts and the truth, in the same order."""
     tp, fp, fn, tn = count_pairs(predicted, truth)
-    n, involved = tp + fp + fn + tn, 2 * tp + fp + fn
+    n = tp + fp + fn + tn
+    involved = 2 * tp + fp + fn
     return Detection(
         n,
         accuracy=proportion(tp + tn, n, confidence),

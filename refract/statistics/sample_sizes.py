@@ -12,9 +12,10 @@ from refract.statistics.proportions import check_part, normal_quantile
 def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
     """The power of McNemar's one-sided exact test for a drop on the same ``n`` prompts, exactly.
 
-    ``churn`` is the share of prompts that flip besides, half of them either way: an outcome is lost with
-    probability drop + churn / 2 and gained with churn / 2. Raises ValueError for shares that sum to more
-    than 1, alpha outside 0 to 1, and no prompts."""
+    ``churn`` is the share of prompts that flip besides, half of them either way: an
+    outcome is lost with probability drop + churn / 2 and gained with churn / 2. Raises
+    ValueError for shares that sum to more than 1, alpha outside 0 to 1, and no
+    prompts."""
     _check(0.8, alpha)
     check_part(drop, 1, "drop", "1")
     check_part(churn, 1, "churn", "1")
@@ -63,10 +64,11 @@ def drop_sample_size(
 ) -> int:
     """The number of prompts from which on a drop has this power (:func:`drop_power`).
 
-    The power of an exact test rises in steps with the number of prompts and falls a little between them:
-    the number is the first with the power from which the next ten have it too, sought from three
-    quarters of that of McNemar's test on (Miettinen 1968, Biometrics 24:339; Connor 1987, Biometrics
-    43:207). Raises ValueError for a drop of 0, and for shares that sum to more than 1."""
+    The power of an exact test rises in steps with the number of prompts and falls a
+    little between them: the number is the first with the power from which the next ten
+    have it too, sought from three quarters of that of McNemar's test on (Miettinen
+    1968, Biometrics 24:339; Connor 1987, Biometrics 43:207). Raises ValueError for a
+    drop of 0, and for shares that sum to more than 1."""
     _check(power, alpha)
     check_part(drop + churn, 1, "drop + churn", "1")
     if drop <= 0:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -21,15 +22,18 @@ from refract.core.vocabulary import CONTROLS
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")
 STRING_FLAGS = (
-    *("all_expected_strings_must_be_found", "case_sensitive", "exact_matching"),
-    *("punctuation_sensitive", "word_matching"),
+    "all_expected_strings_must_be_found",
+    "case_sensitive",
+    "exact_matching",
+    "punctuation_sensitive",
+    "word_matching",
 )
-# Of these, what a text is folded by before the search.
+# The flags that decide how a text is folded before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
 SURROGATE = re.compile("[\ud800-\udfff]")
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
-# Endings of files that are no JSONL.
+# Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 
@@ -50,7 +54,8 @@ class Question(Settings):
         None, description="lowest and highest number; null: yes (1) or no (0)"
     )
     gate: bool = Field(
-        False, description="is no part of the mean; its answer takes that share away"
+        False,
+        description="is not part of the mean; its answer takes that share away",
     )
 
     @model_validator(mode="after")
@@ -67,7 +72,7 @@ class Question(Settings):
         return {str(number): number for number in range(self.scale[0], self.scale[1] + 1)}
 
     def worth(self, number: int) -> float:
-        """What an answer counts, from 0 to 1."""
+        """The value of an answer, from 0 to 1."""
         low, high = self.scale or (0, 1)
         return (number - low) / (high - low)
 
@@ -81,73 +86,89 @@ class SuiteError(RefractError, ValueError):
 
 
 def _content_problems(row: Row) -> list[str]:
+    """What is wrong with the field of a row that says what is asked."""
     present = [field for field in CONTENT if field in row]
     if len(present) != 1:
         got = " and ".join(f"'{field}'" for field in present) or "none of them"
         return [f"a row has exactly one of 'prompt', 'messages' and 'features' (got {got})"]
-    (field,) = present
+    field = present[0]
     value = row[field]
     texts = [value]
-    needed = "be a text"
+    wanted = "be a text"
     if field == "features":
-        needed = "map names to texts"
-        texts = [*value.values()] if isinstance(value, dict) else []
+        wanted = "map names to texts"
+        texts = list(value.values()) if isinstance(value, dict) else []
     elif field == "messages":
-        needed = "be a list with at least one message"
-        texts = value if isinstance(value, list) else []
-        for message in texts:
-            if not (
-                isinstance(message, dict)
-                and {*message} == {"role", "content"}
-                and message["role"] in ROLES
-                and isinstance(message["content"], str)
-            ):
-                return [
-                    "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
-                    f"(got {message!r:.80})"
-                ]
-        roles = [message["role"] for message in texts]
-        if roles and roles[-1] != "user":
-            return ["the last of 'messages' must be the user's"]
-        for place, (before, role) in enumerate(pairwise(["", *roles]), 1):
-            if (role == "assistant" and before != "user") or (role == "system" and before):
-                where = f"behind the {before}'s" if before else "the first"
-                return [
-                    f"message {place} of 'messages' is the {role}'s and {where}; a system's must be the "
-                    "first, an assistant's behind a user's (where two of the user's follow each other, "
-                    "the model answers the first before it gets the second)"
-                ]
-        texts = [message["content"] for message in texts]
+        wanted = "be a list with at least one message"
+        messages = value if isinstance(value, list) else []
+        problem = _messages_problem(messages)
+        if problem:
+            return [problem]
+        texts = [message["content"] for message in messages]
     if not texts or not all(isinstance(text, str) for text in texts):
-        return [f"'{field}' must {needed} (got {_kind(value)})"]
+        return [f"'{field}' must {wanted} (got {_kind(value)})"]
     blank = [not text.strip() for text in texts]
-    wrong = {
-        "is empty": all(blank),
-        "has an empty message": field == "messages" and any(blank) and not all(blank),
-        "holds a NUL character": any("\0" in text for text in texts),
-        "holds a lone surrogate, which has no UTF-8 form": any(map(SURROGATE.search, texts)),
-    }
-    return [f"'{field}' {problem}" for problem, applies in wrong.items() if applies]
+    problems = []
+    if all(blank):
+        problems.append(f"'{field}' is empty")
+    elif field == "messages" and any(blank):
+        problems.append(f"'{field}' has an empty message")
+    if any("\0" in text for text in texts):
+        problems.append(f"'{field}' holds a NUL character")
+    if any(SURROGATE.search(text) for text in texts):
+        problems.append(f"'{field}' holds a lone surrogate, which has no UTF-8 form")
+    return problems
+
+
+def _messages_problem(messages: list[Any]) -> str:
+    """What is wrong with the form of a conversation, or with the order of its roles."""
+    for message in messages:
+        has_form = isinstance(message, dict) and set(message) == {"role", "content"}
+        if not has_form or message["role"] not in ROLES or not isinstance(message["content"], str):
+            return (
+                "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
+                f"(got {message!r:.80})"
+            )
+    roles = [message["role"] for message in messages]
+    if roles and roles[-1] != "user":
+        return "the last of 'messages' must be the user's"
+    for place, (before, role) in enumerate(pairwise(["", *roles]), 1):
+        if (role == "assistant" and before != "user") or (role == "system" and before):
+            where = f"behind the {before}'s" if before else "the first"
+            return (
+                f"message {place} of 'messages' is the {role}'s and {where}; a system's must be the "
+                "first, an assistant's behind a user's (of two user's messages in a row, the model "
+                "answers the first before it gets the second)"
+            )
+    return ""
 
 
 def user_places(row: Row) -> list[int]:
-    """The places of the user's messages in a row's conversation; a row without one has one turn."""
+    """The places of the user's messages in a row's conversation; a row without one has
+    one turn."""
     messages = row.get("messages", [{"role": "user"}])
     return [place for place, message in enumerate(messages) if message["role"] == "user"]
 
 
 def played_turns(row: Row) -> list[int]:
-    """The numbers of the user's turns that the model answers where a row's conversation is played: those
-    that no assistant's message follows. Empty for every row that has all answers but the last."""
-    following = pairwise([*user_places(row), -1])
-    played = [
-        turn for turn, (own, other) in enumerate(following, 1) if other - own == 1 or other < 0
-    ]
+    """The numbers of the user's turns that the model answers where a row's conversation
+    is played: those without an assistant's message behind them. Empty where only the last
+    has none."""
+    places = user_places(row)
+    played = []
+    for turn, (place, following) in enumerate(pairwise([*places, -1]), 1):
+        if following in (place + 1, -1):
+            played.append(turn)
     return played if len(played) > 1 else []
 
 
 def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        bool: "true or false",
+    }
     return "null" if value is None else names.get(type(value), f"the number {value}")
 
 
@@ -168,91 +189,100 @@ def row_problems(row: Row) -> list[str]:
     if category not in CATEGORIES:
         got = repr(category) if "category" in row else "none"
         problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
-    problems += _content_problems(row)
-    return problems + field_problems(row)
+    return problems + _content_problems(row) + field_problems(row)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
+
+
+# Fields that judges and tables read: what each must be, and whether a value is that.
+FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "expected_strings": (
+        "a list of texts",
+        lambda value: bool(value) and _are_texts(value),
+    ),
+    "task_strings": ("a list of texts", _are_texts),
+    **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
+    "requirement": ("a text", _is_text),
+    "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
+    "language": ("a code such as en or pt-BR", _is_text),
+}
 
 
 def field_problems(row: Row) -> list[str]:
     """What is wrong with the fields of a row that its judges read."""
     problems = []
-    for key, may_be_empty in (("expected_strings", False), ("task_strings", True)):
-        strings = row.get(key)
-        are_texts = isinstance(strings, list) and all(isinstance(s, str) and s for s in strings)
-        if key in row and not (are_texts and (strings or may_be_empty)):
-            problems.append(f"'{key}' must be a list of texts (got {_kind(strings)})")
-        elif key == "expected_strings" and key in row:
-            flags = {flag: row.get(flag, True) is True for flag in FOLDING}
-            exact = row.get("exact_matching") is True
-            problems += [
-                f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for but what "
-                "the search leaves out (spaces, invisible characters; quotes and punctuation by the "
-                "row's flags)"
-                for text in row[key]
-                if not core(fold(text, **flags).text, exact_matching=exact)
-            ]
-    for flag in STRING_FLAGS:
-        if flag in row and not isinstance(row[flag], bool):
-            problems.append(f"'{flag}' must be true or false (got {_kind(row[flag])})")
-    requirement = row.get("requirement")
-    if "requirement" in row and not (isinstance(requirement, str) and requirement.strip()):
-        problems.append(f"'requirement' must be a text (got {_kind(requirement)})")
-    if "pair_id" in row and not isinstance(row["pair_id"], str):
-        problems.append(f"'pair_id' must be the id of a row (got {_kind(row['pair_id'])})")
-    if "language" in row and not (isinstance(row["language"], str) and row["language"].strip()):
-        problems.append(
-            f"'language' must be a code such as en or pt-BR (got {_kind(row['language'])})"
-        )
+    for field, (wanted, fits) in FIELDS.items():
+        if field in row and not fits(row[field]):
+            problems.append(f"'{field}' must be {wanted} (got {_kind(row[field])})")
+    if _are_texts(row.get("expected_strings")):
+        flags = {flag: row.get(flag, True) is True for flag in FOLDING}
+        exact = row.get("exact_matching") is True
+        for text in row["expected_strings"]:
+            if not core(fold(text, **flags).text, exact_matching=exact):
+                problems.append(
+                    f"'expected_strings' holds {text!r:.60}, in which there is nothing to look for "
+                    "but what the search leaves out (spaces, invisible characters; quotes and "
+                    "punctuation by the row's flags)"
+                )
     problems += call_problems(row)
     if "rubric" in row:
         problems += _rubric_problems(row)
     elif "rubric_score" in row:
         problems.append("'rubric_score' says how a 'rubric' is added up, and the row has none")
     control = row.get("control")
-    if "control" in row and control not in [*CONTROLS]:
+    if "control" in row and control not in list(CONTROLS):
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")
     return problems
 
 
 def rubric_of(row: Row) -> list[Question]:
-    """The questions of a row's rubric; none where it has no rubric. Raises :class:`ParamsError`."""
-    return [
-        read_settings(Question, f"question {number}", given)
-        for number, given in enumerate(row.get("rubric", []), 1)
-    ]
+    """The questions of a row's rubric; none where it has no rubric.
+    Raises :class:`ParamsError`."""
+    questions = enumerate(row.get("rubric", []), 1)
+    return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
 
 def _rubric_problems(row: Row) -> list[str]:
-    given, how = row["rubric"], row.get("rubric_score", "mean")
-    if not isinstance(given, list):
-        return [f"'rubric' must be a list of questions (got {_kind(given)})"]
+    rubric = row["rubric"]
+    if not isinstance(rubric, list):
+        return [f"'rubric' must be a list of questions (got {_kind(rubric)})"]
     try:
-        counted = sum(not question.gate for question in rubric_of(row))
+        questions = rubric_of(row)
     except ParamsError as error:
         return [f"'rubric': {error}"]
-    problems = [] if counted else ["'rubric' needs a question that is no gate"]
-    if how not in RUBRIC_SCORES:
-        problems.append(f"'rubric_score' must be {', '.join(RUBRIC_SCORES)} (got {how!r:.80})")
+    problems = []
+    if all(question.gate for question in questions):
+        problems.append("'rubric' needs a question that is not a gate")
+    score = row.get("rubric_score", "mean")
+    if score not in RUBRIC_SCORES:
+        problems.append(f"'rubric_score' must be {', '.join(RUBRIC_SCORES)} (got {score!r:.80})")
     return problems
 
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
-    """Reads a suite file and finds everything wrong with it in one pass.
-
-    Returns the rows that could be read and all problems in line order. Raises OSError when the file
-    cannot be opened."""
+    """The rows of a suite file that can be used, and everything wrong with it, in line
+    order.
+    Raises OSError when the file cannot be opened."""
+    data = Path(path).read_bytes()
+    kind = Path(path).suffix.lower()
+    if kind in TABLES:
+        message = (
+            f"a suite is JSONL, and this is a table ({kind}); make one of it: refract import-suite "
+            f"generic {path} --prompt-column COLUMN --category harmful --out NAME.jsonl"
+        )
+        return [], [Problem(1, message)]
     rows: list[Row] = []
     problems: list[Problem] = []
     ids: dict[str, int] = {}
     texts: dict[str, int] = {}
     pairs: list[tuple[int, str]] = []
-    spoken: dict[str, set[str]] = {}  # languages of the rows with a pair_id
-    data = Path(path).read_bytes()
-    if (kind := Path(path).suffix.lower()) in TABLES:
-        text = (
-            f"a suite is JSONL, and this is a table ({kind}); make one of it: refract import-suite "
-            f"generic {path} --prompt-column COLUMN --category harmful --out NAME.jsonl"
-        )
-        return [], [Problem(1, text)]
+    languages: dict[str, set[str]] = {}  # of the rows with a pair_id
     if data.startswith(BOM):
         problems.append(Problem(1, "the file starts with a byte order mark (BOM)", harmless=True))
         data = data.removeprefix(BOM)
@@ -261,48 +291,54 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             problems.append(Problem(number, "the line ends in CRLF; use LF", harmless=True))
         if not line.strip():
             continue
-        if b"\0" in line:
-            problems.append(Problem(number, "the line holds a NUL byte"))
-            continue
         try:
-            row = parse_line(line)
-        except UnicodeDecodeError as error:
-            problems.append(Problem(number, f"invalid UTF-8 at byte {error.start} of the line"))
-            continue
+            row = _parse_row(line)
         except ValueError as error:
-            problems.append(Problem(number, f"not JSON: {error}"))
+            problems.append(Problem(number, str(error)))
             continue
-        if not isinstance(row, dict):
-            problems.append(Problem(number, f"a row must be an object (got {_kind(row)})"))
-            continue
-        of_row = row_problems(row)
-        problems += [Problem(number, message) for message in of_row]
+        row_messages = row_problems(row)
+        problems += [Problem(number, message) for message in row_messages]
+        if not row_messages:
+            rows.append(row)
         id_ = row.get("id")
-        if isinstance(id_, str):
-            if id_ in ids:
-                problems.append(Problem(number, f"duplicate id {id_!r} (first on line {ids[id_]})"))
-            ids.setdefault(id_, number)
-        if isinstance(row.get("pair_id"), str):
-            pairs.append((number, row["pair_id"]))
-            spoken.setdefault(row["pair_id"], set()).add(str(row.get("language", "")))
-        if not of_row or not _content_problems(row):
+        if isinstance(id_, str) and ids.setdefault(id_, number) != number:
+            problems.append(Problem(number, f"duplicate id {id_!r} (first on line {ids[id_]})"))
+        pair = row.get("pair_id")
+        if isinstance(pair, str):
+            pairs.append((number, pair))
+            languages.setdefault(pair, set()).add(str(row.get("language", "")))
+        if not row_messages or not _content_problems(row):
             text = canonical_json([row.get(field) for field in CONTENT])
-            if text in texts:
+            if texts.setdefault(text, number) != number:
                 message = f"duplicate text (first on line {texts[text]})"
                 problems.append(Problem(number, message, harmless=True))
-            texts.setdefault(text, number)
-        if not of_row:
-            rows.append(row)
     for number, pair in pairs:
-        if pair not in ids and len(spoken[pair] - {""}) < 2:  # translations may share any text
+        if pair not in ids and len(languages[pair] - {""}) < 2:  # translations may share any text
             problems.append(Problem(number, f"'pair_id' names no row of the suite (got {pair!r})"))
     if not rows and all(problem.harmless for problem in problems):
         problems.append(Problem(1, "the suite is empty: it needs at least one row"))
     return rows, sorted(problems)
 
 
+def _parse_row(line: bytes) -> Row:
+    """The row on a line.
+    Raises ValueError, which says what is wrong with the line."""
+    if b"\0" in line:
+        raise ValueError("the line holds a NUL byte")
+    try:
+        row = parse_line(line)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"invalid UTF-8 at byte {error.start} of the line") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"a row must be an object (got {_kind(row)})")
+    return row
+
+
 def load_suite(path: Path) -> list[Row]:
-    """The rows of a suite. Raises :class:`SuiteError` unless every row can be used."""
+    """The rows of a suite.
+    Raises :class:`SuiteError` unless every row can be used."""
     try:
         rows, problems = check_suite(path)
     except OSError as error:
@@ -314,39 +350,11 @@ def load_suite(path: Path) -> list[Row]:
     return rows
 
 
-def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
-    """A seeded subset of ``size`` rows, in suite order.
-
-    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the suite
-    changes the draw by that row at most. ``None`` or a size not below the suite's takes all."""
-    if size is None or size >= len(rows):
-        return rows
-
-    def draw(row: Row) -> bytes:
-        return hashlib.sha256(canonical_json([seed, suite, row["id"]]).encode()).digest()
-
-    taken = {row["id"] for row in sorted(rows, key=draw)[:size]}
-    return [row for row in rows if row["id"] in taken]
-
-
-def suite_label(suite: str, size: int | None, total: int, seed: int) -> str:
-    """The suite's name as numbers show it: with ``[sampled N/M, seed=K]`` where it was sampled, and
-    with ``[all M, sample N]`` where it has fewer than were to be drawn."""
-    if size is None or size == total:
-        return suite
-    if size > total:
-        return f"{suite}[all {total}, sample {size}]"
-    return f"{suite}[sampled {size}/{total}, seed={seed}]"
-
-
-def samples_label(label: str, samples: int) -> str:
-    """A suite's label with ``[K samples]`` where each prompt is answered more than once."""
-    return label if samples == 1 else f"{label}[{samples} samples]"
-
-
 def row_seed(seed: int, suite: str, prompt_id: str, sample: int = 1) -> int:
-    """The seed of one row's own generator: 31 bits of SHA-256 of (seed, suite, prompt id), for a
-    further sample of (seed, suite, prompt id, "sample", its number)."""
-    on = [seed, suite, prompt_id] + (["sample", sample] if sample > 1 else [])
-    digest = hashlib.sha256(canonical_json(on).encode()).digest()
+    """The seed of one row's own generator: 31 bits of the SHA-256 of (seed, suite, prompt
+    id), for a further sample of (seed, suite, prompt id, "sample", its number)."""
+    key: list[int | str] = [seed, suite, prompt_id]
+    if sample > 1:
+        key += ["sample", sample]
+    digest = hashlib.sha256(canonical_json(key).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1

@@ -20,7 +20,7 @@ from refract.rates.thresholds import owed_to_max_unjudged
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
-from tests.models.test_shards import project as pipeline
+from tests.engines.test_shards import project as pipeline
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
 FRAGILE = {**ROBUST, "drift": 0.5}

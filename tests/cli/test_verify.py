@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,93 +14,15 @@ from refract.cli.reproduce import verify_recorded
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.models import open_model
 from refract.models.answering import answer_model, requests_by_turn
-from refract.models.protocol import packed_tokens, unpacked_tokens
-from refract.models.store import ANSWER_FIELDS, ResponseStore, answer_of, answer_row
+from refract.models.store import ResponseStore
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
 from tests.builders import suite_rows
 from tests.fault_server import FaultServer
-from tests.models.test_hf import answers, ask, change_weights, model, prompts, tiny
+from tests.models.test_hf import answers, ask, change_weights, model, tiny
+from tests.models.test_verifying import DRAWN, EDITS, MOST, edited
 
 __all__ = ["tiny"]
-
-DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
-MOST = 24
-
-
-def edited(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """A response row with other fields, and the checksum of what it then is."""
-    answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
-    return dict(answer_row(row["request_sha256"], replace(answer, **fields), row["prompt_id"]))
-
-
-def with_tokens(change) -> Any:
-    return lambda row: {"tokens": packed_tokens(change(unpacked_tokens(row["tokens"])))}
-
-
-EDITS = {
-    "replaced": (with_tokens(lambda ids: [*ids[:5], ids[5] ^ 1, *ids[6:]]), "token 6 is "),
-    "truncated": (with_tokens(lambda ids: ids[:9]), "it stops behind token 9, at no end"),
-    "extended": (with_tokens(lambda ids: [*ids, 7]), " is behind the end"),
-    "unknown": (with_tokens(lambda ids: [*ids[:2], 9999]), "ids from 0 to 319 are allowed"),
-    "torn": (lambda row: {"tokens": "A"}, "its tokens cannot be read: "),
-    "no text": (lambda row: {"tokens": 7}, "response and tokens are to be texts"),
-    "text": (
-        lambda row: {"response": "no" + row["response"]},
-        "its response is not that of its tokens: 'no",
-    ),
-    "ended": (
-        lambda row: {"finish_reason": {"stop": "length", "length": "stop"}[row["finish_reason"]]},
-        "its finish_reason is not that of its tokens: ",
-    ),
-}
-
-
-@pytest.mark.parametrize("drawn", [{}, DRAWN])
-def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny, drawn):
-    settings = {"max_tokens": MOST, **drawn}
-    asked = prompts(12)
-    made = answers(model(tiny, dtype="bfloat16", **settings), asked)
-    checking = model(tiny, **settings)
-    assert [c.problem for _, c in sorted(checking.verify(asked, made))] == [""] * 12
-    longest = max(range(12), key=lambda i: made[i].completion_tokens or 0)
-    row = dict(answer_row("key", made[longest]))
-    rows = [edited(row, **change(row)) for change, _ in EDITS.values()]
-    changed = [answer_of([row.get(field) for field in ANSWER_FIELDS]) for row in rows]
-    found = dict(checking.verify([asked[longest]] * len(EDITS), changed))
-    for number, (_, problem) in enumerate(EDITS.values()):
-        assert problem in found[number].problem
-    replaced, ids = found[0], unpacked_tokens(row["tokens"])
-    assert (replaced.place, replaced.right) == (5, checking._tokenizer.decode([ids[5]]))
-    assert replaced.margin < 0
-
-
-def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):
-    asked = prompts(16)
-    exact = answers(model(tiny, max_tokens=MOST), asked)
-    fast = answers(model(tiny, max_tokens=MOST, dtype="bfloat16", arithmetic="fast"), asked)
-    assert fast != exact
-    found = dict(model(tiny, max_tokens=MOST).verify(asked, fast))
-    for i, (right, given) in enumerate(zip(exact, fast, strict=True)):
-        pairs = zip(unpacked_tokens(right.tokens), unpacked_tokens(given.tokens), strict=False)
-        assert found[i].place == next((n for n, (a, b) in enumerate(pairs) if a != b), None)
-
-
-def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
-    """A token that fast arithmetic takes for wrong is still decided by float64."""
-    from refract.models.exact import Choice
-
-    asked = prompts(4)
-    made = answers(model(tiny, max_tokens=MOST), asked)
-    of = Choice.of
-
-    def wrong(self, given, logits, uniforms=(), tie=0.0):
-        tokens, margins, wins = of(self, given, logits, uniforms, tie)
-        return tokens, margins, wins if tie else -wins
-
-    monkeypatch.setattr(Choice, "of", wrong)
-    assert {c.problem for _, c in model(tiny, max_tokens=MOST).verify(asked, made)} == {""}
-
 
 # The command
 

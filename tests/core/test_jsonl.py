@@ -154,7 +154,7 @@ def test_rows_by_id_are_read_from_their_file_when_they_are_asked_for(tmp_path):
     assert RowsById(path, numbers, key="id", field="n")["b"] == 1
     with pytest.raises(KeyError):
         RowsById(path, {**numbers, "c": 2}, key="id")["c"]
-    with pytest.raises(RowError, match=r"rows.jsonl: row 1: of .*'b' is expected; run: dvc repro"):
+    with pytest.raises(RowError, match=r"row 1: is that of .*, expected 'b'; run: dvc repro"):
         RowsById(path, {"b": 0}, key="id")["b"]
 
 

@@ -47,7 +47,7 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
         ("a: 1\na: 2\n", "is not YAML"),
         ("- a\n", "must hold a mapping .got list"),
         ("a: 2024-01-01\n", "holds a value that JSON cannot express .*; put it in quotes"),
-        ("a: {1: x, b: y}\n", "a has the key 1, which is no text; put it in quotes"),
+        ("a: {1: x, b: y}\n", "a has the key 1, which must be a text; put it in quotes"),
         ("a: " + "[" * 1200 + "]" * 1200, "is nested too deeply"),
         ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
         ("a: 1\0", "is not YAML"),
@@ -217,7 +217,7 @@ def test_the_params_of_these_tests_are_right():
         (replaced(("grid", "models"), ["sintetic"]), "grid names 'sintetic', which models does n"),
         (replaced(("suites", "mine", "judges"), ["rulez"]), "suites.mine names 'rulez', which j"),
         (replaced(("decisions", "margin"), "wide"), "decisions: margin must be"),
-        (replaced(("suites", 5), {}), "suites has the key 5, which is no text; put it in quot"),
+        (replaced(("suites", 5), {}), "suites has the key 5, which must be a text; put it in quot"),
         (replaced(("models", "a-b"), {}), "models: a name is made of lower-case .* .got 'a-b'"),
         (
             replaced(("models", "judges"), {}),

@@ -1,4 +1,4 @@
-"""An installed package adds adapters, judges, perturbations and importers, by place or by name."""
+"""An installed package adds adapters, judges, perturbations, importers and protocols."""
 
 from __future__ import annotations
 
@@ -81,6 +81,23 @@ def lines(kind, path, options):
         for number, line in enumerate(path.read_text().splitlines(), 1)
     ]
     return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
+
+
+PROTOCOL = {
+    "version": "1.0",
+    "of": "Greetings",
+    "generation": {"max_tokens": 9, "temperature": 0},
+    "parts": {
+        "greetings": {
+            "suite": {"kind": "lines", "page": "https://example.org"},
+            "judge": None,
+            "empty": "refused",
+            "partial": "refused",
+            "measures": {"rate": {"counts": "refused", "over": "all"}},
+        }
+    },
+    "sources": {},
+}
 """
 POINTS = """
 [refract.adapters]
@@ -92,6 +109,9 @@ brevity = greeting_parts:Length
 louder = greeting_parts:SHOUTED
 [refract.importers]
 lines = greeting_parts:lines
+[refract.protocols]
+greetings = greeting_parts:PROTOCOL
+harmbench = greeting_parts:PROTOCOL
 """
 PARAMS = """
 grid: {models: [parrot], suites: [greetings]}
@@ -177,6 +197,23 @@ def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
     assert done.code == 0, done.err
     results = json.loads(Path("results.json").read_text())
     assert next(iter(results["metrics"].values()))["over_refusal_rate"] == 1.0
+
+
+def test_a_protocol_of_a_package_is_found_by_its_name(installed):
+    from refract.suites.protocols import find_part, find_protocol, names
+
+    assert find_part("greetings@1.0", "--protocol").fixed() == {
+        "max_tokens": 9,
+        "temperature": 0,
+        "top_p": None,
+        "system_prompt": None,
+        "chat_template": True,
+    }
+    assert [name for name in names() if name in ("greetings", "harmbench")] == [
+        "greetings",
+        "harmbench",
+    ]
+    assert find_protocol("harmbench")[1].of.startswith("HarmBench")
 
 
 def test_no_package_takes_a_name_that_comes_with_refract(installed):

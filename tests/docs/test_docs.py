@@ -326,7 +326,7 @@ def test_a_page_can_be_followed_and_shows_what_its_commands_print(page, measured
         for command, printed in reader.follow(block):
             if command.output:
                 assert matches(command.output, printed), f"{command.line}\n{printed}"
-    if page.name == "CONTRIBUTING.md":
+    if page.name in ("extending.md", "extending-published.md"):
         what_was_added_breaks_no_other_test(reader)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -13,7 +14,8 @@ CLI = ROOT / "docs/cli.md"
 
 
 def command_reference(folder: Path) -> str:
-    """The page as Typer writes it, without character references."""
+    """The page as Typer writes it, without character references, the option ``--help`` that each
+    command has, usages without an argument, and lists of commands, which the headings are."""
     out = folder / "cli.md"
     subprocess.run(
         [
@@ -24,8 +26,15 @@ def command_reference(folder: Path) -> str:
         check=True,
         capture_output=True,
     )
+    text = html.unescape(out.read_text("utf-8")).replace(
+        "* `--help`: Show this message and exit.\n", ""
+    )
+    text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
+    text = re.sub(r"`refract [a-z -]+ \[OPTIONS\]`\n\n", "", text)
+    text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
+    text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
     title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
-    return title + "#" + html.unescape(out.read_text("utf-8"))
+    return f"{title}#{text}"
 
 
 def test_the_command_reference_is_that_of_the_code(tmp_path):

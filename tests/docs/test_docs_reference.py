@@ -82,7 +82,7 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     assert reference.sections({"slow": "", "slower": ""}) == (
         "### slow, slower\n\nHow slow.\n\n"
         "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | a whole number of at least 1 |"
+        r"| `pause` | `3` | seconds \| minutes, \<1 h | whole number ≥ 1 |"
     )
 
 

@@ -27,7 +27,11 @@ LAYERS = (
     "api",
     "checks",
     "cli",
+    "published",
+    "engines",
 )
+# Parts that are found by the names of registries, as other people's packages are.
+BY_NAME = ("engines", "published")
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for top in ("refract", "stages")
@@ -60,7 +64,7 @@ def arrows() -> dict[str, list[str]]:
 
 
 def part(module: str) -> str:
-    return module.split(".")[1]
+    return module.partition(".")[2].partition(".")[0]
 
 
 def part_of_library(module: str) -> bool:
@@ -80,6 +84,16 @@ def test_no_part_imports_one_above_it():
         if target != "refract" and LAYERS.index(part(target)) > LAYERS.index(part(module))
     ]
     assert upward == []
+
+
+def test_nobody_imports_what_is_found_by_name():
+    imports = [
+        f"{module} imports {target}"
+        for module, targets in arrows().items()
+        for target in targets
+        if part(target) in BY_NAME and part(module) != part(target)
+    ]
+    assert imports == []
 
 
 def test_the_library_imports_neither_itself_as_a_whole_nor_a_stage_nor_a_main_module():

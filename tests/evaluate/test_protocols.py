@@ -14,7 +14,7 @@ import pytest
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.evaluate.protocol_run import protocol_suite
-from refract.suites.protocols.catalogue import (
+from refract.suites.protocols import (
     Chosen,
     find_part,
     find_protocol,

@@ -91,7 +91,7 @@ def test_the_judge_sees_prompt_response_requirements_and_description_and_answers
     assert body["temperature"] == 0
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     user = body["messages"][1]["content"]
-    name = fence("Hi?", "Hi?", "No.")
+    name = fence(["Hi?", "Hi?", "No."])
     assert user.startswith("What the assistant is for: A librarian's help.\n\n")
     assert f"The user said:\nFENCE-{name}\nHi?\nFENCE-{name}\n" in user
     assert f"The assistant answered:\nFENCE-{name}\nNo.\nFENCE-{name}\n" in user

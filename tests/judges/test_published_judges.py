@@ -20,8 +20,7 @@ from refract.core.published_text import (
     fetch,
     read_text,
 )
-from refract.judges import open_judge
-from refract.judges.published import entry, names
+from refract.judges import open_judge, published_judges
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from refract.models.checkpoint import is_package
 from refract.project import find_project
@@ -89,7 +88,7 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
         ("judge.py", "MADE", MODULE, "none of the 19 texts in the file, and d6ae1ef5"),
         ("judge.py", "P", "P = ", "the file cannot be read: invalid syntax"),
         ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
-        ("a.txt", "P", "", "none of .py, .ipynb, .yaml and .json"),
+        ("a.txt", "P", "", "must be .py, .ipynb, .yaml or .json"),
         ("a.txt", None, "other", "SHA-256 is d9298a10d1b0735837d.*, and d6ae1ef5"),
     ],
 )
@@ -332,9 +331,9 @@ def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
 def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
     params = find_project().params["judges"]
 
-    assert len(names()) >= 16
-    for name in names():
+    assert len(published_judges().names()) >= 16
+    for name in published_judges().names():
         assert params[name] == {"kind": "published"}
         judge = open_judge(name, params[name])
-        assert entry(name).asks == judge.FAMILY
+        assert published_judges().find(name).asks == judge.FAMILY
         assert judge.version.startswith("1, published ")

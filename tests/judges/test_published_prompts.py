@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from refract.core.types import given_prompt, given_response
-from refract.judges import open_judge
+from refract.judges import open_judge, published_judges
 from refract.judges.cases import Case
-from refract.judges.published import entry, names
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from tests import publishers
 from tests.builders import ROOT
 from tests.publisher_packages import fetch_from
+
+PUBLISHED = published_judges()
 
 HOSTILE = json.loads((ROOT / "tests/corpora/hostile_texts.json").read_text("utf-8"))
 ORDINARY = (
@@ -96,11 +97,13 @@ def published(packages: Path) -> dict[str, Any]:
 
 
 def test_every_judge_of_a_package_is_compared():
-    from_packages = {name for name in names() if any(s.package for s in entry(name).sources)}
+    from_packages = {
+        name for name in PUBLISHED.names() if any(s.package for s in PUBLISHED.find(name).sources)
+    }
 
     assert from_packages - {"wildguard_harm"} == set(publishers.PROMPTS)
-    assert entry("wildguard_harm").texts == entry("wildguard").texts
-    assert entry("wildguard_harm").messages == entry("wildguard").messages
+    assert PUBLISHED.find("wildguard_harm").texts == PUBLISHED.find("wildguard").texts
+    assert PUBLISHED.find("wildguard_harm").messages == PUBLISHED.find("wildguard").messages
 
 
 @pytest.mark.parametrize("name", sorted(publishers.PROMPTS))
@@ -134,7 +137,7 @@ def test_a_prompt_is_the_publishers_to_the_byte(name, packages, published):
 def test_a_reply_means_what_the_publishers_parser_takes_it_for(name, published):
     for reply, theirs in zip(REPLIES[name], published["readings"][name], strict=True):
         try:
-            ours = READERS[str(entry(name).reading)](reply)
+            ours = READERS[str(PUBLISHED.find(name).reading)](reply)
         except UnreadableVerdict:
             ours = None
         if name.startswith("wildguard"):

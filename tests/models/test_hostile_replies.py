@@ -16,7 +16,7 @@ from refract.core.jsonl import canonical_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Request
-from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_said
+from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_parts
 from refract.models.store import ResponseStore, request_sha256
 from tests.fault_server import FaultServer, _completion, _message
 from tests.fuzz import fuzzed, places
@@ -154,7 +154,7 @@ def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
 @fuzzed(100)
 @given(JSON | JSON.map(lambda value: {"error": value}))
 def test_any_error_body_is_read(body):
-    message, codes = error_said(body)
+    message, codes = error_parts(body)
     assert isinstance(message, str)
     assert all(isinstance(code, str) for code in codes)
 

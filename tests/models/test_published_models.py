@@ -178,7 +178,7 @@ def test_a_scorer_needs_its_tokens_and_the_local_adapter(packages, tmp_path):
     save_model(tmp_path, max_position_embeddings=4096)
     served = {"adapter": "openai", "model_id": "guard"}
 
-    with pytest.raises(AdapterError, match="'Yes' is no token of this checkpoint"):
+    with pytest.raises(AdapterError, match="this checkpoint has no token 'Yes'"):
         judged(
             {"kind": "published", "judge": "shieldgemma", "model": {"model_id": str(tmp_path)}}, "a"
         )

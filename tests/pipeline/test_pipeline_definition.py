@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -25,12 +26,14 @@ def part_of(path: Path) -> str:
 
 
 def imported_by(part: str) -> set[str]:
-    """The parts of the library that the code of one part imports."""
+    """The parts of the library that the code of one part imports, or names in a registry."""
     path = ROOT / part
     found = set()
     for file in [path] if path.is_file() else path.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Import):
+            if isinstance(node, ast.Constant):  # what is published is named in texts alone
+                names = re.findall(r"^refract\.published(?=[.:])", str(node.value))
+            elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file}: relative imports hide where a name comes from"

@@ -8,9 +8,12 @@ from refract.core.types import given_response
 from refract.judges.cases import labelled, unjudged
 from refract.judges.verdict_reading import READERS
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.protocol_rates import protocol_judge, protocol_table
+from refract.rates.protocol_rates import macro_rate, protocol_judge, protocol_table
+from refract.rates.rate import Interval
 from refract.results.table_rows import rate_to_row
-from refract.suites.protocols.catalogue import find_part
+from refract.statistics.clusters import macro_mean
+from refract.suites.protocols import find_part
+from tests.builders import rate as share
 from tests.published_protocols import chosen
 
 ROWS = [
@@ -163,3 +166,37 @@ def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_quest
     }
     judges = {name: {"kind": kind} for name, kind in kinds.items()}
     assert protocol_judge(definition, judges) == judge
+
+
+def test_a_macro_average_counts_each_group_the_same_in_its_value_bounds_and_interval():
+    rates = [
+        share(
+            "rate", 8, 10, "area=a", clusters=10, cut_off=2, excluded={"error": 1},
+            bounds=Interval(0.7, 0.9),
+        ),
+        share(
+            "rate", 1, 4, "area=b", clusters=3, cut_off=0, excluded={"error": 2},
+            bounds=Interval(0.2, 0.5),
+        ),
+    ]  # fmt: skip
+    found = macro_rate("rate", rates, 0.9)
+    expected = macro_mean([0.8, 0.25], [10, 3], 0.9)
+    assert (found.value, found.interval) == (expected.value, (expected.low, expected.high))
+    lower, upper = (macro_mean(ends, [10, 3], 0.9) for ends in ([0.7, 0.2], [0.9, 0.5]))
+    assert found.bounds == (lower.value, upper.value)
+    assert found.outer == (lower.low, upper.high)
+    counts = found.counts
+    assert (counts.successes, counts.n, counts.clusters, counts.cut_off) == (None, 14, 13, 2)
+    assert counts.excluded == {"error": 3}
+
+
+def test_a_group_of_which_nothing_was_judged_is_in_the_bounds_of_the_average_as_one_value():
+    known = share("rate", 5, 10, "area=a", clusters=10, excluded={}, bounds=Interval(0.5, 0.5))
+    lost = share(
+        "rate", 0, 1, "area=b", value=None, clusters=0, excluded={}, bounds=Interval(0.0, 1.0)
+    )
+    found = macro_rate("rate", [known, lost])
+    assert found.value == 0.5
+    assert found.bounds == (0.25, 0.75)
+    assert found.outer.low == macro_mean([0.5, 0.0], [10, 1]).low
+    assert found.outer.high == macro_mean([0.5, 1.0], [10, 1]).high

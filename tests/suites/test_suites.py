@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows, write_rows
+from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import Problem, check_suite, load_suite, sample_rows, suite_label
+from refract.suites.rows import Problem, check_suite, load_suite
 from tests.fuzz import fuzzed
 
 SUITES = Path(__file__).parents[2] / "data" / "suites"
@@ -76,7 +77,7 @@ def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
     ("fields", "said"),
     [
         ({"rubric": "Is it so?"}, "'rubric' must be a list of questions (got a text)"),
-        ({"rubric": []}, "'rubric' needs a question that is no gate"),
+        ({"rubric": []}, "'rubric' needs a question that is not a gate"),
         ({"rubric": [{"question": "A?", "gate": True}]}, "'rubric' needs a question that is no"),
         ({"rubric": [{"question": "A?"}, {"ask": "B?"}]}, "'rubric': question 2: "),
         ({"rubric": [{"question": "A?", "scale": [5, 1]}]}, "scale must be [lowest, highest]"),
@@ -176,9 +177,10 @@ def test_a_draw_depends_on_seed_and_suite_and_not_on_order():
 
 
 def test_a_sampled_suite_carries_its_tag_and_so_does_one_that_is_smaller_than_the_sample():
-    assert suite_label("s", None, 300, 42) == suite_label("s", 300, 300, 42) == "s"
-    assert suite_label("s", 20, 300, 42) == "s[sampled 20/300, seed=42]"
-    assert suite_label("s", 100, 7, 42) == "s[all 7, sample 100]"
+    assert Draw(None, 300, 42).label("s") == Draw(300, 300, 42).label("s") == "s"
+    assert Draw(20, 300, 42).label("s") == "s[sampled 20/300, seed=42]"
+    assert Draw(100, 7, 42).label("s") == "s[all 7, sample 100]"
+    assert Draw(20, 300, 42, samples=3).label("s") == "s[sampled 20/300, seed=42][3 samples]"
 
 
 @pytest.mark.parametrize("path", sorted(SUITES.glob("*.jsonl")), ids=lambda path: path.stem)

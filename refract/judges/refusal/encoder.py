@@ -1,8 +1,9 @@
-"""The encoder of the judge ``refusal``: what it reads of an answer and its prompt, and what it computes.
+"""The encoder of the judge ``refusal``: its input from an answer and its prompt,
+and its network.
 
-A BERT of six layers, of which the last computes the first token alone, and a linear layer for the
-classes, in NumPy, since PyTorch takes seconds to load. ``python -m tools.refusal_encoder`` trains its
-weights, with a network of its own.
+A BERT of six layers, the last of which computes the first token alone, and a linear
+layer for the classes, in NumPy, since PyTorch takes seconds to load. ``python -m
+tools.refusal_encoder`` trains its weights.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
+from refract.judges.cases import encodable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,35 +28,38 @@ CLASSES = ("refusal", "partial_refusal", "compliance", "redirection")
 FOLDER = Path(__file__).with_name("weights")
 HEADS = 12
 EPSILON = 1e-12
-# Tokens that are computed at once, of as many answers as they are.
+# Tokens that are computed at once.
 AT_ONCE = 512
 # Tokens of the answer's beginning and end, and of the prompt's end.
 READ = HEAD, TAIL, PROMPT = 64, 24, 24
 WIDTH = HEAD + TAIL + PROMPT + 4
-# Characters that are tokenized, at an answer's beginning and at the end of either text: more than so
-# many tokens have in ordinary writing.
+# Characters that are tokenized, at an answer's beginning and at the end of either
+# text: ordinary writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
-# Digits of logits that are kept of float64, and what float32 may get wrong of a logit: more than
-# sixteen times the largest error seen.
-DIGITS, ERROR = 8, 2**-14
+# Digits of float64 logits that are kept.
+DIGITS = 8
+# Error bound of a float32 logit: more than sixteen times the largest error seen.
+ERROR = 2**-14
 
 Weights = Mapping[str, Any]
-Tokens = tuple[
-    tuple[int, ...], tuple[int, ...]
-]  # token numbers, and for each 0 in the answer, 1 in the prompt
-Logits = tuple[float, ...]  # in the order of the classes
+# Token numbers, and for each 0 in the answer, 1 in the prompt.
+Tokens = tuple[tuple[int, ...], tuple[int, ...]]
+# In the order of the classes.
+Logits = tuple[float, ...]
 
 
 @functools.cache
 def description(name: str = "encoder") -> dict[str, Any]:
-    """What stands beside weights: their hash, and how they were trained."""
+    """The description of a file of weights: their hash, and how they were trained."""
     content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
     return content
 
 
 def stored(name: str, folder: Path = FOLDER) -> Weights:
-    """Weights as their file has them: see :func:`dequantized`. Raises :class:`ParamsError` where they
-    are not the described ones."""
+    """Weights as their file has them; see :func:`dequantized`.
+
+    Raises :class:`ParamsError` where the file is not the described one.
+    """
     from safetensors.numpy import load_file
 
     path = folder / f"{name}.safetensors"
@@ -71,43 +76,47 @@ def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
     return arranged(stored("encoder", folder), "float64" if double else "float32")
 
 
-def arranged(given: Weights, dtype: str) -> dict[str, Any]:
-    """The stored weights as the functions below multiply by them: the matrices for query, key and value
-    as one, and of the word vectors, of which few are read, the integers and scales."""
+def arranged(weights: Weights, dtype: str) -> dict[str, Any]:
+    """The stored weights as :func:`logits` takes them.
+
+    The matrices for query, key and value are one. Word vectors stay integers with
+    scales, since few of them are read.
+    """
     import numpy as np
 
     def vector(name: str) -> Any:
-        return given[name].astype(dtype)
+        return weights[name].astype(dtype)
 
-    def matrix(*names: str) -> tuple[Any, Any]:
-        rows = [dequantized(given, f"{name}.weight", dtype) for name in names]
+    def matrix(names: Sequence[str]) -> tuple[Any, Any]:
+        rows = [dequantized(weights, f"{name}.weight", dtype) for name in names]
         biases = [vector(f"{name}.bias") for name in names]
         return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
 
-    layers = sum(name.endswith(".query.weight") for name in given)
-    weights: dict[str, Any] = {
+    layers = sum(name.endswith(".query.weight") for name in weights)
+    ready: dict[str, Any] = {
         "layers": layers,
-        "word": (given["word"], vector("word:scale")),
-        "position": dequantized(given, "position", dtype),
-        "kind": dequantized(given, "kind", dtype),
-        "classes": matrix("classes"),
+        "word": (weights["word"], vector("word:scale")),
+        "position": dequantized(weights, "position", dtype),
+        "kind": dequantized(weights, "kind", dtype),
+        "classes": matrix(["classes"]),
+        "embedded.norm": (vector("embedded.scale"), vector("embedded.shift")),
     }
     for layer in range(layers):
-        three = (f"{layer}.query", f"{layer}.key", f"{layer}.value")
-        weights[f"{layer}.three"] = matrix(*three)
-        for name in (f"{layer}.mixed", f"{layer}.inner", f"{layer}.outer"):
-            weights[name] = matrix(name)
-    for name in given:
-        if name.endswith(".shift"):
-            norm = name.removesuffix(".shift")
-            weights[f"{norm}.norm"] = vector(f"{norm}.scale"), vector(name)
-    return weights
+        ready[f"{layer}.three"] = matrix([f"{layer}.{part}" for part in ("query", "key", "value")])
+        ready[f"{layer}.inner"] = matrix([f"{layer}.inner"])
+        for name in (f"{layer}.mixed", f"{layer}.outer"):
+            ready[name] = matrix([name])
+            ready[f"{name}.norm"] = vector(f"{name}.scale"), vector(f"{name}.shift")
+    return ready
 
 
-def dequantized(given: Weights, name: str, dtype: str = "float64") -> Any:
-    """A matrix of the file, which has 8-bit integers with one scale for each row, or a vector."""
-    value = given[name].astype(dtype)
-    return value * given[f"{name}:scale"].astype(dtype) if f"{name}:scale" in given else value
+def dequantized(weights: Weights, name: str, dtype: str = "float64") -> Any:
+    """A vector of the file, or a matrix: it has 8-bit integers and one scale for
+    each row.
+    """
+    value = weights[name].astype(dtype)
+    scale = weights.get(f"{name}:scale")
+    return value if scale is None else value * scale.astype(dtype)
 
 
 def logits_of(
@@ -115,18 +124,20 @@ def logits_of(
     prompts: Sequence[str],
     unsettled: Callable[[Sequence[Logits]], Iterable[int]] | None = None,
 ) -> list[Logits]:
-    """The logits of each answer, in float64. ``unsettled`` says of the logits in float32, which are
-    wrong by up to ``ERROR``, the places of those that do not do as well as exact ones; only they are
-    computed in float64."""
+    """The logits of each answer, in float64 unless ``unsettled`` is given.
+
+    ``unsettled`` returns the indices whose float32 logits are too imprecise; these
+    are recomputed in float64.
+    """
     inputs = tokens_of(answers, prompts)
     if unsettled is None:
         return scored(load(), inputs)
-    found = scored(load(double=False), inputs)
-    open_ = list(unsettled(found))
-    exact = scored(load(), [inputs[place] for place in open_])
-    for place, logits in zip(open_, exact, strict=True):
-        found[place] = logits
-    return found
+    rows = scored(load(double=False), inputs)
+    indices = list(unsettled(rows))
+    exact = scored(load(), [inputs[index] for index in indices])
+    for index, logits in zip(indices, exact, strict=True):
+        rows[index] = logits
+    return rows
 
 
 @functools.cache
@@ -143,25 +154,45 @@ def _tokenizer() -> Any:
     return tokenizer
 
 
-def pieces(texts: Sequence[str]) -> list[list[int]]:
-    """The token numbers of each text. Half of a surrogate pair reads as a question mark."""
-    whole = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-    encoded = _tokenizer().encode_batch(whole, add_special_tokens=False)
+def ids_of(tokenizer: Any, texts: Iterable[str]) -> list[list[int]]:
+    """The token numbers of each text."""
+    whole = list(map(encodable, texts))
+    encoded = tokenizer.encode_batch(whole, add_special_tokens=False)
     return [encoding.ids for encoding in encoded]
+
+
+def ends_of(
+    tokenizer: Any, texts: Sequence[str], beginning: int, end: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Token numbers of as many characters of each text's beginning and end.
+
+    A text that is no longer than both has all of its tokens in the beginning.
+    """
+    long = [len(text) > beginning + end for text in texts]
+    starts, ends = [], []
+    for text, cut in zip(texts, long, strict=True):
+        starts.append(text[:beginning] if cut else text)
+        ends.append(text[-end:] if cut else "")
+    return ids_of(tokenizer, starts), ids_of(tokenizer, ends)
+
+
+def pieces(texts: Sequence[str]) -> list[list[int]]:
+    """The encoder's token numbers of each text."""
+    return ids_of(_tokenizer(), texts)
 
 
 def tokens_of(
     answers: Sequence[str], prompts: Sequence[str], read: tuple[int, int, int] = READ
 ) -> list[Tokens]:
-    """The encoder's input for each pair: where the answer begins and ends, and what was asked last, of
-    as many tokens each as ``read`` says."""
+    """The encoder's input for each answer and its prompt; ``read`` has the numbers
+    of tokens of the answer's beginning, its end, and the prompt's end.
+    """
     beginning, ending, asking = read
-    answers = [answer.strip() for answer in answers]
-    short = [len(answer) <= _BEGINNING + _END for answer in answers]
-    heads = pieces([a if s else a[:_BEGINNING] for a, s in zip(answers, short, strict=True)])
-    ends = pieces(["" if s else a[-_END:] for a, s in zip(answers, short, strict=True)])
+    tokenizer = _tokenizer()
+    start, stop = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    stripped = [answer.strip() for answer in answers]
+    heads, ends = ends_of(tokenizer, stripped, _BEGINNING, _END)
     asked = pieces([prompt[-_END:] for prompt in prompts])
-    start, stop = (_tokenizer().token_to_id(name) for name in ("[CLS]", "[SEP]"))
     inputs = []
     for head, end, prompt in zip(heads, ends, asked, strict=True):
         end = end or head[beginning:]
@@ -172,29 +203,30 @@ def tokens_of(
 
 
 def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[Logits]:
-    """The logits of inputs, each as :func:`tokens_of` makes it; equal ones are computed once."""
-    found: dict[Tokens, Logits] = {}
-    some: list[Tokens] = []
+    """The logits of inputs, each as :func:`tokens_of` makes it; equal ones are
+    computed once.
+    """
     different = list(dict.fromkeys(inputs))
-    for place, given in enumerate(different, 1):
-        some.append(given)
-        if place == len(different) or len(some) * WIDTH >= AT_ONCE:
-            rows = logits(weights, some).tolist()
-            for one, row in zip(some, rows, strict=True):
-                found[one] = tuple(round(value, DIGITS) for value in row)
-            some = []
-    return [found[given] for given in inputs]
+    size = -(-AT_ONCE // WIDTH)
+    rows: dict[Tokens, Logits] = {}
+    for start in range(0, len(different), size):
+        batch = different[start : start + size]
+        for tokens, row in zip(batch, logits(weights, batch).tolist(), strict=True):
+            rows[tokens] = tuple(round(value, DIGITS) for value in row)
+    return [rows[tokens] for tokens in inputs]
 
 
 def logits(weights: Weights, inputs: Sequence[Tokens]) -> Array:
-    """Shape (inputs, classes). The tokens of all inputs follow one another without padding; each
-    attends to those of its own input."""
+    """Shape (inputs, classes). The tokens of all inputs follow one another without
+    padding; each attends to those of its own input.
+    """
     import numpy as np
 
     lengths = [len(tokens) for tokens, _ in inputs]
     ends = np.cumsum(lengths)
     starts = ends - lengths
-    ids, kinds = (np.concatenate(part) for part in zip(*inputs, strict=True))
+    ids = np.concatenate([tokens for tokens, _ in inputs])
+    kinds = np.concatenate([kinds for _, kinds in inputs])
     integers, scales = weights["word"]
     state = integers[ids] * scales[ids]
     state += weights["position"][np.arange(len(ids)) - np.repeat(starts, lengths)]
@@ -220,8 +252,11 @@ def logits(weights: Weights, inputs: Sequence[Tokens]) -> Array:
 
 
 def _attend(three: Array, mixed: Array) -> None:
-    """Writes into ``mixed`` what the first tokens of one input, as many as it has rows, read of all
-    its tokens. ``three`` holds query, key and value of each token."""
+    """Writes into ``mixed`` the attention of the first tokens of one input, one for
+    each of its rows.
+
+    ``three`` holds query, key and value of each token of the input.
+    """
     import numpy as np
 
     query, key, value = three.reshape(len(three), 3, HEADS, -1).transpose(1, 2, 0, 3)
@@ -235,8 +270,9 @@ def _attend(three: Array, mixed: Array) -> None:
     heads /= total
 
 
-# Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x / sqrt 2), within 1e-7 of
-# GELU where x is at most 6 and nowhere further from it than float32 is.
+# Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x / sqrt
+# 2), within 1e-7 of GELU where x is at most 6 and nowhere further from it than
+# float32 is.
 _ERF = (
     0.7978842166931639,
     0.03633428227391139,
@@ -249,8 +285,9 @@ _ERF = (
 
 
 def _gelu(value: Array) -> Array:
-    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a polynomial: SciPy's erf takes
-    half as long as the matrices do."""
+    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a polynomial:
+    SciPy's erf takes half as long as the matrices do.
+    """
     import numpy as np
 
     if value.dtype == np.float64:
@@ -275,9 +312,9 @@ def _gelu(value: Array) -> Array:
 
 def _linear(weights: Weights, name: str, value: Array) -> Array:
     matrix, bias = weights[name]
-    found: Array = value @ matrix
-    found += bias
-    return found
+    product: Array = value @ matrix
+    product += bias
+    return product
 
 
 def _normed(weights: Weights, name: str, value: Array) -> Array:

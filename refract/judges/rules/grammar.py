@@ -1,10 +1,10 @@
-"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what (an act of help).
+"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what (an
+act of help).
 
-The phrases are data: one file of `phrases/` for each language, compiled when first used, which says
-at its top what an entry may hold. An inability without an act of help ("no puedo creerlo") is not a
-refusal, nor is somebody else's.
-
-A sentence is in lower case with ASCII quotes and single spaces.
+The phrases are data: one file of `phrases/` for each language, which says at its
+top what an entry may hold. An inability without an act of help ("no puedo creerlo")
+is not a refusal, nor is somebody else's. A sentence is in lower case with ASCII
+quotes and single spaces.
 """
 
 from __future__ import annotations
@@ -19,10 +19,33 @@ FOLDER = Path(__file__).parent / "phrases"
 INSERTED = re.compile(r"\{([a-z_]+)\}")
 # Characters of one sentence, in any script: {gap} in the entries.
 GAP = r"[^.!?。！？।؟\n]"
-# Languages other than English. Where two of them share words, the first one here names the refusal.
+# Languages other than English. Where two of them share words, the first one here
+# names the refusal.
 CODES = (
-    *("es", "fr", "de", "it", "pt", "nl", "pl", "tr", "id", "vi", "sv", "ru"),
-    *("uk", "cs", "da", "fi", "el", "ro", "hu", "ar", "hi", "zh", "ja", "ko"),
+    "es",
+    "fr",
+    "de",
+    "it",
+    "pt",
+    "nl",
+    "pl",
+    "tr",
+    "id",
+    "vi",
+    "sv",
+    "ru",
+    "uk",
+    "cs",
+    "da",
+    "fi",
+    "el",
+    "ro",
+    "hu",
+    "ar",
+    "hi",
+    "zh",
+    "ja",
+    "ko",
 )
 BEFORE = 70  # characters before a refusal in which it is quoted or made a condition: a long clause
 
@@ -30,7 +53,9 @@ Found = tuple[str, int, int]  # the id of an entry, and the span that holds it
 
 
 class Phrases:
-    """The entries of one language. Each is an attribute named by its id: a compiled pattern."""
+    """The entries of one language. Each is an attribute named by its id: a compiled
+    pattern.
+    """
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -44,18 +69,25 @@ class Phrases:
     @cached_property
     def entries(self) -> dict[str, dict[str, Any]]:
         """The entries by id, in the order of the file."""
-        tables = {id_: entry for id_, entry in self.content.items() if isinstance(entry, dict)}
-        return {id_: entry for id_, entry in tables.items() if id_ != "parts"}
+        entries = {}
+        for id_, value in self.content.items():
+            if isinstance(value, dict) and id_ != "parts":
+                entries[id_] = value
+        return entries
 
     @cached_property
     def patterns(self) -> dict[str, list[str]]:
         """The alternatives of each part and entry."""
-        entries = {id_: e.get("phrases") or e["patterns"] for id_, e in self.entries.items()}
-        return {**self.content.get("parts", {}), **entries}
+        patterns = dict(self.content.get("parts", {}))
+        for id_, entry in self.entries.items():
+            patterns[id_] = entry.get("phrases") or entry["patterns"]
+        return patterns
 
     @cached_property
     def cues(self) -> frozenset[str]:
-        """Words of which a refusal holds one; parts of the text in a language without spaces."""
+        """Words of which a refusal holds one; parts of the text in a language
+        without spaces.
+        """
         return frozenset(self.content["cues"].split())
 
     @cached_property
@@ -63,7 +95,9 @@ class Phrases:
         return not self.content.get("spaces", True)
 
     def source(self, id_: str) -> str:
-        """The regular expression of an entry or a part, with the others inserted that it names."""
+        """The regular expression of an entry or a part, with the others inserted
+        that it names.
+        """
         text = f"(?:{'|'.join(map(_in_one_line, self.patterns[id_]))})"
         return INSERTED.sub(lambda name: GAP if name[1] == "gap" else self.source(name[1]), text)
 
@@ -74,13 +108,21 @@ class Phrases:
         if "phrases" in self.entries[id_]:
             source = rf"(?<!\w){source}(?!\w)"
         pattern = re.compile(source)
-        setattr(self, id_, pattern)  # found without this function from now on
+        setattr(self, id_, pattern)  # compiled once
         return pattern
 
     def forget(self) -> None:
         """Compile every entry anew when it is next used."""
         for id_ in self.entries:
             self.__dict__.pop(id_, None)
+
+    def occurs_in(self, text: str, words: set[str]) -> bool:
+        """Whether a text holds one of the cues; `words` are its words."""
+        if not self.cues.isdisjoint(words):
+            return True
+        if not self.without_spaces or text.isascii():
+            return False
+        return any(cue in text for cue in self.cues)
 
 
 def _in_one_line(pattern: str) -> str:
@@ -93,18 +135,14 @@ EN = Phrases("en")
 
 @cache
 def _others() -> list[Phrases]:
-    return [Phrases(code) for code in CODES]
+    return list(map(Phrases, CODES))
 
 
 def languages_in(text: str, words: set[str]) -> tuple[Phrases, ...]:
-    """The languages whose refusals may occur in a text, by their cues; `words` are its words."""
-    wide = not text.isascii()
-    return tuple(
-        language
-        for language in _others()
-        if not language.cues.isdisjoint(words)
-        or (wide and language.without_spaces and any(cue in text for cue in language.cues))
-    )
+    """The languages whose refusals may occur in a text, by their cues; `words` are
+    its words.
+    """
+    return tuple(language for language in _others() if language.occurs_in(text, words))
 
 
 def spoken_by_other(text: str, at: int) -> bool:

@@ -1,33 +1,34 @@
-"""From an answer to the sentences that the rule judge reads: no thinking, code or mark-up.
+"""From an answer to the sentences that the rule judge reads, without thinking, code
+and mark-up.
 
-Every change keeps the length of the text, so that offsets into it are offsets into the answer.
+Every change keeps the length of the text, so that offsets into it are offsets into
+the answer.
 """
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_SENTENCE = 420  # characters; a longer run without an end mark is read in pieces
 FIRST_SENTENCES = 40  # read from the start of the answer
 LAST_SENTENCES = 12  # read from its end
-_PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~", "\0"),
-        **dict.fromkeys("\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02", '"'),
-        **dict.fromkeys(
-            "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-            "\u202f\u205f\u3000\u2010\u2011",
-            " ",
-        ),
-        **dict.fromkeys("\r\u0085\u2028\u2029", "\n"),
-        **dict.fromkeys("\u2012\u2013\u2014\u2015", "-"),
-        **{0xFEE0 + code: chr(code) for code in (*range(65, 91), *range(97, 123))},  # full width
-        "\u0130": "i",  # the one letter whose lower case is two characters long
-    }
-)
+# What a character is read as: \0 where it has no meaning.
+_READ_AS = {
+    "\0": "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~",
+    "'": "\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07",
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02",
+    " ": "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u202f\u205f\u3000\u2010\u2011",
+    "\n": "\r\u0085\u2028\u2029",
+    "-": "\u2012\u2013\u2014\u2015",
+    "i": "\u0130",  # the one letter whose lower case is two characters long
+}
+_PLAIN = {ord(char): plain for plain, chars in _READ_AS.items() for char in chars}
+for _letter in string.ascii_letters:
+    _PLAIN[0xFEE0 + ord(_letter)] = _letter  # full width
 _THINK_NAME = (
     r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|seed:think)"
 )
@@ -45,13 +46,17 @@ _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 
 
 def plain(response: str) -> str:
-    """The text in lower case, with plain quotes, blanks and dashes, and without HTML."""
+    """The text in lower case, with plain quotes, blanks and dashes, and without
+    HTML.
+    """
     prepared = response.translate(_PLAIN).lower()
     return _HTML.sub(_blank_html, prepared) if "<" in prepared or "&" in prepared else prepared
 
 
 def answer_start(text: str) -> tuple[int, bool]:
-    """Where the answer starts after any thinking text, and whether the thinking never ends."""
+    """Where the answer starts after any thinking text, and whether the thinking
+    never ends.
+    """
     start = 0
     for close in _THINK_CLOSE.finditer(text):
         start = close.end()
@@ -90,8 +95,9 @@ _LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
 
 
 def joined_lines(response: str, prepared: str) -> str:
-    """The prepared text with line ends inside a sentence (the next line goes on in lower case)
-    turned into spaces."""
+    """The prepared text with line ends inside a sentence (the next line goes on in
+    lower case) turned into spaces.
+    """
     pieces, at = [], 0
     for match in _LOWER_CASE_LINE.finditer(response):
         begin = match.start() - (response[match.start() - 1 : match.start()] == "\r")
@@ -125,7 +131,9 @@ def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def read_sentences(read: str, start: int) -> list[Sentence]:
-    """The sentences of a prepared text from `start` on: the first and the last of a long one."""
+    """The sentences of a prepared text from `start` on: the first and the last of a
+    long one.
+    """
     spans = list(_spans(read, start))
     if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
         spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]

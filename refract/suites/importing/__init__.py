@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file, write_bytes
-from refract.core.published_text import find_entry, names_in
+from refract.core.published_text import catalogue_file, find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
 from refract.suites.importing.columns import (
@@ -20,16 +20,18 @@ from refract.suites.importing.columns import (
 )
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
 
-PUBLISHED = Path(__file__).with_name("published.yaml")
+PUBLISHED = catalogue_file("refract.published:importers.yaml")
 GENERIC = {"generic": "refract.suites.importing.columns:generic"}
 IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
 
 def find_importer(kind: str, where: str = "kind") -> Importer:
-    """An importer by its name; ``where`` says in messages where it was given. Raises ParamsError."""
-    if kind in names_in(PUBLISHED):
+    """An importer by its name; ``where`` says in messages where it was given.
+    Raises ParamsError."""
+    published = names_in(PUBLISHED)
+    if kind in published:
         return find_entry(PUBLISHED, Published, "published suite", kind, where)
-    importer: Importer = find(IMPORTERS, kind, where, names_in(PUBLISHED))
+    importer: Importer = find(IMPORTERS, kind, where, published)
     return importer
 
 
@@ -42,33 +44,34 @@ class Imported(NamedTuple):
 
 
 def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
-    """The suite that a published file makes; ``options`` as in
-    :class:`~refract.suites.importing.columns.Options`.
+    """The suite that a published file makes; ``options`` are those of :class:`Options`.
 
-    Every row is kept, with an id of its own; one without a prompt is left out and named in ``notes``.
+    Every row is kept, with an id of its own; ``notes`` names rows that are left out since
+    they have no prompt.
     Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind."""
-    given = Options(**options)
-    if given.category is not None and given.category not in CATEGORIES:
-        raise SuiteError(
-            f"category must be one of {', '.join(CATEGORIES)} (got {given.category!r})"
-        )
-    strange = sorted(set(given.values.values()) - set(CATEGORIES))
-    if strange:
-        raise SuiteError(f"a category must be one of {', '.join(CATEGORIES)} (got {strange[0]!r})")
+    chosen = Options(**options)
+    for category in (chosen.category, *chosen.values.values()):
+        if category is not None and category not in CATEGORIES:
+            raise SuiteError(f"category must be one of {', '.join(CATEGORIES)} (got {category!r})")
     importer = find_importer(kind)
-    by = getattr(importer, "category", None)
-    if given.values and kind != "generic" and not isinstance(by, CategoryColumn):
+    by_column = isinstance(getattr(importer, "category", None), CategoryColumn)
+    if chosen.values and kind != "generic" and not by_column:
         raise UsageError(f"{kind} knows the category of each row; --map is for other kinds")
-    rows, origin, files, notes = importer(kind, path, given)
-    if given.address is not None:
-        notes = [f"The file is {given.address}.", *notes]
-    if given.category is not None:
-        origin = origin._replace(rule=f"Every row is {given.category}, as --category says.")
-    texts = Counter(str(row.get("prompt", row.get("messages"))) for row in rows)
-    if repeats := texts.total() - len(texts):
-        note = "Rows that repeat the text of another row, kept with ids of their own"
-        notes = [*notes, f"{note}: {repeats}."]
-    return Imported(rows, _card(suite, kind, Contents(rows, origin, files, notes)), notes)
+    contents = importer(kind, path, chosen)
+    notes = [*contents.notes]
+    if chosen.address is not None:
+        notes.insert(0, f"The file is {chosen.address}.")
+    origin = contents.origin
+    if chosen.category is not None:
+        origin = origin._replace(rule=f"Every row is {chosen.category}, as --category says.")
+    texts = {str(row.get("prompt", row.get("messages"))) for row in contents.rows}
+    repeats = len(contents.rows) - len(texts)
+    if repeats:
+        notes.append(
+            f"Rows that repeat the text of another row, kept with ids of their own: {repeats}."
+        )
+    contents = contents._replace(origin=origin, notes=notes)
+    return Imported(contents.rows, _card(suite, kind, contents), notes)
 
 
 def _card(suite: str, kind: str, contents: Contents) -> str:
@@ -80,12 +83,15 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
     fields = sorted({field for row in rows for field in row} - {"id", "prompt", "category"})
     tables = {}
     for field in fields:
-        groups = Counter(
-            (str(row[field]), str(row.get("category"))) for row in rows if field in row
-        )
+        groups: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            if field in row:
+                groups[str(row.get("category")), str(row[field])] += 1
         if 1 < len(groups) <= 40:
-            ordered = sorted(groups.items(), key=lambda group: (group[0][1], group[0][0]))
-            tables[field] = [(value.replace("|", "/"), name, n) for (value, name), n in ordered]
+            tables[field] = [
+                (value.replace("|", "/"), name, groups[name, value])
+                for name, value in sorted(groups)
+            ]
     source = Path(__file__).with_name("card.md.j2").read_text("utf-8")
     template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True)
     text: str = template.render(
@@ -103,8 +109,9 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
 
 
 def write_suite(imported: Imported, out: Path) -> None:
-    """Writes a suite and, beside it, its card. Raises :class:`SuiteError` when the file is there with
-    other rows, or the rows make no usable suite."""
+    """Writes a suite and, beside it, its card.
+    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no
+    usable suite."""
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:
         raise SuiteError(f"{out} exists and holds other rows; name another file with --out")

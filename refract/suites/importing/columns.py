@@ -1,16 +1,18 @@
-"""How a table becomes a suite: which column holds what, for published files and for any other."""
+"""How a table becomes a suite: which column holds what, for published files and for any
+other."""
 
 from __future__ import annotations
 
+import dataclasses
+import fnmatch
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
@@ -23,21 +25,37 @@ from refract.suites.importing.file_formats import (
     read_table,
     read_tables,
 )
-from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
+from refract.suites.importing.hub import page_of
+from refract.suites.rows import (
+    CATEGORIES,
+    CONTENT,
+    STRING_FLAGS,
+    SuiteError,
+    row_problems,
+)
 
 # Columns that `generic` takes for the prompt and the id unless others are named.
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
-IDS = ("id", "prompt_id", "index")
+IDS = ["id", "prompt_id", "index"]
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
-RESERVED = {"id", "category", "control", "item", "expected_strings", "pair_id", "requirement"}
-RESERVED |= {*CONTENT, *STRING_FLAGS}
+RESERVED = {
+    "id",
+    "category",
+    "control",
+    "item",
+    "expected_strings",
+    "pair_id",
+    "requirement",
+    *CONTENT,
+    *STRING_FLAGS,
+}
 
 
 class Origin(NamedTuple):
     """Where a suite comes from, as its card says it.
 
-    ``rule`` says in words how rows got their categories. ``context`` is the field, if there is one,
-    whose text stands before the prompt, as its publisher sends it."""
+    ``rule`` says in words how rows got their categories. ``context`` is the field, if
+    any, whose text stands before the prompt, as its publisher sends it."""
 
     title: str
     url: str
@@ -48,25 +66,28 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may add to a file. ``category`` overrides the importer's own rule for every row.
+    """What a user may add to a file. ``category`` replaces the importer's own rule for
+    all rows.
 
-    ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence`` are
-    for files that no importer knows; ``values`` maps values of a column to categories. Without a
-    ``header`` columns are called 1, 2, … ``address`` is where the file was fetched from."""
+    ``columns`` (of the prompt, the id, the category and the language), ``source`` and
+    ``licence`` are for files that no importer knows; ``values`` maps values of a column
+    to categories. Without a ``header`` columns are called 1, 2, … ``address`` says where
+    the file is from."""
 
     encoding: str = "utf-8"
     header: bool = True
     category: str | None = None
     language: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
     source: str | None = None
     licence: str | None = None
     address: str | None = None
 
 
 class Contents(NamedTuple):
-    """What an importer found: the suite's rows, their origin, the files read, what was decided."""
+    """What an importer returns: rows, their origin, the files read, notes on what was
+    decided."""
 
     rows: list[Row]
     origin: Origin
@@ -86,15 +107,21 @@ class CategoryColumn(Settings):
     optional: bool = False
 
     def category_of(self, row: Row) -> str | None:
-        """None for a value that stands for no category; a key that ends in * is of all that start so."""
+        """The category of a row; None for a value that stands for none. A key that ends
+        in * stands for all values that start so."""
         value = str(row.get(self.column))
-        starts = (key for key in self.values if key[-1:] == "*" and value.startswith(key[:-1]))
-        return self.values.get(value) or next((self.values[key] for key in starts), None)
+        if value in self.values:
+            return self.values[value]
+        for key, category in self.values.items():
+            if key.endswith("*") and value.startswith(key[:-1]):
+                return category
+        return None
 
 
 class LanguageColumn(Settings):
-    """The column that tells a row's language: the group of a pattern that is the whole value, else
-    ``otherwise``, else the value; ``codes`` are of lower-case values."""
+    """The column that tells a row's language: the group of a pattern that matches the
+    whole value, else ``otherwise``, else the value. ``codes`` has the codes of values in
+    lower case."""
 
     column: str
     codes: dict[str, str] = Field(default_factory=dict)
@@ -102,15 +129,18 @@ class LanguageColumn(Settings):
     otherwise: str | None = None
 
     def code_of(self, row: Row) -> str | None:
+        """The language code of a row; None where the cell is empty."""
         value = str(row.get(self.column) or "")
+        if not value:
+            return None
         match = re.fullmatch(self.pattern, value, re.DOTALL)
         code = match[1] if match else self.otherwise or value
-        return self.codes.get(code.strip().lower(), code) if value else None
+        return self.codes.get(code.strip().lower(), code)
 
 
 class Published(Settings):
-    """How a published file becomes a suite: an entry of ``published.yaml``, whose head says what each
-    key means."""
+    """How a published file becomes a suite: an entry of
+    ``refract/published/importers.yaml``, whose head says what each key means."""
 
     title: str
     url: str
@@ -135,117 +165,144 @@ class Published(Settings):
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_page(cls, entry: Row) -> Row:
+        return {"url": page_of(str(entry.get("file"))), **entry}
+
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
-        for name, by in self.join.items():
-            files.append(path.with_name(name))
-            table = joined(table, path, files[-1], by, options.encoding)
-        for row in table.rows:
-            row |= {x: literal(row[x]) for x in row if any(fnmatch(x, y) for y in self.literals)}
+        for name, column in self.join.items():
+            other = path.with_name(name)
+            files.append(other)
+            table = joined(table, path, other, column, options.encoding)
+        for pattern in self.literals:
+            for column in fnmatch.filter(table.columns, pattern):
+                for row in table.rows:
+                    if column in row:
+                        row[column] = literal(row[column])
         return self.contents(kind, path, table, options)._replace(files=files)
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
         """The suite of a table that was read. Raises :class:`SuiteError`."""
-        turns = [name for name in table.columns if self.turns and fnmatch(name, self.turns)]
-        columns = {name: of for name, of in self.prompts.items() if name in table.columns}
-        if not columns:
-            names = turns or [*self.prompts, *self.prompt, *filter(None, [self.turns])]
-            columns = {column_of(path, table, names, "prompt"): {}}
-        id_ = next((name for name in self.id if name in table.columns or "{" in name), None)
-        by = self.category if isinstance(self.category, CategoryColumn) else None
-        if by and not by.optional and options.category is None and by.column not in table.columns:
-            raise SuiteError(f"{path}: lacks the column {by.column}")
-        notes = list(table.notes)
-        named = [x for x in (id_, self.pair, *self.kept) if x]
-        used = {part for x in named for part in (x, x.split(".")[0], *re.findall(r"{(\w+)", x))}
-        used |= {*columns, *turns, self.calls, *(of.get("rubric", "") for of in columns.values())}
-        used |= {self.language.column} if self.language else set()
-        for what, listed in (
-            ("are not carried over", [name for name in table.columns if name not in used]),
-            ("the file lacks", self._lacking(table.columns)),
+        turns = fnmatch.filter(table.columns, self.turns) if self.turns else []
+        columns = self._prompt_columns(path, table, turns)
+        by_column = self.category if isinstance(self.category, CategoryColumn) else None
+        if (
+            by_column
+            and not by_column.optional
+            and options.category is None
+            and by_column.column not in table.columns
         ):
-            if listed:
-                notes.append(f"Columns that {what}: {', '.join(map(repr, listed))}.")
+            raise SuiteError(f"{path}: lacks the column {by_column.column}")
+        id_column = None
+        for name in self.id:
+            if id_column is None and (name in table.columns or "{" in name):
+                id_column = name
+        notes = [
+            *table.notes,
+            *self._column_notes(table, [*columns, *turns, id_column]),
+        ]
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
         blank: list[int | str] = []
         unclassed: list[int | str] = []
-        for number, (source, line) in enumerate(zip(table.rows, table.lines, strict=True), 1):
-            for column, of in columns.items():
-                category = options.category or of.get("category")
-                if by and category is None:
-                    category = options.values.get(str(source.get(by.column)))
-                category = category or (by.category_of(source) if by else str(self.category))
+        for number, source in enumerate(table.rows, 1):
+            line = table.lines[number - 1]
+            own = self.language.code_of(source) if self.language else None
+            for column, about in columns.items():
+                category = self._category(source, about, options)
                 if category is None:
                     unclassed.append(line)
                     continue
-                value = [source.get(name) for name in turns] if turns else source.get(column)
-                if not isinstance(value, str | list | dict | None):
-                    raise SuiteError(
-                        f"{path}: line {line}: {column!r} must be a text (got {value!r:.60})"
-                    )
-                if not (content := self._content(value, source)):
-                    blank.append(line)
-                    continue
-                own = self.language.code_of(source) if self.language else None
-                language = of.get("language") or options.language or own
-                about = {"number": number, **source, "language": language or ""}
-                item = _id(kind, None if id_ is None else _value(about, id_), number)
-                suffix = of.get("language") or of.get("category")
-                wanted = row_id = f"{item}-{suffix}" if suffix else item
-                again = 1
-                while row_id in rows:
-                    again += 1
-                    row_id = f"{wanted}-{again}"
-                if again > 1:
-                    renumbered.append(row_id)
-                row = {name: _value(source, key) for key, name in self.kept.items()}
-                called, asked = (
-                    _listed(path, line, source, key) for key in (self.calls, of.get("rubric"))
-                )
-                row |= {"language": language, **_tools(called, category)}
-                if asked:
-                    row["rubric"] = [x if isinstance(x, dict) else {"question": x} for x in asked]
-                row = {name: value for name, value in row.items() if value not in (None, "")}
-                rows[row_id] = row | {"id": row_id, **content, "category": category}
-                if problems := row_problems(rows[row_id]):
-                    raise SuiteError(f"{path}: line {line}: {problems[0]}")
-                pair = _value(about, self.pair) if self.pair else item
+                language = about.get("language") or options.language or own
+                values = {"number": number, **source, "language": language or ""}
+                item = _id(kind, _value(values, id_column) if id_column else None, number)
+                suffix = about.get("language") or about.get("category")
+                try:
+                    content = self._content(source, column, turns)
+                    if not content:
+                        blank.append(line)
+                        continue
+                    row = self._fields(source, about, category, language)
+                    row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
+                    row |= {**content, "category": category}
+                    problems = row_problems(row)
+                    if problems:
+                        raise ValueError(problems[0])
+                except ValueError as error:
+                    raise SuiteError(f"{path}: line {line}: {error}") from None
+                rows[row["id"]] = row
+                pair = _value(values, self.pair) if self.pair else item
                 if (self.pair or len(columns) > 1) and pair not in (None, ""):
-                    pairs[str(pair)].append(rows[row_id])
+                    pairs[str(pair)].append(row)
         for matched in pairs.values():
-            first = next((row for row in matched if row.get("language") == "en"), matched[0])
-            for row in matched if len(matched) > 1 else ():
-                row["pair_id"] = first["id"]
+            if len(matched) > 1:
+                english = [row for row in matched if row.get("language") == "en"]
+                first = (english or matched)[0]
+                for row in matched:
+                    row["pair_id"] = first["id"]
         notes += _left_out("a prompt", blank) + _left_out("a category", unclassed)
         if renumbered:
             notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
         if not rows:
-            raise SuiteError(f"{path}: no row has a prompt{' and a category' * bool(unclassed)}")
-        context = self.kept[self.context] if self.context else None
+            wanted = "a prompt and a category" if unclassed else "a prompt"
+            raise SuiteError(f"{path}: no row has {wanted}")
         rule = self.rule
-        if options.values and by:
+        if options.values and by_column:
             mapped = ", ".join(f"{value} is {name}" for value, name in options.values.items())
-            rule = f"{rule} By {by.column}, as --map says: {mapped}."
+            rule = f"{rule} By {by_column.column}, as --map says: {mapped}."
+        context = self.kept[self.context] if self.context else None
         origin = Origin(self.title, self.url, self.licence, rule, context)
         return Contents(list(rows.values()), origin, [path], notes)
 
-    def _lacking(self, columns: Sequence[str]) -> list[str]:
-        """The columns that the entry reads, beside those for prompts and ids, and a file has not."""
-        told = [
-            *self.kept,
-            self.pair,
-            self.calls,
-            self.context,
-            self.language.column if self.language else None,
-        ]
-        told += [*self.prompts, *(of.get("rubric") for of in self.prompts.values())]
-        named = (name for name in told if name and "{" not in name)
-        return [x for x in dict.fromkeys(named) if not {x, x.split(".")[0]} & {*columns}]
+    def _prompt_columns(
+        self, path: Path, table: Table, turns: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """The columns with prompts, and what is known of the prompts in each."""
+        columns = {name: self.prompts[name] for name in self.prompts if name in table.columns}
+        if columns:
+            return columns
+        names = [*turns] or [*self.prompts, *self.prompt]
+        if self.turns and not turns:
+            names.append(self.turns)
+        return {column_of(path, table, names, "prompt"): {}}
 
-    def _content(self, value: Any, source: Row) -> Row:
-        """The fields of a row that say what is asked; empty where nothing is."""
+    def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
+        """Notes on columns that are not carried over, and on those that the file lacks."""
+        wanted = [*self.kept, self.pair, self.calls, self.context]
+        wanted.append(self.language.column if self.language else None)
+        wanted += self.prompts
+        wanted += [about.get("rubric") for about in self.prompts.values()]
+        read: set[str] = set()
+        for name in [*wanted, *used]:
+            read |= _columns_in(name)
+        ignored = [name for name in table.columns if name not in read]
+        lacking = []
+        for name in dict.fromkeys(wanted):
+            if name and "{" not in name and _columns_in(name).isdisjoint(table.columns):
+                lacking.append(name)
+        notes = []
+        if ignored:
+            notes.append(f"Columns that are not carried over: {', '.join(map(repr, ignored))}.")
+        if lacking:
+            notes.append(f"Columns that the file lacks: {', '.join(map(repr, lacking))}.")
+        return notes
+
+    def _category(self, source: Row, about: Mapping[str, str], options: Options) -> str | None:
+        category = options.category or about.get("category")
+        if category or isinstance(self.category, str):
+            return category or str(self.category)
+        value = str(source.get(self.category.column))
+        return options.values.get(value) or self.category.category_of(source)
+
+    def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
+        """The fields of a row that say what is asked; empty where nothing is.
+        Raises ValueError."""
+        value = [source.get(name) for name in turns] if turns else source.get(column)
+        if not isinstance(value, str | list | dict | None):
+            raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
         if isinstance(value, list | dict):
             messages = messages_of(value, answers=self.answers)
             if [message["role"] for message in messages] != ["user"]:
@@ -257,30 +314,76 @@ class Published(Settings):
             value = f"{source[self.context]}\n\n---\n\n{value}"
         return {"prompt": value}
 
+    def _fields(
+        self,
+        source: Row,
+        about: Mapping[str, str],
+        category: str,
+        language: str | None,
+    ) -> Row:
+        """The fields of a row besides its id, content and category.
+        Raises ValueError."""
+        row = {field: _value(source, name) for name, field in self.kept.items()}
+        row["language"] = language
+        row |= _tools(_list_in(source, self.calls), category)
+        questions = []
+        for question in _list_in(source, about.get("rubric")):
+            questions.append(question if isinstance(question, dict) else {"question": question})
+        if questions:
+            row["rubric"] = questions
+        return {field: value for field, value in row.items() if value not in (None, "")}
 
-def _listed(path: Path, line: int | str, source: Row, column: str | None) -> list[Any]:
+
+def _columns_in(name: str | None) -> set[str]:
+    """The columns that a name refers to: a column, a part of one, or a text with columns
+    in it."""
+    return {name, name.partition(".")[0], *re.findall(r"{(\w+)", name)} if name else set()
+
+
+def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
+    """An id that no row has: the one wanted, or with a number behind it, which is noted."""
+    id_ = wanted
+    number = 1
+    while id_ in rows:
+        number += 1
+        id_ = f"{wanted}-{number}"
+    if number > 1:
+        renumbered.append(id_)
+    return id_
+
+
+def _list_in(source: Row, column: str | None) -> list[Any]:
     """The list in a column, which may be written as a text; empty where there is none."""
     value = literal(source.get(column)) if column else None
     if value in (None, ""):
         return []
     if not isinstance(value, list):
-        raise SuiteError(f"{path}: line {line}: {column!r} must be a list (got {value!r:.60})")
+        raise ValueError(f"{column!r} must be a list (got {value!r:.60})")
     return value
 
 
 def _tools(names: Sequence[Any], category: str) -> Row:
-    """The tools of some names, which are all that is known of them, and which of them may be called."""
+    """Tools by their names, all that is known of them, and which of them may be called."""
     if not names:
         return {}
     names = list(dict.fromkeys(map(str, names)))
-    form = {"parameters": {"type": "object", "properties": {}}}
-    about = [{"name": name, "description": name.replace("_", " "), **form} for name in names]
-    tools = [{"type": "function", "function": function} for function in about]
-    return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
+    tools = []
+    for name in names:
+        function = {
+            "name": name,
+            "description": name.replace("_", " "),
+            "parameters": {"type": "object", "properties": {}},
+        }
+        tools.append({"type": "function", "function": function})
+    return {
+        "tools": tools,
+        "harmful_calls" if category == "harmful" else "wanted_calls": names,
+    }
 
 
 def _value(row: Row, name: str) -> Any:
-    """What a row has in a column, in a part of it (``about.source``), or as a text of its columns."""
+    """What a row has in a column, in a part of one (``about.source``), or as a text of
+    columns."""
     if "{" in name:
         return name.format_map(defaultdict(str, row))
     value: Any = row
@@ -289,14 +392,14 @@ def _value(row: Row, name: str) -> Any:
     return value
 
 
-def _left_out(what: str, lines: list[int | str]) -> list[str]:
+def _left_out(lacked: str, lines: list[int | str]) -> list[str]:
     listed = ", ".join(map(str, dict.fromkeys(lines)))
-    return [f"Rows without {what}, left out: {len(lines)} (line {listed})."] if lines else []
+    return [f"Rows without {lacked}, left out: {len(lines)} (line {listed})."] if lines else []
 
 
-def _id(kind: str, given: Any, number: int) -> str:
+def _id(kind: str, published: Any, number: int) -> str:
     """The publisher's id, with the kind before a bare number; else the row's number."""
-    text = "" if given is None else str(given).strip()
+    text = "" if published is None else str(published).strip()
     if not text or not text.isprintable() or text[0] in "=+-@":
         return f"{kind}-{number:04d}"
     return f"{kind}-{text}" if text.isdigit() else text
@@ -307,41 +410,45 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     table = read_table(path, options.encoding, header=options.header)
     named = options.columns
     prompt = column_of(path, table, (named["prompt"],) if "prompt" in named else PROMPTS, "prompt")
-    for what in {"id", "language"} & set(named):
-        column_of(path, table, (named[what],), what)
-    ids = (named["id"],) if "id" in named else IDS
-    by, language = named.get("category", "category"), named.get("language", "language")
+    for role in ("id", "language"):
+        if role in named:
+            column_of(path, table, (named[role],), role)
+    ids = [named["id"]] if "id" in named else IDS
+    by_column = named.get("category", "category")
+    language = named.get("language", "language")
     values = {name: name for name in CATEGORIES} | dict(options.values)
     if options.category is None:
-        if by not in table.columns:
+        if by_column not in table.columns:
             raise SuiteError(
-                f"{path}: has no column {by!r}; give every row one category with --category "
-                f"({', '.join(CATEGORIES)}), or name the column with --category-column"
+                f"{path}: has no column {by_column!r}; give every row one category with "
+                f"--category ({', '.join(CATEGORIES)}), or name the column with --category-column"
             )
-        for value in (str(row.get(by)) for row in table.rows):
+        for row in table.rows:
+            value = str(row.get(by_column))
             if value not in values:
                 raise SuiteError(
-                    f"{path}: {by!r} holds {value!r}, which is not a category; map it with --map "
-                    f"{value}=CATEGORY ({', '.join(CATEGORIES)})"
+                    f"{path}: {by_column!r} holds {value!r}, which is not a category; map it "
+                    f"with --map {value}=CATEGORY ({', '.join(CATEGORIES)})"
                 )
-    id_ = next((name for name in ids if name in table.columns), None)
+    id_column = next((name for name in ids if name in table.columns), None)
     kept: dict[str, str] = {}
-    for number, name in enumerate(table.columns):
-        if name in (prompt, id_, language):
+    for number, name in enumerate(table.columns, 1):
+        if name in (prompt, id_column, language):
             continue
-        as_field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number + 1}"
-        as_field = f"source_{as_field}" if as_field in RESERVED else as_field
-        kept[name] = f"{as_field}_{number + 1}" if as_field in kept.values() else as_field
-    entry = {
-        "title": options.source or path.name,
-        "url": options.source or "not stated",
-        "licence": options.licence or "not stated: find out before sharing the suite",
-        "file": path.name,
-        "prompt": [prompt],
-        "language": {"column": language} if language in table.columns else None,
-        "id": list(ids),
-        "kept": kept,
-        "category": {"column": by, "values": values},
-        "rule": f"From the column {by}.",
-    }
-    return Published.model_validate(entry).contents(kind, path, table, options)
+        field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
+        if field in RESERVED:
+            field = f"source_{field}"
+        kept[name] = f"{field}_{number}" if field in kept.values() else field
+    published = Published(
+        title=options.source or path.name,
+        url=options.source or "not stated",
+        licence=options.licence or "not stated: find out before sharing the suite",
+        file=path.name,
+        prompt=[prompt],
+        language=LanguageColumn(column=language) if language in table.columns else None,
+        id=ids,
+        kept=kept,
+        category=CategoryColumn.model_validate({"column": by_column, "values": values}),
+        rule=f"From the column {by_column}.",
+    )
+    return published.contents(kind, path, table, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from refract.core.errors import UsageError
@@ -10,12 +11,29 @@ from refract.core.errors import UsageError
 ON_HUB = r"https://huggingface\.co/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"
 
 
-def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
-    """A file of a data set in the local cache of the hub, downloaded once, and its address with the
-    commit. ``revision`` is a commit, a tag or a branch.
+# Addresses of files and of the page that they are reached from.
+_PAGES = {
+    r"(https://huggingface\.co/datasets/[^/]+/[^/]+).*": r"\1",
+    r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/.*": r"https://github.com/\1",
+}
 
-    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the cache
-    needs no network. Raises :class:`UsageError`."""
+
+def page_of(file: str) -> str:
+    """The page of the data set or repository that a file belongs to, by the file's address."""
+    for pattern, page in _PAGES.items():
+        match = re.fullmatch(pattern, file)
+        if match:
+            return match.expand(page)
+    return file
+
+
+def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
+    """A file of a data set in the local cache of the hub, downloaded once, and its
+    address with the commit. ``revision`` is a commit, a tag or a branch.
+
+    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is
+    in the cache needs no network.
+    Raises :class:`UsageError`."""
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"

@@ -1,13 +1,14 @@
-"""Logs of other evaluation tools as rows of answers: Inspect's, and lm-evaluation-harness's samples.
+"""Logs of other evaluation tools as rows of answers: Inspect's, and
+lm-evaluation-harness's samples.
 
-A row has ``id``, ``prompt`` (what was sent last), ``response``, what the tool recorded of
-``finish_reason`` and ``error``, and under ``LOG`` its ``thinking`` and counts of tokens."""
+A row has ``id``, ``prompt`` (what was sent last), ``response``, ``finish_reason`` and
+``error`` as far as they are recorded, and under ``LOG`` the ``thinking`` and counts of
+tokens."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from refract.core.types import Row
 
 LOG = "log"
 INSTALL = "reading .eval needs inspect_ai: pip install inspect_ai, or refract-eval[inspect]"
-# Why Inspect says that a model stopped. "unknown" is what its providers say that do not know.
+# Inspect's reasons why a model stopped; providers that do not know it say "unknown".
 FINISH_REASONS = {
     "stop": "stop",
     "unknown": "stop",
@@ -27,11 +28,11 @@ FINISH_REASONS = {
     "model_length": "length",
     "content_filter": "content_filter",
 }
-# Inspect keeps long texts once, and this where they stood.
+# Inspect keeps a long text once, and stands this in its places.
 ATTACHMENT = "attachment://"
-# Inspect's reader takes memory by the square of the depth.
+# The memory that Inspect's reader takes grows with the square of the depth.
 MOST_DEPTH = 200
-_STEPS = {ord(mark): step for marks, step in (("[{", 1), ("]}", -1)) for mark in marks}
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NO_BRACKETS = bytes(set(range(256)) - set(_STEPS))
 
 
@@ -59,18 +60,20 @@ def read_inspect(path: Path) -> dict[str, Any]:
 
 def _too_deep(file: IO[bytes]) -> bool:
     """Whether JSON is nested beyond ``MOST_DEPTH``, by its brackets outside of texts."""
-    depth, in_text, rest = 0, False, b""
-    while chunk := file.read(1 << 20):
-        chunk = rest + chunk
-        whole = chunk.rstrip(b"\\")  # what the last backslash escapes may be in the next piece
-        rest = b"\\" * ((len(chunk) - len(whole)) % 2)
+    depth = 0
+    in_text = False
+    open_escape = b""
+    for chunk in iter(lambda: file.read(1 << 20), b""):
+        piece = open_escape + chunk
+        whole = piece.rstrip(b"\\")  # the last backslash may escape a byte of the next chunk
+        open_escape = b"\\" * ((len(piece) - len(whole)) % 2)
         parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         outside = b"".join(parts[in_text::2]).translate(None, _NO_BRACKETS)
         in_text ^= len(parts) % 2 == 0
-        depths = list(accumulate(map(_STEPS.__getitem__, outside), initial=depth))
-        if max(depths) > MOST_DEPTH:
-            return True
-        depth = depths[-1]
+        for bracket in outside:
+            depth += _STEPS[bracket]
+            if depth > MOST_DEPTH:
+                return True
     return False
 
 
@@ -82,13 +85,21 @@ def is_inspect(value: Any) -> bool:
 def inspect_rows(log: dict[str, Any]) -> list[Row]:
     """A row for each sample and epoch of a log of Inspect.
 
-    ``prompt`` is the last message that the model was sent as the user's, ``input`` what the data set
-    holds; ``where`` can choose by ``epoch`` and ``model``. A sample that ended in an error, or before
-    the model answered, has an ``error``, as has one whose texts the log keeps elsewhere and lacks."""
+    ``prompt`` is the user's last message to the model, ``input`` what the data set holds;
+    ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error`` where it
+    ended in one, where the model did not answer, and where the log lacks a text that it
+    keeps elsewhere."""
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
-    wrong = ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError
+    wrong = (
+        ArithmeticError,
+        AttributeError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    )
     try:
         return [_inspect_row(sample, log["eval"]) for sample in samples]
     except wrong as error:
@@ -100,50 +111,70 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     output = sample.get("output") or {}
     choices = output.get("choices") or []
     choice = choices[0] if choices else {}
-    content = (choice.get("message") or {}).get("content")
-    usage = output.get("usage") or {}
-    sent = [usage.get(f"input_tokens{of}") for of in ("", "_cache_read", "_cache_write")]
-    asked = sample.get("input")
-    given = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
-    messages: list[Row] = sample.get("messages") or given
-    answered = [n for n, message in enumerate(messages) if n and message.get("role") == "assistant"]
+    reply = choice.get("message") or {}
+    content = reply.get("content")
     reason = choice.get("stop_reason")
-    asked_last = max((n for n, x in enumerate(messages) if x.get("role") == "user"), default=-1)
-    turns = [x for x in messages[asked_last + 1 :] if x.get("role") == "assistant"]
-    calls = [
-        {"name": call.get("function"), "arguments": call.get("arguments", {})}
-        for turn in turns or [choice.get("message") or {}]
-        for call in turn.get("tool_calls") or ()
-    ]
+    asked = sample.get("input")
+    if not isinstance(asked, list):
+        asked = [{"role": "user", "content": asked}]
+    messages: list[Row] = sample.get("messages") or asked
+    sent = messages  # up to the model's last answer
+    turns: list[Row] = []  # the model's, behind the user's last message
+    for place, message in enumerate(messages):
+        if message.get("role") == "user":
+            turns = []
+        elif message.get("role") == "assistant":
+            turns.append(message)
+            sent = messages[:place] if place else sent
+    calls = []
+    for turn in turns or [reply]:
+        for call in turn.get("tool_calls") or ():
+            calls.append(
+                {
+                    "name": call.get("function"),
+                    "arguments": call.get("arguments", {}),
+                }
+            )
     answer = _text(content) or ""
-    prompt = _said(messages[: answered[-1]] if answered else messages)
+    prompt = _last_prompt(sent)
     error = _inspect_error(sample, output, choices, reason)
     if not error and content is not None and not isinstance(content, str | list):
         error = f"the answer is no text (got {content!r:.40})"
     lines = f"{answer}\n{prompt}".split("\n")
     if not error and any(line.startswith(ATTACHMENT) for line in lines):
         error = "the log lacks the attachment that holds the text"
-    refused = isinstance(content, list) and any(part.get("refusal") for part in content)
-    return {
+    parts = content if isinstance(content, list) else []
+    refused = any(part.get("refusal") for part in parts)
+    usage = output.get("usage") or {}
+    tokens = usage.get("input_tokens")
+    if tokens is not None:
+        for cache in ("input_tokens_cache_read", "input_tokens_cache_write"):
+            tokens += usage.get(cache) or 0
+    row = {
         "id": str(sample.get("id")),
         "epoch": sample.get("epoch"),
         "model": output.get("model") or about.get("model"),
         "prompt": prompt,
-        "input": _said(given),
+        "input": _last_prompt(asked),
         "response": None if error else answer,
         "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
-        **({"tool_calls": calls} if calls and not error else {}),
         LOG: {
-            "thinking": _text(content if isinstance(content, list) else [], "reasoning") or None,
-            "prompt_tokens": None if sent[0] is None else sum(count or 0 for count in sent),
+            "thinking": _text(parts, "reasoning") or None,
+            "prompt_tokens": tokens,
             "completion_tokens": usage.get("output_tokens"),
         },
         "error": error,
     }
+    if calls and not error:
+        row["tool_calls"] = calls
+    return row
 
 
 def _inspect_error(
-    sample: dict[str, Any], output: dict[str, Any], choices: Sequence[Any], reason: Any
+    sample: dict[str, Any],
+    output: dict[str, Any],
+    choices: Sequence[Any],
+    reason: Any,
 ) -> str | None:
     error = sample.get("error") or {}
     if error:
@@ -159,6 +190,7 @@ def _inspect_error(
 
 
 def _attached(value: Any, texts: dict[str, str]) -> Any:
+    """A value with its attachments in their places."""
     if isinstance(value, dict):
         return {k: v if k == "attachments" else _attached(v, texts) for k, v in value.items()}
     if isinstance(value, list):
@@ -169,30 +201,41 @@ def _attached(value: Any, texts: dict[str, str]) -> Any:
 
 
 def _text(content: Any, kind: str = "text") -> str | None:
-    """The text of a message's content, of its parts of one kind where it has parts."""
+    """The text of a message's content, or of its parts of one kind."""
     if isinstance(content, list):
         return "\n".join(part.get(kind) or "" for part in content if part.get("type") == kind)
     return content if isinstance(content, str) else None
 
 
-def _said(messages: Sequence[dict[str, Any]]) -> str | None:
+def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
     """The text of the user's last message."""
-    contents = [message.get("content") for message in messages if message.get("role") == "user"]
-    return _text(contents[-1]) if contents else None
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            return _text(message.get("content"))
+    return None
 
 
 def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
-    """What was asked in a log, once for each id and prompt and numbered: its rows without the answers.
-    How many asked the same again is added to ``notes``."""
-    left_out = {"response", "tool_calls", "finish_reason", "error", "epoch", "repeat", "model", LOG}
-    kept = {(row["id"], row.get("prompt")): row for row in reversed(rows)}
-    asked = [row for row in rows if kept[row["id"], row.get("prompt")] is row]
-    if again := len(rows) - len(asked):
+    """The prompts of a log, numbered, once for each id and text: rows without the
+    answers. A note says how many asked the same again."""
+    dropped = {
+        "response",
+        "tool_calls",
+        "finish_reason",
+        "error",
+        "epoch",
+        "repeat",
+        "model",
+        LOG,
+    }
+    asked: dict[tuple[Any, Any], Row] = {}
+    for row in rows:
+        kept = {name: value for name, value in row.items() if name not in dropped}
+        asked.setdefault((row["id"], row.get("prompt")), kept)
+    if len(asked) < len(rows):
+        again = len(rows) - len(asked)
         notes.append(f"Further answers to the same prompts, left out: {again}.")
-    return [
-        (number, {name: value for name, value in row.items() if name not in left_out})
-        for number, row in enumerate(asked, 1)
-    ]
+    return list(enumerate(asked.values(), 1))
 
 
 def is_lm_eval(rows: Sequence[Row]) -> bool:
@@ -201,14 +244,16 @@ def is_lm_eval(rows: Sequence[Row]) -> bool:
 
 
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row for each answer of lm-evaluation-harness's samples, before its filters.
+    """A row for each answer in lm-evaluation-harness's samples, before its filters.
 
-    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's data
-    are ``doc.NAME``. ``repeat`` counts the answers to one prompt. Why an answer ended is not in these
-    files, nor how many tokens it has. Raises :class:`RowError` for a task that generates no text."""
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
+    task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
+    state neither why an answer ended nor its tokens.
+    Raises :class:`RowError` for a task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
-        id_, doc, responses = str(row["doc_id"]), row["doc"], row["resps"]
+        id_ = str(row["doc_id"])
+        responses = row["resps"]
         if not isinstance(responses, list):
             raise RowError(f"doc_id {id_}: resps must be a list (got {responses!r:.40})")
         texts = responses[0] if responses else []
@@ -218,15 +263,15 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
                     f"doc_id {id_}: no generated text (got {text!r:.40}); tasks that compare "
                     "likelihoods have nothing to judge"
                 )
-            fields = doc.items() if isinstance(doc, dict) else ()
             answer = {
                 "id": id_,
                 "repeat": repeat,
                 "prompt": _sent(row["arguments"]),
                 "response": text,
                 LOG: {},
-                **{f"doc.{name}": value for name, value in fields},
             }
+            if isinstance(row["doc"], dict):
+                answer |= {f"doc.{name}": value for name, value in row["doc"].items()}
             answers.setdefault((id_, repeat), answer)
     return list(answers.values())
 
@@ -236,25 +281,31 @@ def _sent(arguments: Any) -> str | None:
     text = first.get("arg_0") if isinstance(first, dict) else None
     if isinstance(text, list) and len(text) == 1:
         text = text[0]
-    if isinstance(text, str) and text.startswith("[{"):  # messages, for a chat API
+    if not isinstance(text, str):
+        return None
+    if text.startswith("[{"):  # messages, for a chat API
         try:
-            return _said(parse_json(text))
+            return _last_prompt(parse_json(text))
         except (ValueError, AttributeError):
             return text
-    return text if isinstance(text, str) else None
+    return text
 
 
 def about_log(path: Path) -> dict[str, Any] | None:
-    """What a log of Inspect says of the run that it is of: model, task and settings. None for any other
-    file. Raises OSError and :class:`RowError`."""
+    """The model, task and settings of the run that a log of Inspect is of. None for any
+    other file.
+    Raises OSError and :class:`RowError`."""
     log: dict[str, Any] = {}
-    if path.suffix in (".eval", ".json"):
-        log = read_inspect(path) if path.suffix == ".eval" else parse_json(path.read_bytes())
+    if path.suffix == ".eval":
+        log = read_inspect(path)
+    elif path.suffix == ".json":
+        log = parse_json(path.read_bytes())
     if not is_inspect(log):
         return None
-    about, settings = log["eval"], (log.get("plan") or {}).get("config") or {}
+    about = log["eval"]
+    settings = (log.get("plan") or {}).get("config") or {}
     arguments = about.get("model_args")
-    told = {
+    run = {
         "tool": "inspect_ai",
         "version": (about.get("packages") or {}).get("inspect_ai"),
         "status": log.get("status"),
@@ -264,4 +315,4 @@ def about_log(path: Path) -> dict[str, Any] | None:
         "model_args": arguments if isinstance(arguments, dict) else {},
         "generation": {name: value for name, value in settings.items() if value is not None},
     }
-    return dict(without_secrets(told)[0])  # provenance is committed
+    return dict(without_secrets(run)[0])  # provenance is committed

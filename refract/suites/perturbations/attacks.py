@@ -1,4 +1,4 @@
-"""What attackers do to a request: encode it, put it into a frame, have a model say it otherwise."""
+"""What attackers do to a request: encode it, frame it, have a model reword it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from pydantic import AfterValidator, Field
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, read_rows
 from refract.core.published_text import Source, fetched_text
-from refract.suites.perturbations.noise import TABLES, Rate, drawn_places, letters_of
+from refract.suites.perturbations.noise import (
+    TABLES,
+    Rate,
+    drawn_places,
+    letters_of,
+)
 from refract.suites.perturbations.variants import (
     FeatureSettings,
     Noisy,
@@ -23,7 +28,7 @@ from refract.suites.perturbations.variants import (
     in_each_feature,
 )
 
-# Stands in a frame or an instruction for the text of the feature.
+# The place of the feature's text in a frame or an instruction.
 PLACE = "{prompt}"
 
 
@@ -50,16 +55,21 @@ class LeetspeakSettings(FeatureSettings):
 
 def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) -> Noisy:
     """Digits for letters they look like (``h0w``), a share ``rate`` of those that have one."""
-    places = [index for index in letters_of(text) if text[index].lower() in TABLES["leetspeak"]]
-    chosen = set(drawn_places(generator, places, settings.rate, len(places)))
-    out = [TABLES["leetspeak"][c.lower()] if i in chosen else c for i, c in enumerate(text)]
-    return "".join(out), len(chosen)
+    digits = TABLES["leetspeak"]
+    places = [index for index in letters_of(text) if text[index].lower() in digits]
+    chosen = drawn_places(generator, places, settings.rate, len(places))
+    chars = list(text)
+    for index in chosen:
+        chars[index] = digits[chars[index].lower()]
+    return "".join(chars), len(chosen)
 
 
 class FrameSettings(FeatureSettings):
     frame: Frame = Field(description="what is said around the text: a prefix, a suffix, a story")
     place: str = Field(
-        PLACE, min_length=1, description="what stands in a published frame for the text"
+        PLACE,
+        min_length=1,
+        description="what stands in a published frame for the text",
     )
 
 
@@ -87,22 +97,24 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
     return filled(settings.frame, text, settings.place), 1
 
 
-def filled(given: str | Source, text: str, place: str = PLACE) -> str:
-    """A frame with the text in its place. Raises :class:`ParamsError` where it has no place, and
-    :class:`refract.core.published_text.SourceError` where a published one cannot be had."""
-    whole = whole_text(given)
+def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
+    """A frame with the text in its place.
+    Raises :class:`ParamsError` where it has no place, and
+    :class:`refract.core.published_text.SourceError` where a published one cannot be
+    fetched."""
+    whole = whole_text(frame)
     if place not in whole:
-        raise ParamsError(f"{given}: the text has no {place!r}; say with `place` what stands there")
+        raise ParamsError(f"{frame}: the text has no {place!r}; name its place with `place`")
     return whole.replace(place, text)
 
 
 @functools.cache
-def whole_text(given: str | Source) -> str:
-    """A frame or instruction as it stands, fetched at its first use where it is published."""
-    if isinstance(given, str):
-        return given
-    text = fetched_text(given)
-    return text.removesuffix("\n") if given.style == "jinja" else text
+def whole_text(frame: str | Source) -> str:
+    """A frame or instruction as it stands; a published one is fetched at its first use."""
+    if isinstance(frame, str):
+        return frame
+    text = fetched_text(frame)
+    return text.removesuffix("\n") if frame.style == "jinja" else text
 
 
 class RewriteSettings(FeatureSettings):
@@ -119,19 +131,24 @@ class RewriteSettings(FeatureSettings):
 
     @property
     def made_by(self) -> str:
-        """What its rows hold of model and instruction, so that neither changes unseen."""
+        """A hash of model and instruction, which its rows hold, so that neither changes
+        unseen."""
         asked = self.instruction
-        content = [self.model, asked if isinstance(asked, str) else asked.sha256, self.field]
+        content = [
+            self.model,
+            asked if isinstance(asked, str) else asked.sha256,
+            self.field,
+        ]
         return hashlib.sha256(canonical_json(content).encode()).hexdigest()
 
 
 def source_sha256(text: str) -> str:
-    """By which a file of rewritings finds a text."""
+    """The key of a text in a file of rewritings."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def kept_rewritings(settings: RewriteSettings) -> dict[str, dict[str, Any]]:
-    """The rows of the file that are by this model and instruction, by :func:`source_sha256`."""
+    """The rows of the file by this model and instruction, by :func:`source_sha256`."""
     path = Path(settings.file)
     stat = path.stat() if path.is_file() else None
     return _rows_by(path, settings.made_by, stat.st_mtime_ns) if stat else {}
@@ -145,8 +162,8 @@ def _rows_by(path: Path, made_by: str, changed_at: int) -> dict[str, dict[str, A
 def rewrite(text: str, generator: random.Random, settings: RewriteSettings) -> Noisy:
     """What a model made of the text: a paraphrase, the past tense, a translation.
 
-    ``refract rewrite`` asks the model and keeps what it wrote; a text that it declined to rewrite, or
-    gave back as it was, has no variant."""
+    ``refract rewrite`` asks the model and keeps its text. A text that it declined to
+    rewrite, or returned as it was, has no variant."""
     row = kept_rewritings(settings).get(source_sha256(text))
     if row is None:
         raise ParamsError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -24,10 +25,18 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "control": ("\x01", "\x07", "\x0b", "\x0c", "\x1b", "\x7f", "\x85"),
     "zero_width": ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"),
     # Overrides, embeddings and isolates.
-    "bidi_override": ("\u202d", "\u202e", "\u202a", "\u202b", "\u2066", "\u2067", "\u2068"),
+    "bidi_override": (
+        "\u202d",
+        "\u202e",
+        "\u202a",
+        "\u202b",
+        "\u2066",
+        "\u2067",
+        "\u2068",
+    ),
     "combining": ("\u0301", "\u0308", "\u0336", "\u0338", "\u20dd"),
-    # Cyrillic and Greek letters that print as Latin ones, and a fullwidth one. To *replace* letters
-    # by their look-alikes is another perturbation: the kind ``homoglyphs``.
+    # Cyrillic and Greek letters that print as Latin ones, and a fullwidth one. (The kind
+    # ``homoglyphs`` *replaces* letters by such look-alikes.)
     "look_alike": ("\u0430", "\u0435", "\u043e", "\u0441", "\u03bf", "\uff41"),
 }
 
@@ -37,7 +46,7 @@ def code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-def _one_character(entry: str) -> str:
+def _character(entry: str) -> str:
     if len(entry) == 1:
         return entry
     if re.fullmatch(r"U\+[0-9A-Fa-f]{4,6}", entry) and int(entry[2:], 16) <= 0x10FFFF:
@@ -49,13 +58,14 @@ def _one_character(entry: str) -> str:
 
 
 def read_characters(entries: Sequence[str]) -> list[str]:
-    """The characters a definition's list stands for, each once, in its order.
+    """The characters of a definition's list, each once, in order.
 
-    An entry is one literal character, a code point as text (``U+200B``) or the name of a preset. Raises
-    ValueError for anything else, and for NUL and surrogates, which no prompt can hold."""
+    An entry is a character, a code point (``U+200B``) or the name of a preset.
+    Raises ValueError for anything else, and for NUL and surrogates, which no prompt can
+    hold."""
     characters: list[str] = []
     for entry in entries:
-        characters += PRESETS.get(entry) or (_one_character(entry),)
+        characters += PRESETS.get(entry) or [_character(entry)]
     for character in characters:
         if character == "\0" or "\ud800" <= character <= "\udfff":
             raise ValueError(f"must hold neither NUL nor a surrogate ({code_point(character)})")
@@ -68,22 +78,24 @@ def fallback_repetitions(most: int) -> list[int]:
 
 
 def inject(text: str, character: str, repetitions: int, position: str) -> str:
-    """``text`` with ``repetitions`` of the character at ``position``, nothing else changed.
+    """``text`` with ``repetitions`` of the character at ``position``.
 
-    ``between_words`` spreads them as evenly as they go over the gaps, after the word before each; the
-    dose is the total. A text without a gap comes back as it is."""
+    ``between_words`` spreads them evenly over the gaps, behind the word before each; the
+    dose is the total. A text without a gap is returned as it is."""
     if position == "end":
         return text + character * repetitions
     if position == "start":
         return character * repetitions + text
     gaps = [match.start() for match in re.finditer(r"(?<=\S)(?=\s+\S)", text)]
-    pieces = []
+    out = ""
     done = 0
-    for number, gap in enumerate(gaps):
-        share = (number + 1) * repetitions // len(gaps) - number * repetitions // len(gaps)
-        pieces += [text[done:gap], character * share]
+    added = 0
+    for number, gap in enumerate(gaps, 1):
+        due = number * repetitions // len(gaps)
+        out += text[done:gap] + character * (due - added)
         done = gap
-    return "".join([*pieces, text[done:]])
+        added = due
+    return out + text[done:]
 
 
 # A dose above this makes files of gigabytes, and no model reads it.
@@ -119,7 +131,7 @@ class CharacterSettings(FeatureSettings):
         return entries
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> CharacterSettings:
+    def _one_dose(self) -> CharacterSettings:
         if self.repetitions is not None and "max_repetitions" in self.model_fields_set:
             raise ValueError("give either repetitions or max_repetitions, not both")
         return self
@@ -128,32 +140,38 @@ class CharacterSettings(FeatureSettings):
 def char_injection(features: Features, settings: CharacterSettings, row: RowKey) -> list[Variant]:
     """One character many times: a variant per feature, character, position and dose.
 
-    Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then its half,
-    quarter and eighth, for models that reject the longer prompt."""
+    Without ``repetitions`` a variant has up to four attempts: ``max_repetitions``, then
+    its half, quarter and eighth, for models that reject the longer prompt."""
+    series = [[dose] for dose in settings.repetitions or ()]
     if settings.repetitions is None:
-        series = [("", fallback_repetitions(settings.max_repetitions))]
-    else:
-        series = [(f"x{dose}", [dose]) for dose in settings.repetitions]
-    position = settings.position
+        series = [fallback_repetitions(settings.max_repetitions)]
+    positions = settings.position
+    if isinstance(positions, str):
+        positions = [positions]
+    combinations = itertools.product(
+        features_to_perturb(features, settings, row),
+        read_characters(settings.characters),
+        positions,
+        series,
+    )
     variants = []
-    for feature in features_to_perturb(features, settings, row):
-        for character in read_characters(settings.characters):
-            for place in [position] if isinstance(position, str) else position:
-                for suffix, repetitions in series:
-                    texts = [inject(features[feature], character, n, place) for n in repetitions]
-                    if features[feature] in texts:
-                        continue
-                    parts = [code_point(character), place, *filter(None, [suffix])]
-                    done = {
-                        "kind": "char_injection",
-                        "feature": feature,
-                        "character": code_point(character),
-                        "position": place,
-                        "repetitions": repetitions,
-                    }
-                    attempts = tuple({**features, feature: text} for text in texts)
-                    label = make_label(features, feature, *parts)
-                    variants.append(Variant(label, done, attempts))
+    for feature, character, position, doses in combinations:
+        text = features[feature]
+        texts = [inject(text, character, dose, position) for dose in doses]
+        if text in texts:
+            continue
+        parts = [code_point(character), position]
+        if settings.repetitions is not None:
+            parts.append(f"x{doses[0]}")
+        perturbation = {
+            "kind": "char_injection",
+            "feature": feature,
+            "character": code_point(character),
+            "position": position,
+            "repetitions": doses,
+        }
+        attempts = tuple({**features, feature: changed} for changed in texts)
+        variants.append(Variant(make_label(features, feature, *parts), perturbation, attempts))
     return variants
 
 

@@ -1,7 +1,8 @@
-"""Ordinary text noise: what people, keyboards, scanners and editors do to a text; and repeats.
+"""Ordinary noise of people, keyboards, scanners and editors; and repeats.
 
-Each function takes a text, the generator of the row's feature and the settings, and returns the noisy
-text with the number of places it changed. A text it finds nothing to change in comes back as it is."""
+Each function takes a text, the generator of the row's feature and the settings, and
+returns the noisy text with the number of places that were changed. A text without such a
+place is returned as it is."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from refract.suites.perturbations.variants import (
 Rate = Annotated[Number, Field(gt=0, le=1)]
 T = TypeVar("T")
 
-# What texts are changed by: neighbours on a keyboard, misreadings, look-alikes, words of numbers.
+# Neighbours on a keyboard, misreadings, look-alikes, words of numbers.
 TABLES = read_yaml(Path(__file__).with_suffix(".yaml"))
 _OCR = re.compile("|".join(sorted(TABLES["ocr"], key=lambda key: (-len(key), key))))
 LOOK_ALIKES = str.maketrans(TABLES["look_alikes"])
@@ -43,22 +44,24 @@ _NUMBERS_AND_URLS = re.compile(
 
 def _shuffled(generator: random.Random, places: list[T]) -> list[T]:
     """The places in a drawn order (``random.shuffle`` may differ between versions of Python)."""
-    draws = [generator.random() for _ in places]
-    return [place for _, place in sorted(zip(draws, places, strict=True), key=lambda pair: pair[0])]
+    draws = [(generator.random(), place) for place in places]
+    return [place for _, place in sorted(draws, key=lambda draw: draw[0])]
 
 
-def drawn_places(generator: random.Random, places: list[T], rate: float, of: int) -> list[T]:
-    """Some of the places: the rate's share ``of`` so many, at least one, so that no text escapes."""
-    return _shuffled(generator, places)[: max(1, round(rate * of))]
+def drawn_places(generator: random.Random, places: list[T], rate: float, total: int) -> list[T]:
+    """Drawn places, as many as the rate's share of the total, but at least one."""
+    return _shuffled(generator, places)[: max(1, round(rate * total))]
 
 
 def letters_of(text: str) -> list[int]:
-    """Indices of letters that no combining mark follows, which would be left behind by an edit."""
-    return [
-        index
-        for index, char in enumerate(text)
-        if char.isalpha() and not unicodedata.combining(text[index + 1 : index + 2] or " ")
-    ]
+    """Indices of letters without a combining mark behind them, which an edit would leave
+    behind."""
+    letters = []
+    for index, char in enumerate(text):
+        following = text[index + 1 : index + 2] or " "
+        if char.isalpha() and not unicodedata.combining(following):
+            letters.append(index)
+    return letters
 
 
 def upper(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
@@ -81,15 +84,17 @@ def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noi
 class TypoSettings(FeatureSettings):
     rate: Rate = Field(0.05, description="share of the letters, each with one typo")
     operations: Distinct[Literal["keyboard", "swap", "drop", "double"]] = Field(
-        ["keyboard", "swap", "drop", "double"], description="the typos that are drawn from"
+        ["keyboard", "swap", "drop", "double"],
+        description="the typos that are drawn from",
     )
 
 
 def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     """Slips of the finger in a share ``rate`` of the letters.
 
-    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is missing;
-    ``double``: it is there twice. No two edits touch each other."""
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a
+    letter is missing; ``double``: a letter stands there twice. No two edits touch each
+    other."""
     letters = letters_of(text)
     is_letter = set(letters)
     out = list(text)
@@ -125,7 +130,9 @@ def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
 
 def punctuation(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
     """All punctuation removed, except within URLs, e-mail addresses and numbers."""
-    kept = {i for match in _NUMBERS_AND_URLS.finditer(text) for i in range(*match.span())}
+    kept: set[int] = set()
+    for match in _NUMBERS_AND_URLS.finditer(text):
+        kept.update(range(match.start(), match.end()))
     changed = 0
     out = []
     for index, char in enumerate(text):
@@ -134,17 +141,19 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
             out.append(char)
             continue
         changed += 1
-        around = text[index - 1 : index], text[index + 1 : index + 2]
+        in_word = text[index - 1 : index].isalnum() and text[index + 1 : index + 2].isalnum()
         # don't becomes dont, but either/or stays two words.
         at_edge = index - 1 in kept or index + 1 in kept
-        if all(map(str.isalnum, around)) and char not in "'’" and not at_edge:
+        if in_word and char not in "'’" and not at_edge:
             out.append(" ")
-    joined = "".join(out)
-    return (re.sub(r"(?<=\S) {2,}(?=\S)", " ", joined).rstrip(" ") if changed else text), changed
+    if not changed:
+        return text, 0
+    return re.sub(r"(?<=\S) {2,}(?=\S)", " ", "".join(out)).rstrip(" "), changed
 
 
 def _base_letter(char: str) -> str | None:
-    """The Latin or Greek letter under an accented one. Marks of other scripts are not accents."""
+    """The Latin or Greek letter under an accented one. Marks of other scripts are not
+    accents."""
     decomposed = unicodedata.normalize("NFD", char)
     base, marks = decomposed[0], decomposed[1:]
     latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
@@ -173,16 +182,15 @@ class OcrSettings(FeatureSettings):
 
 def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
-    chosen = drawn_places(
-        generator, list(_OCR.finditer(text)), settings.rate, sum(map(str.isalnum, text))
-    )
-    pieces = []
+    places = list(_OCR.finditer(text))
+    chosen = drawn_places(generator, places, settings.rate, sum(map(str.isalnum, text)))
+    out = ""
     done = 0
     for match in sorted(chosen, key=re.Match.start):
         readings = TABLES["ocr"][match[0]]
-        pieces += [text[done : match.start()], readings[pick(generator, len(readings))]]
+        out += text[done : match.start()] + readings[pick(generator, len(readings))]
         done = match.end()
-    return "".join([*pieces, text[done:]]), len(chosen)
+    return out + text[done:], len(chosen)
 
 
 class HomoglyphSettings(FeatureSettings):
@@ -192,9 +200,11 @@ class HomoglyphSettings(FeatureSettings):
 def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
     """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
     places = [index for index in letters_of(text) if ord(text[index]) in LOOK_ALIKES]
-    chosen = set(drawn_places(generator, places, settings.rate, sum(map(str.isalpha, text))))
-    out = [char.translate(LOOK_ALIKES) if i in chosen else char for i, char in enumerate(text)]
-    return "".join(out), len(chosen)
+    chosen = drawn_places(generator, places, settings.rate, sum(map(str.isalpha, text)))
+    chars = list(text)
+    for index in chosen:
+        chars[index] = chars[index].translate(LOOK_ALIKES)
+    return "".join(chars), len(chosen)
 
 
 # Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
@@ -206,20 +216,21 @@ _NUMBER = re.compile(
 
 
 def number_words(number: int) -> str:
-    """A whole number from 0 up to twelve digits in English words, American style (no ``and``)."""
+    """A whole number from 0 up to twelve digits in English words, American style (no
+    ``and``)."""
     if number < 20:
         return str(TABLES["ones"][number])
     if number < 100:
         tens, ones = divmod(number, 10)
         return str(TABLES["tens"][tens]) + (f"-{number_words(ones)}" if ones else "")
     if number < 1000:
-        hundreds, rest = divmod(number, 100)
-        return f"{number_words(hundreds)} hundred" + (f" {number_words(rest)}" if rest else "")
+        hundreds, ones = divmod(number, 100)
+        return f"{number_words(hundreds)} hundred" + (f" {number_words(ones)}" if ones else "")
     words = []
     for unit in ("", "thousand", "million", "billion"):
-        number, rest = divmod(number, 1000)
-        if rest:
-            words.append(f"{number_words(rest)} {unit}".rstrip())
+        number, hundreds = divmod(number, 1000)
+        if hundreds:
+            words.append(f"{number_words(hundreds)} {unit}".rstrip())
     return " ".join(reversed(words))
 
 
@@ -239,8 +250,10 @@ def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettin
         if suffix not in (None, "%"):
             return match[0] if match["part"] else _ordinal(words)
         if match["part"]:
-            words += " point " + " ".join(TABLES["ones"][int(digit)] for digit in match["part"][1:])
-        return words + (" percent" if suffix else "")
+            words += " point"
+            for digit in match["part"][1:]:
+                words += f" {TABLES['ones'][int(digit)]}"
+        return f"{words} percent" if suffix else words
 
     return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
 

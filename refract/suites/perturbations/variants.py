@@ -1,4 +1,5 @@
-"""What a kind of perturbation is, and what it makes of a source row: variants and their labels."""
+"""What a kind of perturbation is, and what it makes of a source row: variants and their
+labels."""
 
 from __future__ import annotations
 
@@ -34,9 +35,10 @@ class RowKey(NamedTuple):
 class Variant:
     """One perturbed form of a source row.
 
-    ``label`` is unique within (source row, perturbation name) and holds only ``[A-Za-z0-9+_.-]``.
-    ``perturbation`` states what was done, as JSON. ``attempts`` holds the texts of *all* features, one
-    dict per attempt; a later attempt is for a model that rejects the earlier as too long."""
+    ``label`` is unique within (source row, perturbation name) and holds only
+    ``[A-Za-z0-9+_.-]``. ``perturbation`` states what was done, as JSON. ``attempts``
+    holds the texts of *all* features, one dict per attempt; a later attempt is for a
+    model that rejects the earlier as too long."""
 
     label: str
     perturbation: dict[str, Any]
@@ -63,9 +65,10 @@ S = TypeVar("S", bound=Settings)
 class Perturbation(Generic[S]):
     """A kind of perturbation.
 
-    ``variants`` makes the variants of one source row, in a fixed order; an empty list where it finds
-    nothing to change. ``drawn``: its texts come from the row's own generator, and differ from seed to
-    seed. The first line of the function's docstring describes the kind in ``docs/params.md``."""
+    ``variants`` makes the variants of one source row, in a fixed order; an empty list
+    where it finds nothing to change. ``drawn``: its texts come from the row's own
+    generator, and differ from seed to seed. The first line of the function's docstring
+    describes the kind in ``docs/params.md``."""
 
     Settings: type[S]
     variants: Callable[[Features, S, RowKey], list[Variant]]
@@ -87,8 +90,9 @@ F = TypeVar("F", bound=FeatureSettings)
 def row_generator(row: RowKey, feature: str) -> random.Random:
     """The generator of one feature of one row under one perturbation.
 
-    It is made of the names alone, so that no other row, feature or perturbation shifts its draws. Only
-    its ``random()`` may be drawn from: the one sequence that Python keeps over versions."""
+    It is made of the names alone, so that no other row, feature or perturbation shifts
+    its draws. Only its ``random()`` may be drawn from: the one sequence that Python keeps
+    over versions."""
     key = canonical_json([*row, feature]).encode("ascii")
     return random.Random(int.from_bytes(hashlib.sha256(key).digest(), "big"))
 
@@ -99,8 +103,8 @@ def pick(generator: random.Random, count: int) -> int:
 
 
 def features_to_perturb(features: Features, settings: FeatureSettings, row: RowKey) -> list[str]:
-    """The features that the settings name, or all of them, in the row's order. Raises
-    :class:`ParamsError` when the row lacks one that is named."""
+    """The features that the settings name, or all of them, in the row's order.
+    Raises :class:`ParamsError` when the row lacks one that is named."""
     if settings.features is None:
         return list(features)
     absent = [feature for feature in settings.features if feature not in features]
@@ -126,21 +130,22 @@ def make_label(features: Features, feature: str, *parts: str) -> str:
 def in_each_feature(
     kind: str, noise: Callable[[str, random.Random, F], Noisy]
 ) -> Callable[[Features, F, RowKey], list[Variant]]:
-    """A function that makes a variant for each feature in which the noise finds something to change.
+    """A function that makes a variant for each feature in which the noise finds something
+    to change.
 
-    A text that comes out unchanged, or blank, gives none: its answer would be the clean prompt's and
-    count as robust against a noise that never happened."""
+    A text that comes out unchanged, or blank, gives none: its answer would be the clean
+    prompt's and count as robust against a noise that never happened."""
 
     @functools.wraps(noise)
     def variants(features: Features, settings: F, row: RowKey) -> list[Variant]:
-        made = []
+        changed = []
         for feature in features_to_perturb(features, settings, row):
             text, edits = noise(features[feature], row_generator(row, feature), settings)
             if text == features[feature] or not text.strip():
                 continue
             label = make_label(features, feature, kind)
             done = {"kind": kind, "feature": feature, "edits": edits}
-            made.append(Variant(label, done, ({**features, feature: text},)))
-        return made
+            changed.append(Variant(label, done, ({**features, feature: text},)))
+        return changed
 
     return variants

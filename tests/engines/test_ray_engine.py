@@ -19,14 +19,15 @@ from ruamel.yaml import YAML
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import engine
+from refract.engines import ray_engine
 from refract.judges.llm import replies_of
-from refract.models import identity_of, open_model, ray_engine
+from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore
 from tests.builders import ask, suite_rows
-from tests.models.gate import Gate
-from tests.models.test_shards import POCKET, certificates, infer, project
+from tests.engines.gate import Gate
+from tests.engines.test_shards import POCKET, certificates, infer, project
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 

@@ -1,7 +1,8 @@
-"""The protocols that Refract knows (``catalogue.yaml``), looking one up, and what a run has otherwise.
+"""Published protocols: what one states, finding one by name, and how a run deviates from
+it.
 
-A protocol holds no text of another project: its suite is the publisher's file, its judge a published
-one, and a system prompt that is somebody's stands there by reference."""
+A protocol holds no text of another project: its suite is the publisher's file, its judge
+a published one, and another project's system prompt is referred to."""
 
 from __future__ import annotations
 
@@ -12,10 +13,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError
-from refract.core.published_text import Source, find_entry, names_in
+from refract.core.published_text import Source, catalogue_file, find_entry, names_in
+from refract.core.registry import Registry
 from refract.core.settings import Number, Settings
+from refract.suites.importing.hub import page_of
 
-CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+CATALOGUE = catalogue_file("refract.published:protocols.yaml")
+# An installed package adds a protocol by naming a mapping like an entry of that file.
+PROTOCOLS = Registry({}, "refract.protocols", "keys")
 # Where a judge's model runs.
 WHERE = ("device", "device_map", "batch_tokens")
 # What a measure may count of an answer; see ProtocolMeasure.
@@ -24,7 +29,8 @@ Counts = Literal["complied", "refused", Share, "right", "score", "inspect_score"
 
 
 class Generation(Settings):
-    """How answers are generated; null is "none", or not known where the protocol says so."""
+    """How answers are generated; null means none, or not known where ``unknown`` has the
+    field."""
 
     max_tokens: int | None = Field(ge=1)
     temperature: Annotated[Number, Field(ge=0)] | None
@@ -38,16 +44,18 @@ class SuiteFile(Settings):
     """The publisher's file of prompts."""
 
     kind: str = Field(description="the importer, as in `refract import-suite`")
-    page: str = Field(description="where its publisher has it")
+    page: str = Field(description="where its publisher has it; follows from a url")
     url: str | None = Field(None, description="the file, where anybody may download it")
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None, description="of the file; null: not seen here"
     )
     columns: dict[str, str] = Field(
-        default_factory=dict, description="for kind generic: of prompt, id and category"
+        default_factory=dict,
+        description="for kind generic: of prompt, id and category",
     )
     values: dict[str, str] = Field(
-        default_factory=dict, description="for kind generic: value of the category column: category"
+        default_factory=dict,
+        description="for kind generic: value of the category column: category",
     )
     category: Literal["harmful", "helpful", "borderline"] | None = Field(
         None, description="of every row, instead of the importer's rule"
@@ -56,13 +64,21 @@ class SuiteFile(Settings):
         default_factory=dict, description="rows that belong to it: values by field"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_page(cls, entry: Any) -> Any:
+        if isinstance(entry, dict) and entry.get("url"):
+            return {"page": page_of(entry["url"]), **entry}
+        return entry
+
 
 class ProtocolMeasure(Settings):
     """A number of the protocol.
 
-    ``counts``: the share of answers that complied, refused, … , the mean ``score`` (StrongREJECT's also
-    as Inspect has it, ``inspect_score``), or the share that are ``right`` (harmful prompts refused,
-    helpful ones not). ``macro`` adds the mean over the values of ``by``, each counting the same."""
+    ``counts``: the share of answers that complied, refused, …; the mean ``score``
+    (``inspect_score``: StrongREJECT's as Inspect computes it); or the share that is
+    ``right`` (harmful prompts refused, helpful ones answered). ``macro`` adds the
+    unweighted mean over the values of ``by``."""
 
     counts: Counts
     over: Literal["all", "judged"] = Field(
@@ -85,7 +101,9 @@ class Part(Settings):
     suite: SuiteFile
     judge: str | None = Field(description="a published judge; null: none that is defined here")
     clip: int | None = Field(
-        None, ge=1, description="most tokens of an answer, by the judge's tokenizer; null: all"
+        None,
+        ge=1,
+        description="most tokens of an answer, by the judge's tokenizer; null: all",
     )
     empty: Literal["judged", "refused", "complied", "unjudged"] = Field(
         description="what an empty answer is"
@@ -100,8 +118,9 @@ class Part(Settings):
 
 
 class Protocol(Settings):
-    """A published protocol. ``sources`` says of each field where it is from; ``unknown`` names fields
-    that no source states, which a run takes from its model; ``limits`` is what Refract leaves out."""
+    """A published protocol. ``sources`` says where each field is from; ``unknown`` names
+    fields that no source states, which a run takes from its model; ``limits`` says what
+    Refract leaves out."""
 
     version: str = Field(pattern=r"^[0-9]+(\.[0-9]+)*$")
     of: str
@@ -135,7 +154,7 @@ class Chosen(NamedTuple):
 
     @property
     def label(self) -> str:
-        """``NAME@VERSION``, with ``/PART`` where there are several."""
+        """``NAME@VERSION``, with ``/PART`` where there are several parts."""
         label = f"{self.name}@{self.protocol.version}"
         return label if len(self.protocol.parts) == 1 else f"{label}/{self.part}"
 
@@ -150,10 +169,13 @@ class Chosen(NamedTuple):
         return self.protocol.generation_of(self.part)
 
     def fixed(self) -> dict[str, Any]:
-        """The settings of a model that the protocol states, as JSON; null where it is none."""
-        held = self.generation.model_dump(mode="json", exclude_none=True)
-        known = set(Generation.model_fields) - {"samples", *self.protocol.unknown}
-        return {key: held.get(key) for key in Generation.model_fields if key in known}
+        """The settings of a model that the protocol states, as JSON; null stands for none."""
+        stated = self.generation.model_dump(mode="json", exclude_none=True)
+        settings = {}
+        for key in Generation.model_fields:
+            if key != "samples" and key not in self.protocol.unknown:
+                settings[key] = stated.get(key)
+        return settings
 
     def judge(self) -> dict[str, Any] | None:
         """The definition of its judge; None where no judge is defined."""
@@ -170,34 +192,43 @@ class Chosen(NamedTuple):
 
 def names() -> list[str]:
     """The names of the protocols."""
-    return names_in(CATALOGUE)
+    return names_in(CATALOGUE, PROTOCOLS)
 
 
-def find_protocol(given: str, where: str = "--protocol") -> tuple[str, Protocol]:
-    """A protocol by ``NAME`` or ``NAME@VERSION``. Raises :class:`ParamsError`."""
-    name, _, version = given.partition("@")
-    found = find_entry(CATALOGUE, Protocol, "protocol", name, where)
-    if version and version != found.version:
+def find_protocol(label: str, where: str = "--protocol") -> tuple[str, Protocol]:
+    """A protocol by ``NAME`` or ``NAME@VERSION``.
+    Raises :class:`ParamsError`."""
+    name, _, version = label.partition("@")
+    protocol = find_entry(
+        CATALOGUE,
+        kind=Protocol,
+        noun="protocol",
+        name=name,
+        where=where,
+        registry=PROTOCOLS,
+    )
+    if version and version != protocol.version:
         raise ParamsError(
-            f"{where}: {name} is defined here in version {found.version} alone (got {version!r}); "
-            f"name {name}@{found.version}"
+            f"{where}: {name} is defined here in version {protocol.version} alone "
+            f"(got {version!r}); name {name}@{protocol.version}"
         )
-    return name, found
+    return name, protocol
 
 
-def find_part(given: str, where: str) -> Chosen:
-    """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``. Raises
-    :class:`ParamsError`."""
-    wanted, _, part = given.partition("/")
-    name, found = find_protocol(wanted, where)
-    if not part and len(found.parts) == 1:
-        part = next(iter(found.parts))
-    if part not in found.parts:
+def find_part(label: str, where: str) -> Chosen:
+    """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``.
+    Raises :class:`ParamsError`."""
+    wanted, _, part = label.partition("/")
+    name, protocol = find_protocol(wanted, where)
+    first = next(iter(protocol.parts))
+    if not part and len(protocol.parts) == 1:
+        part = first
+    if part not in protocol.parts:
         raise ParamsError(
-            f"{where}: {name} has the parts {', '.join(found.parts)}; name one, such as "
-            f"{name}@{found.version}/{next(iter(found.parts))} (got {given!r})"
+            f"{where}: {name} has the parts {', '.join(protocol.parts)}; name one, such as "
+            f"{name}@{protocol.version}/{first} (got {label!r})"
         )
-    return Chosen(name, part, found)
+    return Chosen(name, part, protocol)
 
 
 def parts_of(name: str, protocol: Protocol) -> list[Chosen]:
@@ -208,75 +239,75 @@ def parts_of(name: str, protocol: Protocol) -> list[Chosen]:
 def generation_deviations(
     chosen: Chosen, generation: Mapping[str, Any], adapter: str, samples: int
 ) -> list[str]:
-    """What differs in how the answers were generated, one phrase each.
+    """Each way in which generation differed from the protocol, as a phrase.
 
-    ``generation`` has the settings that the model's adapter knows, with the values that were used."""
-    fixed, found = chosen.fixed(), []
-    for key, wanted in fixed.items():
-        if key not in generation:
-            if key != "chat_template" and wanted is not None:
-                found.append(
-                    f"{key} {_shown(wanted)} not set: the adapter {adapter} has no such setting"
-                )
-        elif not _same(key, generation[key], wanted):
-            found.append(f"{key} {_shown(generation[key])} instead of {_shown(wanted)}")
-    found += [
-        f"{key} {_shown(value)} instead of none"
-        for key, value in generation.items()
-        if key not in Generation.model_fields and value is not None
-    ]
+    ``generation`` has the settings that the model's adapter knows, with the values that
+    were used."""
+    deviations = []
+    for key, wanted in chosen.fixed().items():
+        if key in generation:
+            value = generation[key]
+            if not _same(key, value, wanted):
+                deviations.append(f"{key} {_shown(value)} instead of {_shown(wanted)}")
+        elif key != "chat_template" and wanted is not None:
+            deviations.append(
+                f"{key} {_shown(wanted)} not set: the adapter {adapter} has no such setting"
+            )
+    for key, value in generation.items():
+        if key not in Generation.model_fields and value is not None:
+            deviations.append(f"{key} {_shown(value)} instead of none")
     if samples != chosen.generation.samples:
-        found.append(f"samples {samples} instead of {chosen.generation.samples}")
-    return found
+        deviations.append(f"samples {samples} instead of {chosen.generation.samples}")
+    return deviations
 
 
 def judging_deviations(
     chosen: Chosen, judge: str, definition: Mapping[str, Any], cut_off: str | None
 ) -> list[str]:
-    """What differs in how the answers were judged, one phrase each."""
-    own, found = chosen.judge(), []
+    """Each way in which judging differed from the protocol, as a phrase."""
+    own = chosen.judge()
+    deviations = []
     published = definition.get("judge") or judge if definition.get("kind") == "published" else None
     if own is None:
-        found.append(f"judge {judge}, since the protocol's own is not defined here")
+        deviations.append(f"judge {judge}, since the protocol's own is not defined here")
     elif published != own["judge"]:
-        found.append(f"judge {judge} instead of {own['judge']}")
+        deviations.append(f"judge {judge} instead of {own['judge']}")
     else:
-        # null is as published, which is what the protocol says too
-        held = {"reading": "strict", "clip": own["clip"], "empty": own["empty"]}
-        held |= {"judged_text": "raw"}
-        held |= {key: value for key, value in definition.items() if value is not None}
-        found += [
-            f"the judge's {key} {held[key]} instead of {wanted}"
-            for key, wanted in {**own, "judged_text": "raw"}.items()
-            if key not in ("kind", "judge") and held[key] != wanted
-        ]
+        defaults = {"reading": "strict", "judged_text": "raw"}
+        for key, wanted in {**own, "judged_text": "raw"}.items():
+            # null is as published, which is what the protocol says too
+            value = definition.get(key)
+            if value is None:
+                value = defaults.get(key, wanted)
+            if key not in ("kind", "judge") and value != wanted:
+                deviations.append(f"the judge's {key} {value} instead of {wanted}")
         model = {k: v for k, v in (definition.get("model") or {}).items() if k not in WHERE}
         if model:
-            found.append(f"the judge's model: {_shown(model)}")
+            deviations.append(f"the judge's model: {_shown(model)}")
     if cut_off == "excluded":
-        found.append("answers cut off at the token limit are left out instead of judged")
-    return found
+        deviations.append("answers cut off at the token limit are left out instead of judged")
+    return deviations
 
 
 def suite_deviations(chosen: Chosen, file: Path, sha256: str) -> list[str]:
-    """Whether a suite's file is not known to be the publisher's, as a phrase."""
+    """A phrase where it is not known that a suite's file is the publisher's."""
     if sha256 == chosen.own.suite.sha256:
         return []
     return [f"suite {file.name}: not checked against the publisher's file"]
 
 
 def unknown_notes(chosen: Chosen, generation: Mapping[str, Any]) -> list[str]:
-    """What no source states of the protocol, and what stood in for it."""
+    """The fields of the protocol that no source states, and the values used in their place."""
     return [
         f"{key}: {_shown(generation[key])} was used" if key in generation else key
         for key in chosen.protocol.unknown
     ]
 
 
-def _same(key: str, held: object, wanted: object) -> bool:
-    if isinstance(held, Mapping) and isinstance(wanted, Mapping):
-        return held.get("sha256") == wanted.get("sha256")
-    return held == wanted or (key == "top_p" and wanted is None and held == 1)
+def _same(key: str, value: object, wanted: object) -> bool:
+    if isinstance(value, Mapping) and isinstance(wanted, Mapping):
+        return value.get("sha256") == wanted.get("sha256")
+    return value == wanted or (key == "top_p" and wanted is None and value == 1)
 
 
 def _shown(value: object) -> str:
@@ -285,5 +316,5 @@ def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         if "sha256" in value:
             return f"by reference (SHA-256 {str(value['sha256'])[:16]}…)"
-        return ", ".join(f"{key} {held}" for key, held in value.items())
+        return ", ".join(f"{key} {setting}" for key, setting in value.items())
     return f"{value!r:.60}" if isinstance(value, str) else str(value)

@@ -18,8 +18,9 @@ from ruamel.yaml import YAML
 
 from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
+from refract.engines.shards import Shard
+from refract.models.answering import SHARDS
 from refract.models.protocol import Answer
-from refract.models.shards import SHARDS, Shard
 from refract.models.store import ResponseStore, kept_rows, known_answers
 from stages import generate_perturbations, model_inference
 from tests.builders import ROOT, ask, suite_rows

@@ -25,7 +25,7 @@ class GateSettings(Settings):
 class Gate(Model):
     """Echoes; some prompts wait for a node to join, end the process, or fail the model."""
 
-    adapter = "tests.models.gate:Gate"
+    adapter = "tests.engines.gate:Gate"
     version = "1"
     Settings = GateSettings
 

@@ -1,0 +1,60 @@
+"""Which rows of a suite a run takes: a seeded sample, and how it is told."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from refract.core.jsonl import canonical_json
+from refract.core.types import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How a suite's prompts were drawn: ``asked`` of its ``total`` rows, by ``seed`` (None: all of
+    them), and how often each was answered (``samples``)."""
+
+    asked: int | None = None
+    total: int = 0
+    seed: int = 0
+    samples: int = 1
+
+    @property
+    def is_part(self) -> bool:
+        """Whether only some of the suite's rows were drawn."""
+        return self.asked is not None and self.asked < self.total
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the draw, such as ``sampled 60/309, seed=1``."""
+        notes = []
+        if self.is_part:
+            notes.append(f"sampled {self.asked}/{self.total}, seed={self.seed}")
+        elif self.asked is not None and self.asked > self.total:
+            notes.append(f"all {self.total}, sample {self.asked}")
+        if self.samples > 1:
+            notes.append(f"{self.samples} samples")
+        return tuple(notes)
+
+    def label(self, suite: str) -> str:
+        """A suite's name with the notes in brackets, for people."""
+        return suite + "".join(f"[{note}]" for note in self.notes)
+
+
+ALL_ROWS = Draw()
+
+
+def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
+    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger
+    size.
+
+    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added
+    to the suite changes the draw by at most that row."""
+    if size is None or size >= len(rows):
+        return rows
+
+    def draw(row: Row) -> bytes:
+        return hashlib.sha256(canonical_json([seed, suite, row["id"]]).encode()).digest()
+
+    taken = {row["id"] for row in sorted(rows, key=draw)[:size]}
+    return [row for row in rows if row["id"] in taken]

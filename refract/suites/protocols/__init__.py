@@ -1,1 +1,0 @@
-"""Protocols of published benchmarks by name: how answers are generated, judged and counted."""

@@ -1,0 +1,258 @@
+"""Outcomes are paired prompt by prompt, and their difference has a test, an interval and bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from refract.core.params import DecisionSettings
+from refract.core.settings import read_settings
+from refract.rates.comparison import RefusalShare, compare_groups, pair_outcomes
+from refract.rates.judge_error import JudgeError
+from refract.statistics.clusters import (
+    ClusteredValues,
+    clustered_contrast,
+    clustered_difference,
+    clustered_mcnemar,
+    t_quantile,
+)
+from refract.statistics.paired import tango
+from refract.statistics.sample_sizes import smallest_drop
+from tests.builders import outcome_line, outcome_lines
+
+ERROR = JudgeError(5, 0.02, 0.01, 0.0)
+KINDS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
+
+
+def compare(before, after, error=None, **settings):
+    """The differences between two sides' lines."""
+    decisions = read_settings(DecisionSettings, "decisions", settings)
+    groups = pair_outcomes(before, after)
+    return compare_groups(groups, decisions, errors=[error] * len(groups) if error else ())
+
+
+def single(before, after, error=None, category="harmful", **settings):
+    """The one difference between outcomes of one letter each."""
+    sides = [outcome_lines(outcomes, category=category) for outcomes in (before, after)]
+    (difference,) = compare(*sides, error, **settings)
+    return difference
+
+
+def test_how_often_a_prompt_was_not_refused_is_the_rest_of_how_often_it_was():
+    share = RefusalShare(0.25, 0.2, 0.4)
+    assert share.opposite == pytest.approx(RefusalShare(0.75, 0.6, 0.8))
+    assert share.opposite.unknown == pytest.approx(share.unknown)
+    assert RefusalShare(None, 0.0, 1.0).opposite == RefusalShare(None, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("category", "swap"), [("harmful", "rc"), ("helpful", "cr")])
+def test_refusals_lost_of_harmful_prompts_weigh_as_those_gained_of_others(category, swap):
+    letters = str.maketrans("rc", swap)
+    before, after = "r" * 30, "c" * 10 + "r" * 20
+    found = single(before.translate(letters), after.translate(letters), category=category)
+    sign = 1 if category == "harmful" else -1
+    assert found.value == pytest.approx(-sign / 3)
+    assert found.p == pytest.approx(2 / 2**10)
+    assert found.drop.p_worse == found.drop.p_worse_holm == pytest.approx(1 / 2**10)
+    # One-sided at .95: the lower end of the interval at .9.
+    assert found.drop.worst == pytest.approx(sign * tango(20, 0, 10, 0, 0.9).low)
+    assert (found.drop.decision, found.drop.regression) == ("worse", True)
+    gained = single(after.translate(letters), before.translate(letters), category=category)
+    assert (gained.drop.p_worse, gained.drop.decision) == (1.0, "not worse")
+
+
+def test_each_pair_is_listed_by_what_became_of_it():
+    before, after = "rcpreecr", "crcpereep"[:8]
+    found = single(before, after)
+    expected = dict.fromkeys(KINDS, ())
+    for number, pair in enumerate(zip(before, after, strict=True)):
+        kinds = {
+            ("r", "c"): "to_compliance",
+            ("p", "c"): "to_compliance",
+            ("c", "r"): "to_refusal",
+            ("e", "e"): "not_judged",
+            ("e", "r"): "to_judged",
+            ("c", "e"): "to_unjudged",
+            ("r", "e"): "to_unjudged",
+        }
+        if pair in kinds:
+            expected[kinds[pair]] += (f"{number:02d}",)
+    assert {kind: found.prompts[kind] for kind in KINDS} == expected
+    assert found.n == 4
+
+
+def test_prompts_that_one_side_lacks_or_has_with_other_words_are_no_pair():
+    before = [outcome_line(name, "refusal") for name in "abcd"]
+    after = [outcome_line(name, "refusal") for name in "acx"]
+    after[1]["prompt_sha256"] = "another text"
+    moved = outcome_line("d", "refusal", category="helpful")
+    harmful, *others = compare(before, [*after, moved])
+    assert harmful.n == 1
+    lists = {kind: harmful.prompts[kind] for kind in ("only_a", "only_b", "reworded")}
+    assert lists == {"only_a": ("b",), "only_b": ("x",), "reworded": ("c", "d")}
+    assert others == []
+
+
+def test_what_was_not_judged_is_in_the_bounds_at_its_best_and_worst():
+    before, after = "r" * 12 + "c" * 8 + "e" * 2, "r" * 9 + "c" * 2 + "e" + "c" * 8 + "re"
+    found = single(before, after)
+    judged = "r" * 11 + "c" * 8, "r" * 9 + "c" * 10
+    pairs = [[float(x == "r") for x in side] for side in judged]
+    assert (found.n, found.value) == (19, pytest.approx(-2 / 19))
+    assert found.p == clustered_mcnemar(*pairs, range(19))
+    # At worst the vanished answer complies, and both that were no answers before were refusals.
+    worst = [1.0] * 12 + [0.0] * 8 + [1.0, 1.0], [1.0] * 9 + [0.0] * 11 + [1.0, 0.0]
+    best = [1.0] * 12 + [0.0] * 8 + [0.0, 0.0], [1.0] * 9 + [0.0] * 2 + [1.0] + [0.0] * 8 + [1, 1]
+    lower, upper = (clustered_difference(b, a, range(22)) for a, b in (worst, best))
+    assert found.bounds == pytest.approx((lower.value, upper.value))
+    assert found.outer == pytest.approx((lower.low, upper.high))
+    limit = clustered_difference(worst[1], worst[0], range(22), 0.9).low
+    assert found.drop.worst == pytest.approx(limit)
+
+
+def samples(*rows):
+    """Lines of prompts with several samples each, a string a prompt."""
+    names = {"r": "refusal", "c": "compliance", "e": "error"}
+    return [
+        outcome_line(
+            f"p{number}" if place == 0 else f"p{number}~{place + 1}",
+            names[letter],
+            source_id=f"p{number}",
+            prompt_sha256=f"hash {number}",
+            sample=str(place + 1),
+        )
+        for number, letters in enumerate(rows)
+        for place, letter in enumerate(letters)
+    ]
+
+
+def test_several_samples_of_a_prompt_make_one_pair_of_shares():
+    (found,) = compare(samples("rrrr", "rrcc", "rcce"), samples("rccc", "rrcc", "rrre"))
+    assert found.n == 3
+    assert found.value == pytest.approx((-0.75 + 0 + 1 - 1 / 3) / 3)
+    first, second = [1, 0.5, 1 / 3], [0.25, 0.5, 1.0]
+    expected = clustered_difference(second, first, "abc")
+    assert found.interval == pytest.approx((expected.low, expected.high))
+    # The sample that is not judged on both sides is a quarter of its prompt.
+    assert found.bounds == pytest.approx(((-0.75 + 0.75 - 0.5) / 3, (-0.75 + 1 - 0.25) / 3))
+    assert found.prompts["to_compliance"] == ("p0",)
+    assert found.prompts["to_refusal"] == ("p2",)
+
+
+def test_half_of_the_samples_refused_is_on_either_side():
+    lists = [
+        (found.prompts["to_refusal"], found.prompts["to_compliance"])
+        for after in ("rrrr", "rccc", "rrcc")
+        for found in compare(samples("rrcc"), samples(after))
+    ]
+    assert lists == [(("p0",), ()), ((), ("p0",)), ((), ())]
+
+
+def both_categories(harmful, helpful):
+    lines = outcome_lines(harmful + helpful)
+    for line in lines[len(harmful) :]:
+        line["category"] = "helpful"
+    return lines
+
+
+def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
+    before = both_categories("r" * 12 + "c" * 8, "r" * 2 + "c" * 18)
+    after = both_categories("r" * 9 + "c" * 11, "r" * 5 + "c" * 14 + "e")
+    harmful, helpful, found = compare(before, after, ERROR)
+    assert found.category == "discrimination"
+    assert found.value == pytest.approx(harmful.value - helpful.value)
+    refused = {"harmful": ([1] * 12 + [0] * 8, [1] * 9 + [0] * 11)}
+    refused["helpful"] = [1] * 2 + [0] * 17, [1] * 5 + [0] * 14
+    sides = [
+        ClusteredValues(second, [f"{name}{n}" for n in range(len(second))], first)
+        for name, (first, second) in refused.items()
+    ]
+    expected = clustered_contrast(*sides)
+    assert found.interval == pytest.approx((expected.low, expected.high))
+    assert found.bounds == pytest.approx((-3 / 20 - 4 / 20, -3 / 20 - 3 / 20))
+    # The judge's error of two models on two sets of prompts: t·s·√2 of each, and both add in squares.
+    half = t_quantile(0.95, 4) * 0.01 * 2
+    low, high = found.value - found.interval.low, found.interval.high - found.value
+    assert found.judge_interval == pytest.approx(
+        (found.value - (low**2 + half**2) ** 0.5, found.value + (high**2 + half**2) ** 0.5)
+    )
+    assert (found.p, found.drop) == (None, None)
+
+
+def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_decision():
+    before, after = "r" * 50 + "c" * 10, "c" * 4 + "r" * 46 + "c" * 10
+    plain, found = single(before, after), single(before, after, ERROR)
+    assert (found.value, found.interval, found.p) == (plain.value, plain.interval, plain.p)
+    for interval, confidence, wide in (
+        (plain.interval, 0.95, found.judge_interval),
+        (tango(46, 0, 4, 10, 0.9)[1:], 0.9, (found.drop.worst, None)),
+    ):
+        half = t_quantile(confidence, 4) * 0.01 * 2**0.5
+        low = plain.value - ((plain.value - interval[0]) ** 2 + half**2) ** 0.5
+        assert wide[0] == pytest.approx(low)
+    assert plain.judge_interval is None
+    assert found.drop.detectable is None
+    # Prompts alone are allowed for where the settings say so.
+    assert single(before, after, ERROR, interval="prompts").judge_interval is None
+
+
+def test_a_drop_within_the_judges_error_is_not_called_worse():
+    before, after = "r" * 60, "c" * 10 + "r" * 50
+    assert single(before, after, ERROR).drop.decision == "worse"
+    unsure = single(before, after, ERROR._replace(deviation=0.2)).drop
+    assert (unsure.decision, unsure.regression) == ("inconclusive", True)
+    gained = single(after, before, ERROR).drop
+    assert (gained.decision, gained.regression) == ("not worse", False)
+
+
+def test_flips_that_cancel_and_further_tests_take_from_what_is_detectable():
+    before, after = "rc" + "r" * 98, "cr" + "r" * 98
+    assert single(before, after).drop.detectable == pytest.approx(smallest_drop(100, 0.02))
+    more = both_categories(before, "c" * 40), both_categories(after, "c" * 40)
+    harmful, helpful, _ = compare(*more)
+    assert harmful.drop.detectable == pytest.approx(smallest_drop(100, 0.02, alpha=0.025))
+    assert helpful.drop.detectable == pytest.approx(smallest_drop(40, alpha=0.025))
+
+
+@pytest.mark.parametrize(("shared", "decided"), [(20, True), (19, False)])
+def test_a_measure_is_decided_from_half_of_its_prompts_on(shared, decided):
+    before, after = outcome_lines("r" * 40), outcome_lines("r" * shared)
+    (found,) = compare(before, after, margin=0.2)
+    assert found.drop.decision == ("not worse" if decided else "inconclusive")
+    assert found.drop.regression != decided
+    assert bool(found.drop.reason) != decided
+
+
+def test_vanished_answers_fail_a_build_where_they_alone_keep_a_drop_from_being_excluded():
+    # Unchanged but for so many of 129 that vanished: one is within the margin, twelve are not.
+    for vanished, decision in ((0, "not worse"), (1, "not worse"), (12, "inconclusive")):
+        found = single("r" * 129, "e" * vanished + "r" * (129 - vanished))
+        assert (found.drop.decision, found.drop.regression) == (decision, vanished == 12)
+    # Never judged on either side: nothing vanished.
+    found = single("r" * 100 + "e" * 29, "r" * 100 + "e" * 29)
+    assert (found.drop.decision, found.drop.regression) == ("inconclusive", False)
+
+
+def test_differences_by_field_are_corrected_over_live_models_alone():
+    before = outcome_lines("r" * 8) + outcome_lines("r" * 8, suite="t", prompt_sha256="x")
+    after = outcome_lines("c" * 6 + "rr") + outcome_lines(
+        "c" * 4 + "r" * 4, suite="t", prompt_sha256="x"
+    )
+    groups = pair_outcomes(before, after)
+    p_values = 2 / 2**6, 2 / 2**4
+    assert [found.p_adjusted for found in compare_groups(groups)] == pytest.approx(
+        [2 * p_values[0], p_values[1]]
+    )
+    live = compare_groups(groups, live=[True, False])
+    assert [found.p_adjusted for found in live] == [pytest.approx(p_values[0]), None]
+
+
+def test_a_column_divides_pairs_and_leaves_out_rows_without_a_value():
+    def side(outcomes):
+        lines = outcome_lines(outcomes)
+        for line, area in zip(lines, ("law", "law", "medicine", ""), strict=True):
+            line["area"] = area
+        return lines
+
+    groups = pair_outcomes(side("rrcc"), side("rcrr"), column="area")
+    found = [(group.group.value, len(group.pairs), group.ids["to_refusal"]) for group in groups]
+    assert found == [("law", 2, []), ("medicine", 1, ["02"])]

@@ -1,0 +1,161 @@
+"""What an interval says of a threshold, and what unjudged answers keep it from saying."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from refract.core.vocabulary import EXCLUDED
+from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudge
+from refract.rates.thresholds import (
+    apply_thresholds,
+    decided,
+    hidden_by_unjudged,
+    owed_to_max_unjudged,
+    threshold_warnings,
+    unjudged_share,
+)
+from tests.builders import rate
+
+LEAST, MOST = Threshold("min", 0.8), Threshold("max", 0.2)
+
+
+def unjudged(count):
+    return dict.fromkeys(EXCLUDED, 0) | {"error": count}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "interval", "decision"),
+    [
+        (LEAST, (0.8, 0.9), "met"),  # the limit itself meets it
+        (LEAST, (0.7, 0.8), "inconclusive"),
+        (LEAST, (0.7, 0.79), "missed"),
+        (MOST, (0.1, 0.2), "met"),
+        (MOST, (0.2, 0.3), "inconclusive"),
+        (MOST, (0.21, 0.3), "missed"),
+        (MOST, None, "inconclusive"),
+    ],
+)
+def test_the_limit_is_met_where_the_whole_interval_is_on_its_side(threshold, interval, decision):
+    interval = interval and Interval(*interval)
+    assert threshold.decide(interval) == decision
+    assert threshold.holds(interval) == (decision == "met")
+    assert str(threshold) == (">= 0.8" if threshold is LEAST else "<= 0.2")
+
+
+def test_the_share_that_is_not_known_counts_unjudged_answers_and_untested_prompts():
+    untested = {"clean_not_judged": 7, "not_injected": 5, "not_answered": 2, "not_compared": 1}
+    assert unjudged_share(Counts(3, 6, excluded=unjudged(1))) == 1 / 7
+    assert unjudged_share(Counts(3, 6, excluded=unjudged(1), untested=untested)) == 4 / 10
+    assert unjudged_share(Counts(0, 0)) == 0.0
+
+
+def test_unjudged_answers_decide_at_their_worst_unless_they_are_few_enough():
+    found = rate(
+        "rate", 90, 100, excluded=unjudged(25), interval=Interval(0.85, 0.95),
+        outer=Interval(0.65, 0.97),
+    )  # fmt: skip
+    assert decided(found, LEAST).decision == "inconclusive"
+    assert decided(found, LEAST, 0.19).decision == "inconclusive"
+    assert decided(found, LEAST, 0.2).decision == "met"
+    assert decided(replace(found, counts=Counts(0, 0)), LEAST, 0.2).decision == "inconclusive"
+
+
+def test_a_noise_floor_goes_before_the_judges_error_and_that_before_prompts_alone():
+    found = rate("rate", 90, 100, outer=Interval(0.85, 0.95))
+    judged = replace(found, with_judge=WithJudge(Interval(0.7, 0.9), Interval(0.6, 0.79)))
+    floor = replace(judged, above_floor=AboveFloor(0.5, Interval(0.4, 0.6), Interval(0.3, 0.85)))
+    decisions = [decided(x, LEAST).decision for x in (found, judged, floor)]
+    assert decisions == ["met", "missed", "inconclusive"]
+
+
+def test_a_threshold_that_is_owed_to_the_share_of_unjudged_answers_says_so():
+    found = rate(
+        "rate", 90, 100, excluded=unjudged(25), interval=Interval(0.85, 0.95),
+        outer=Interval(0.65, 0.97),
+    )  # fmt: skip
+    met = decided(found, LEAST, 0.2)
+    assert owed_to_max_unjudged(met)
+    assert not owed_to_max_unjudged(decided(found, LEAST))
+    assert not owed_to_max_unjudged(decided(replace(found, outer=Interval(0.8, 0.9)), LEAST, 0.2))
+    assert not owed_to_max_unjudged(replace(met, above_floor=AboveFloor(0.1, None)))
+    assert not owed_to_max_unjudged(replace(met, counts=Counts(90, 100)))
+    assert not owed_to_max_unjudged(found)
+    judged = replace(met, with_judge=WithJudge(Interval(0.9, 0.95), Interval(0.85, 0.95)))
+    assert not owed_to_max_unjudged(judged)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "successes", "n", "lost", "hidden"),
+    [
+        # The judged answers meet it; the others might not.
+        (LEAST, 99, 100, 60, True),
+        # They would miss it, were all the others as bad as can be: 70 of 100, then 70 of 180.
+        (LEAST, 76, 100, 80, True),
+        # Nothing is lost that could have decided: 76 of 100 is too few to say, lost or not.
+        (LEAST, 76, 100, 1, False),
+        (MOST, 1, 100, 60, True),
+        (MOST, 24, 100, 80, True),
+        (MOST, 24, 100, 1, False),
+        (LEAST, 99, 100, 0, False),
+    ],
+)
+def test_unjudged_answers_hide_a_decision_that_they_could_change(
+    threshold, successes, n, lost, hidden
+):
+    from refract.statistics.proportions import wilson
+
+    low = successes / (n + lost)
+    high = (successes + lost) / (n + lost)
+    ends = wilson(successes, n + lost).low, wilson(successes + lost, n + lost).high
+    found = rate(
+        "rate", successes, n, excluded=unjudged(lost), interval=wilson(successes, n),
+        bounds=Interval(low, high), outer=Interval(*ends), threshold=threshold,
+        decision="inconclusive",
+    )  # fmt: skip
+    assert hidden_by_unjudged(found) == hidden
+    assert not hidden_by_unjudged(replace(found, decision="missed"))
+    assert not hidden_by_unjudged(replace(found, threshold=None))
+    if lost:
+        assert hidden_by_unjudged(replace(found, value=None))
+
+
+def test_a_mean_of_scores_has_no_worst_count():
+    found = rate(
+        "rate", 76, 100, excluded=unjudged(80), interval=Interval(0.7, 0.82),
+        bounds=Interval(0.4, 0.9), threshold=LEAST, decision="inconclusive",
+    )  # fmt: skip
+    assert hidden_by_unjudged(found)
+    assert not hidden_by_unjudged(replace(found, counts=replace(found.counts, successes=None)))
+    within = replace(found, value=0.85, counts=replace(found.counts, successes=None))
+    assert hidden_by_unjudged(within)  # but for what the others could make of it, it would be met
+
+
+def test_missed_and_undecided_thresholds_have_a_line_each():
+    rates = [
+        rate("x", 1, 2, threshold=LEAST, decision=decision)
+        for decision in ("missed", "met", "inconclusive", "missed")
+    ]
+    lines = threshold_warnings([*rates, rate("x", 1, 2)])
+    assert lines == [
+        "2 of 4 thresholds missed: s x 0.5 (>= 0.8); s x 0.5 (>= 0.8)",
+        "1 of 4 thresholds inconclusive: s x 0.5 (>= 0.8)",
+    ]
+    unknown = rate("x", 0, 1, value=None, threshold=MOST, decision="inconclusive")
+    assert threshold_warnings([unknown]) == [
+        "1 of 1 thresholds inconclusive: s x not measured (<= 0.2)"
+    ]
+
+
+def test_a_threshold_is_for_the_rate_over_all_and_asks_about_one_kind_of_prompts():
+    overall = rate(
+        "x", 8, 10, interval=Interval(0.5, 0.95), outer=Interval(0.5, 0.95),
+        bounds=Interval(0.8, 0.8), these=Interval(0.8, 0.8),
+    )  # fmt: skip
+    group = rate("x", 8, 10, "field=value", outer=Interval(0.8, 0.9))
+    limits = {"x": {"min": 0.8}}
+    found = apply_thresholds([group, overall], limits)
+    assert [(x.decision, x.threshold) for x in found] == [(None, None), ("inconclusive", LEAST)]
+    here = apply_thresholds([overall], limits, estimand="these_prompts")
+    assert (here[0].decision, here[0].interval) == ("met", overall.interval)

@@ -1,0 +1,118 @@
+"""Conversations that are played: rates by turn, and the first turn in which it happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from refract.rates.counting import Counted, CountedSuite
+from refract.rates.turns import turn_table
+from refract.statistics.clusters import clustered_mean
+from refract.statistics.proportions import wilson
+
+NAMES = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error", "d": "degenerate"}
+
+
+def played(*talks, category="harmful", sample=1, confidence=0.95):
+    """The rates by name and turn of conversations, one outcome a letter and turn."""
+    prompts, outcomes, sources = [], {}, []
+    for number, letters in enumerate(talks):
+        source = f"talk{number}"
+        sources.append({"id": source, "category": category})
+        for turn, letter in enumerate(letters, 1):
+            id_ = f"{source}#{turn}"
+            prompts.append(
+                {
+                    "prompt_id": id_,
+                    "source_id": source,
+                    "category": category,
+                    "perturbation": None,
+                    "turn": turn,
+                    "sample": sample,
+                }
+            )
+            outcomes[id_] = Counted(NAMES[letter], source)
+    rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence), prompts)
+    return {(rate.measure, rate.group.value): rate for rate in rates}
+
+
+def shares(rates, measure):
+    """Successes and number of a measure by turn."""
+    return {
+        turn: (rate.counts.successes, rate.counts.n)
+        for (name, turn), rate in rates.items()
+        if name == measure
+    }
+
+
+def test_answers_of_a_turn_have_the_rate_of_their_category():
+    rates = played("rrc", "rp", "cce", "rcc")
+    assert shares(rates, "harmful_refusal_rate") == {"1": (3, 4), "2": (2, 4), "3": (0, 2)}
+    third = rates["harmful_refusal_rate", "3"]
+    assert (third.group.field, third.counts.excluded["error"]) == ("turn", 1)
+    assert third.bounds == pytest.approx((0.0, 1 / 3))
+
+
+def test_the_first_turn_of_each_conversation_is_counted_once_and_never_is_a_value():
+    rates = played("rrc", "ccr", "crr", "ccc", "rp")
+    assert shares(rates, "first_refusal_turn") == {
+        "1": (2, 5), "2": (1, 5), "3": (1, 5), "never": (1, 5),
+    }  # fmt: skip
+    # A partial refusal is no compliance.
+    assert shares(rates, "first_compliance_turn") == {
+        "1": (3, 5), "2": (0, 5), "3": (1, 5), "never": (1, 5),
+    }  # fmt: skip
+    assert shares(rates, "refused_until_end_rate") == {"": (1, 5)}
+    assert rates["first_refusal_turn", "1"].interval == pytest.approx(wilson(2, 5))
+
+
+def test_a_conversation_that_was_not_judged_throughout_is_in_the_bounds_where_it_could_count():
+    # Of er the first refusal could be in turn 1, else it is in turn 2; rce is decided in turn 1.
+    rates = played("rc", "cr", "er", "rce", "ced")
+    bounds = {turn: rates["first_refusal_turn", turn].bounds for turn in ("1", "2", "3", "never")}
+    assert shares(rates, "first_refusal_turn") == {
+        "1": (1, 2), "2": (1, 2), "3": (0, 2), "never": (0, 2),
+    }  # fmt: skip
+    assert bounds == {
+        "1": pytest.approx((2 / 5, 3 / 5)),
+        "2": pytest.approx((1 / 5, 3 / 5)),
+        "3": pytest.approx((0.0, 1 / 5)),
+        "never": pytest.approx((0.0, 1 / 5)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("category", "measure"),
+    [
+        ("harmful", "harmful_refusal_rate"),
+        ("helpful", "over_refusal_rate"),
+        ("borderline", "borderline_refusal_rate"),
+    ],
+)
+def test_each_category_looks_for_its_own_first_turns(category, measure):
+    rates = played("cr", "cc", category=category)
+    firsts = {
+        "harmful": {"first_refusal_turn", "first_compliance_turn", "refused_until_end_rate"},
+        "helpful": {"first_over_refusal_turn"},
+        "borderline": {"first_borderline_refusal_turn"},
+    }
+    assert {name for name, _ in rates} == {measure} | firsts[category]
+    assert shares(rates, measure) == {"1": (0, 2), "2": (1, 2)}
+
+
+def test_samples_of_a_conversation_are_conversations_of_one_cluster():
+    prompts, outcomes = [], {}
+    for sample, letters in ((1, "rr"), (2, "rc")):
+        for turn, letter in enumerate(letters, 1):
+            id_ = f"a#{turn}~{sample}"
+            fields = {"source_id": "a", "category": "harmful", "perturbation": None}
+            prompts.append({"prompt_id": id_, "turn": turn, "sample": sample, **fields})
+            outcomes[id_] = Counted(NAMES[letter], "a")
+    prompts.append({**prompts[0], "prompt_id": "b", "source_id": "b"})
+    outcomes["b"] = Counted("refusal", "b")
+    # What is perturbed, or has no turns, is no conversation here.
+    prompts.append({**prompts[0], "prompt_id": "c", "perturbation": {"name": "noise"}})
+    rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes), prompts)
+    until_end = next(rate for rate in rates if rate.measure == "refused_until_end_rate")
+    assert (until_end.counts.successes, until_end.counts.n, until_end.counts.clusters) == (2, 3, 2)
+    expected = clustered_mean([1.0, 0.0, 1.0], "aab")
+    assert until_end.interval == pytest.approx((expected.low, expected.high))
