@@ -21,7 +21,7 @@ from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
 from refract.rates.names import name_problems, possible_keys
 from refract.suites.perturbations import prompt_rows
-from refract.suites.protocols.catalogue import find_protocol, names, parts_of
+from refract.suites.protocols import find_protocol, names, parts_of
 from tests.builders import ROOT, suite_rows
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
