@@ -3,37 +3,47 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from refract.cli.options import PIPELINE, EstimandOf, Models, Suites, keep_inputs, listed, mapping
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable, say
 
+Digits = Annotated[Literal["2", "3"], Option(help="Decimals.")]
+OutputFolder = Annotated[Path, Option(help="Folder to write to.")]
+
 
 def show(
-    wide: Annotated[bool, typer.Option("--wide")] = False, estimand: EstimandOf = None
+    wide: Annotated[
+        bool,
+        Option(
+            "--wide",
+            help="Every judge with counts, cut-off answers and bounds; where answers came from; all "
+            "warnings.",
+        ),
+    ] = False,
+    estimand: EstimandOf = None,
 ) -> None:
     """Print the result table of the last `dvc repro`, and whether git has the same numbers.
 
     Example: refract show
-
-    Args:
-        wide: Every judge with counts, cut-off answers and bounds; where answers came from; all warnings.
     """
-    from refract.cli.printing import brief_intervals, print_by_suite, print_table, print_text
+    from refract.cli.printing import print_by_suite, print_table, print_text
     from refract.core.params import decision_settings, grid
-    from refract.core.progress import answer_line, ran_file, read_object, warning_lines
-    from refract.models.origins import arithmetic_line
+    from refract.core.progress import answer_line, warning_lines
     from refract.project import project_root, read_project
-    from refract.report.first_table import first_table, threshold_table, turns_table
-    from refract.report.report_files import PAGE, REPORT
+    from refract.report.first_table import (
+        first_table,
+        threshold_lines,
+        threshold_table,
+        turns_table,
+    )
+    from refract.report.status_lines import arithmetic_lines, report_line
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results
@@ -44,51 +54,46 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    side = read_side(root, [m for m in models if m not in absent] or models)
-    about = estimand or decision_settings(root).estimand
-    rates = {model: [rate.asked(about) for rate in x.rates] for model, x in side.results.items()}
-    # Models without provenance that can be used are named by the side's reasons.
-    provenance = {m: result.provenance for m, result in side.results.items() if result.provenance}
+    side = read_side(root, [model for model in models if model not in absent] or models)
+    settings = decision_settings(root)
+    about = estimand or settings.estimand
+    rates, provenance = {}, {}
+    for model, result in side.results.items():
+        rates[model] = [rate.asked(about) for rate in result.rates]
+        # Models without provenance that can be used are named by the side's reasons.
+        if result.provenance:
+            provenance[model] = result.provenance
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    view = View(rates, provenance, titles, confidence=decision_settings(root).confidence)
-    table, limits = first_table(view, wide=wide), threshold_table(view)
-    if wide and table.rows:
-        print_table(table.header, table.rows)
-    elif table.rows:
-        say(f"share refused [{percent(view.confidence)}]")
-        print_by_suite(table)
+    view = View(rates, provenance, titles, confidence=settings.confidence)
+    table, limits, turns = first_table(view, wide=wide), threshold_table(view), turns_table(view)
     if table.rows:
+        if wide:
+            print_table(table.header, table.rows)
+        else:
+            say(f"share refused [{percent(view.confidence)}]")
+            print_by_suite(table)
         say()
-    unmet: dict[str, list[str]] = {}
-    for suite, model, measure, shown, limit, verdict in limits.rows:
-        said = shown if wide else shown.partition(" [")[0]
-        unmet.setdefault(f"  {verdict}: {suite} {measure}, {limit}", []).append(f"{model} {said}")
-    verdicts = [f"{what}: {'; '.join(of)}" for what, of in unmet.items()]
-    note = view.interval_note if wide else brief_intervals(view.interval_note)
+    interval_note = view.interval_note if wide else view.brief_interval_note
     if about == "these_prompts":
-        note = "Intervals are on these very prompts: of several samples of an answer, and of the judge."
-    brief = [note if x == view.interval_note else x for x in table.notes]
-    for line in (*brief, *limits.notes, *verdicts):
+        interval_note = "Intervals are on these very prompts: of several samples of an answer"
+        interval_note += ", and of the judge."
+    for note in table.notes:
+        print_text(interval_note if note == view.interval_note else note)
+    for line in [*limits.notes, *threshold_lines(view, intervals=wide)]:
         print_text(line)
-    turns = turns_table(view)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, provenance)
-    lines = [*turns.notes, *(f"note: {x}" for x in notes_of(absent, side.reasons, missing))]
-    certified: dict[str, list[str]] = {}
-    for model, facts in provenance.items():
-        if line := arithmetic_line(facts, read_object(root / ran_file(model))):
-            whole = not wide and re.match(r"([\d,]+) of \1 answers certified", line)
-            certified.setdefault("all answers certified" if whole else line, []).append(model)
-    lines += [f"{', '.join(of)}: {line}" for line, of in certified.items()]
-    places = {"report": os.path.relpath(root / REPORT), "page": os.path.relpath(root / PAGE)}
-    there = {kind: os.path.isfile(place) for kind, place in places.items()}
-    told = [f"{kind}: {'' if there[kind] else 'no '}{place}" for kind, place in places.items()]
-    lines.append("; ".join([*told, *([] if all(there.values()) else ["run: dvc repro"])]))
-    lines += [answer_line(root, models)] if wide else []
+    lines = [*turns.notes]
+    lines += [f"note: {note}" for note in notes_of(absent, side.reasons, missing)]
+    lines += arithmetic_lines(root, provenance, wide=wide)
+    lines.append(report_line(root))
+    if wide:
+        lines.append(answer_line(root, models))
     lines += [*warning_lines(root, models, short=not wide), reproduced(root)]
-    for line in filter(None, lines):
-        print_text(line)
+    for line in lines:
+        if line:
+            print_text(line)
 
 
 def page() -> None:
@@ -103,29 +108,43 @@ def page() -> None:
 
 
 def table(
-    source: Annotated[str | None, typer.Argument()] = None,
+    source: Annotated[
+        str | None,
+        Argument(
+            help="A revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or "
+            "a project's folder; default: the working tree."
+        ),
+    ] = None,
     models: Models = None,
     suites: Suites = None,
-    measure: list[str] | None = None,
-    by: str | None = None,
-    wide: Annotated[bool, typer.Option("--wide")] = False,
-    digits: Annotated[Literal["2", "3"], typer.Option()] = "2",
-    format_: Annotated[Literal["md", "latex"], typer.Option("--format")] = "md",
-    out: Path | None = None,
+    measure: Annotated[
+        list[str] | None,
+        Option(help="Measures, a column each: NAME,...; default: refusal by category."),
+    ] = None,
+    by: Annotated[
+        str | None, Option(help="A row for each value of this field, such as perturbation.")
+    ] = None,
+    wide: Annotated[
+        bool,
+        Option(
+            "--wide",
+            help="Counts, bounds and all that limits a rate in its cell; default: marks, which notes "
+            "explain.",
+        ),
+    ] = False,
+    digits: Digits = "2",
+    format_: Annotated[
+        Literal["md", "latex"],
+        Option(
+            "--format",
+            help="Markdown, or LaTeX: a float with caption and notes (booktabs, graphicx).",
+        ),
+    ] = "md",
+    out: Annotated[Path | None, Option(help="File to write; default: standard output.")] = None,
 ) -> None:
     """Rates with intervals as a table for a paper.
 
     Example: refract table --format latex --suite harmful_helpful
-
-    Args:
-        source: A revision, a model of the grid, REVISION:MODEL, a results file of `refract run`, or a
-          project's folder; default: the working tree.
-        measure: Measures, a column each: NAME,...; default: refusal by category.
-        by: A row for each value of this field, such as perturbation.
-        wide: Counts, bounds and all that limits a rate in its cell; default: marks, which notes explain.
-        digits: Decimals.
-        format_: Markdown, or LaTeX: a float with caption and notes (booktabs, graphicx).
-        out: File to write; default: standard output.
     """
     from refract.export.latex import as_latex, as_markdown
     from refract.export.paper_tables import paper_table
@@ -136,16 +155,21 @@ def table(
     from refract.results.table_rows import confidence_of
 
     place = Path(source or "")
-    beside = [place.with_suffix(".outcomes.csv")] if place.is_file() else []
-    keep_inputs({"--out": out}, [place, *beside] if beside else [place / x for x in PIPELINE])
+    inputs = [place / path for path in PIPELINE]
+    if place.is_file():
+        inputs = [place, place.with_suffix(".outcomes.csv")]
+    keep_inputs({"--out": out}, inputs)
     side = find_side(Path.cwd(), source)
-    wanted = listed(models) or list(side.results)
-    check_names("--model", wanted, side.results)
-    rates = {name: side.results[name].rates for name in wanted}
-    if bare := [name for name, of_model in rates.items() if not of_model]:
+    names = listed(models) or list(side.results)
+    check_names("--model", names, side.results)
+    rates = {name: side.results[name].rates for name in names}
+    bare = [name for name in names if not rates[name]]
+    if bare:
         raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")
-    levels = {confidence_of(side.results[name].provenance) for name in wanted}
-    made = paper_table(
+    provenance = {name: side.results[name].provenance for name in names}
+    levels = {confidence_of(facts) for facts in provenance.values()}
+    view = View(rates, {name: facts or {} for name, facts in provenance.items()})
+    paper = paper_table(
         rates,
         suites=listed(suites),
         measures=listed(measure),
@@ -153,54 +177,52 @@ def table(
         wide=wide,
         places=int(digits),
         level=", ".join(map(percent, sorted(levels))),
-        note=View(rates, {x: side.results[x].provenance or {} for x in wanted}).interval_note,
+        note=view.interval_note,
     )
-    text = as_markdown(made) if format_ == "md" else as_latex(made)
+    text = as_markdown(paper) if format_ == "md" else as_latex(paper)
     if side.reasons:
         say(f"note: {current_note(side.reasons)}", file=sys.stderr)
     if out is None:
-        return say(text, end="")
-    write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
+        say(text, end="")
+    else:
+        write_bytes(out, [printable(text, keep="\n").encode("utf-8", "backslashreplace")])
 
 
 def figures(
-    out: Annotated[Path, typer.Option()],
-    format_: Annotated[Literal["pdf", "png", "svg"], typer.Option("--format")] = "pdf",
+    out: OutputFolder,
+    format_: Annotated[
+        Literal["pdf", "png", "svg"], Option("--format", help="How they are written.")
+    ] = "pdf",
     models: Models = None,
     suites: Suites = None,
-    style: Annotated[Path | None, typer.Option(exists=True, dir_okay=False)] = None,
+    style: Annotated[
+        Path | None, Option(exists=True, dir_okay=False, help="A matplotlib style sheet.")
+    ] = None,
 ) -> None:
     """Draw the figures of the report, of chosen models and suites, as PDF, PNG or SVG.
 
     Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
-
-    Args:
-        out: Folder to write to.
-        format_: How they are written.
-        style: A matplotlib style sheet.
     """
     from refract.project import project_root
     from refract.report.drawing import drawn
     from refract.report.figure_data import figures_of
     from refract.report.view import read_view
 
-    for figure in figures_of(read_view(project_root()).only(listed(models), listed(suites))):
+    view = read_view(project_root()).only(listed(models), listed(suites))
+    for figure in figures_of(view):
         path = out / f"{figure.name}.{format_}"
         write_bytes(path, [drawn(figure, format_, style)])
         say(f"{path}: {figure.title}")
 
 
 def appendix(
-    out: Annotated[Path, typer.Option()], digits: Annotated[Literal["2", "3"], typer.Option()] = "2"
+    out: OutputFolder,
+    digits: Annotated[Literal["2", "3"], Option(help="Decimals of the tables.")] = "2",
 ) -> None:
     """Write a paper's appendix: methods, tables, figures, a checklist, references, and a bundle of what
     the numbers were made of, with a script that computes them again.
 
     Example: refract appendix --out paper/appendix
-
-    Args:
-        out: Folder to write to.
-        digits: Decimals of the tables.
     """
     from refract.export.paper import write_appendix
     from refract.project import project_root
@@ -210,30 +232,39 @@ def appendix(
 
 
 def export(
-    out: Annotated[Path, typer.Option()],
+    out: OutputFolder,
     format_: Annotated[
-        Literal["csv", "parquet", "every_eval_ever"], typer.Option("--format")
+        str,
+        Option(
+            "--format",
+            metavar="<csv|parquet|every_eval_ever>",
+            help="Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3)."
+        ),
     ] = "csv",
-    source: Annotated[Path | None, typer.Argument()] = None,
-    organization: str | None = None,
-    relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other",
-    model_id: list[str] | None = None,
+    source: Annotated[
+        Path | None, Argument(help="A project's folder or a results file; default: this project.")
+    ] = None,
+    organization: Annotated[
+        str | None, Option(help="every_eval_ever: who ran the evaluation.")
+    ] = None,
+    relationship: Annotated[
+        Literal["first_party", "third_party", "collaborative", "other"],
+        Option(help="every_eval_ever: what the organization is to the models."),
+    ] = "other",
+    model_id: Annotated[
+        list[str] | None,
+        Option(
+            help="every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the "
+            "provider's, else local/NAME. Repeatable."
+        ),
+    ] = None,
 ) -> None:
     """Write metrics, tables, outcomes and rows as files: refract.load_results in pandas.
 
     Example: refract export --format parquet --out results
-
-    Args:
-        out: Folder to write to.
-        format_: Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3).
-        source: A project's folder or a results file; default: this project.
-        organization: every_eval_ever: who ran the evaluation.
-        relationship: every_eval_ever: what the organization is to the models.
-        model_id: every_eval_ever: a model's id, NAME=DEVELOPER/MODEL; default: the hub's or the
-          provider's, else local/NAME. Repeatable.
     """
-    from refract.export.data_files import write_tables
-    from refract.export.every_eval_ever import write_records
+    from refract.core.registry import find
+    from refract.export import EXPORTERS, Export, Exporter
     from refract.project import project_root
     from refract.results import results_and_notes
 
@@ -241,29 +272,30 @@ def export(
         raise UsageError("--format every_eval_ever needs --organization: who ran the evaluation")
     if format_ != "every_eval_ever" and (organization or model_id):
         raise UsageError("--organization and --model-id go with --format every_eval_ever")
+    exporter: Exporter = find(EXPORTERS, format_, "--format")
     place = source or project_root()
     results, notes = results_and_notes(place)
     for note in notes:
         say(f"note: {note}", file=sys.stderr)
-    if organization:
-        publisher = {"organization": organization, "relationship": relationship}
-        lines = write_records(results, place, out, publisher, mapping("--model-id", model_id))
-    else:
-        lines = write_tables(results, out, format_)
-    for line in lines:
+    publisher = {"organization": organization or "", "relationship": relationship}
+    ids = mapping("--model-id", model_id)
+    for line in exporter(Export(results, place, out, publisher, ids)):
         say(line)
 
 
 def log(
-    tracker: Literal["mlflow", "wandb"], experiment: str = "refract", models: Models = None
+    tracker: Annotated[
+        Literal["mlflow", "wandb"],
+        Argument(help="Where to: as its own settings say (MLFLOW_TRACKING_URI, WANDB_MODE)."),
+    ],
+    experiment: Annotated[
+        str, Option(help="The experiment of MLflow, or project of Weights & Biases.")
+    ] = "refract",
+    models: Models = None,
 ) -> None:
     """Log a run for each model to MLflow or Weights & Biases: settings, rates, intervals, files.
 
     Example: refract log mlflow
-
-    Args:
-        tracker: Where to: as its own settings say (MLFLOW_TRACKING_URI, WANDB_MODE).
-        experiment: The experiment of MLflow, or project of Weights & Biases.
     """
     from refract.export.trackers import TRACKERS, logged_runs
     from refract.project import project_root

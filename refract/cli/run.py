@@ -5,94 +5,158 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Option
 
-from refract.cli.options import Confidence, JudgeBaseUrl, JudgeModel, files_named, keep_inputs
-from refract.cli.printing import brief_intervals, print_table, print_text
+from refract.cli.options import (
+    ConfidenceChoice,
+    confidence_level,
+    files_named,
+    judge_base_url,
+    judge_model,
+    keep_inputs,
+)
+from refract.cli.printing import print_table, print_text
 from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.core.vocabulary import EXCLUDED
 
 if TYPE_CHECKING:
     from refract.evaluate import Evaluation
-    from refract.project import Project
 
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
+# Options that change no number.
+UNNAMED = ("out", "rows", "wide", "engine")
+JUDGING = "Who judges"
+# Options in the panels of the help.
+measured = partial(Option, rich_help_panel="What to measure")
+of_model = partial(Option, rich_help_panel="With what model")
+of_answers = partial(Option, rich_help_panel="How it answers")
+of_judges = partial(Option, rich_help_panel=JUDGING)
+of_output = partial(Option, rich_help_panel="Output")
 
 
 def run(
     context: typer.Context,
     *,
-    suite: list[str] | None = None,
-    protocol: str | None = None,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
-    model: str | None = None,
-    adapter: str | None = None,
-    model_id: str | None = None,
-    base_url: str | None = None,
-    path: str | None = None,
-    name: str | None = None,
-    system_prompt: str | None = None,
-    temperature: Annotated[float | None, typer.Option(min=0)] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1)] = None,
-    samples: Annotated[int | None, typer.Option(min=1)] = None,
-    seed: int = 0,
-    engine: Literal["process", "ray"] | None = None,
-    set_: Annotated[list[str] | None, typer.Option("--set")] = None,
-    judge: list[str] | None = None,
-    judge_model: JudgeModel = None,
-    judge_base_url: JudgeBaseUrl = None,
-    cut_off: Literal["judged", "excluded"] | None = None,
-    out: Annotated[Path, typer.Option()],
-    rows: Path | None = None,
-    confidence: Confidence = None,
-    wide: Annotated[bool, typer.Option("--wide")] = False,
+    suite: Annotated[
+        list[str] | None,
+        measured(
+            metavar="NAME|FILE",
+            help="A suite of params.yaml or a JSONL file; with --protocol its publisher's file. "
+            "Repeatable.",
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        measured(
+            metavar="NAME[@VERSION]",
+            help="A published protocol (`refract protocols`); other options deviate.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        measured(min=1, metavar="N", help="Only so many prompts of each suite, drawn by --seed."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        of_model(metavar="NAME", help="A model of params.yaml; other options override it."),
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        of_model(
+            metavar="anthropic|hf|openai|recorded|synthetic|vllm",
+            help="How it is reached; servers of any kind: openai and --base-url.",
+        ),
+    ] = None,
+    model_id: Annotated[
+        str | None,
+        of_model(metavar="ID", help="Folder, hub id or the provider's name for it."),
+    ] = None,
+    base_url: Annotated[str | None, of_model(metavar="URL", help="Its server.")] = None,
+    path: Annotated[
+        str | None,
+        of_model(metavar="FILE", help="Answers of a recorded model."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        of_model(
+            metavar="NAME", help="What results call it; default: its name or the end of its id."
+        ),
+    ] = None,
+    system_prompt: Annotated[str | None, of_answers(metavar="TEXT", help="System prompt.")] = None,
+    temperature: Annotated[
+        float | None,
+        of_answers(min=0, metavar="T", help="0 is greedy; above 0 each prompt is sampled."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        of_answers(min=1, metavar="N", help="Longer answers are cut off."),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        of_answers(
+            min=1, metavar="K", help="Answers for each prompt; above 1 needs a temperature above 0."
+        ),
+    ] = None,
+    seed: Annotated[int, of_answers(metavar="N", help="Seed of every draw.")] = 0,
+    engine: Annotated[
+        Literal["process", "ray"] | None,
+        of_answers(
+            help="Whether this process answers, or actors of Ray; default: as params.yaml says."
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        of_answers(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other setting of the adapter (YAML), such as device=cuda. Repeatable.",
+        ),
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        of_judges(
+            metavar="NAME",
+            help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the "
+            "protocol's, and refusal before one that labels something else. Repeatable.",
+        ),
+    ] = None,
+    judge_model: Annotated[str | None, judge_model(rich_help_panel=JUDGING)] = None,
+    judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None,
+    cut_off: Annotated[
+        Literal["judged", "excluded"] | None,
+        of_judges(
+            help="Whether answers cut off at --max-tokens are judged by what they say, or left out, "
+            "which makes rates too high; default: as the suite says, else judged."
+        ),
+    ] = None,
+    out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")],
+    rows: Annotated[
+        Path | None,
+        of_output(
+            metavar="FILE",
+            help="Also prompts, answers and verdicts (JSONL); as NAME.rows.jsonl beside NAME.json they "
+            "are checked and exported with it.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        ConfidenceChoice | None, confidence_level(rich_help_panel="Output")
+    ] = None,
+    wide: Annotated[
+        bool,
+        of_output("--wide", help="All measures, also without cut-off answers, and more digits."),
+    ] = False,
 ) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
     every answer is an error.
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
-
-    Args:
-        [What to measure]
-        suite <NAME|FILE>: A suite of params.yaml or a JSONL file; with --protocol its publisher's file.
-          Repeatable.
-        protocol <NAME[@VERSION]>: A published protocol (`refract protocols`); other options deviate.
-        limit <N>: Only so many prompts of each suite, drawn by --seed.
-        [With what model]
-        model <NAME>: A model of params.yaml; other options override it.
-        adapter <anthropic|hf|openai|recorded|synthetic|vllm>: How it is reached; servers of any kind:
-          openai and --base-url.
-        model_id <ID>: Folder, hub id or the provider's name for it.
-        base_url <URL>: Its server.
-        path <FILE>: Answers of a recorded model.
-        name <NAME>: What results call it; default: its name or the end of its id.
-        [How it answers]
-        system_prompt <TEXT>: System prompt.
-        temperature <T>: 0 is greedy; above 0 each prompt is sampled.
-        max_tokens <N>: Longer answers are cut off.
-        samples <K>: Answers for each prompt; above 1 needs a temperature above 0.
-        seed <N>: Seed of every draw.
-        engine: Whether this process answers, or actors of Ray; default: as params.yaml says.
-        set_ <KEY=VALUE>: Any other setting of the adapter (YAML), such as device=cuda. Repeatable.
-        [Who judges]
-        judge <NAME>: A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the
-          protocol's, and refusal before one that labels something else. Repeatable.
-        judge_model:
-        judge_base_url:
-        cut_off: Whether answers cut off at --max-tokens are judged by what they say, or left out, which
-          makes rates too high; default: as the suite says, else judged.
-        [Output]
-        out <FILE>: The results (JSON).
-        rows <FILE>: Also prompts, answers and verdicts (JSONL); as NAME.rows.jsonl beside NAME.json they
-          are checked and exported with it.
-        wide: All measures, also without cut-off answers, and more digits.
-        confidence:
     """
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
@@ -100,42 +164,50 @@ def run(
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
-    from refract.project import find_model, find_project, find_suite
-    from refract.rates.clean_prompts import MIXED_MEASURE
-    from refract.rates.counting import coverage_warnings
+    from refract.project import find_judges, find_model, find_project, find_suite
+    from refract.report.run_text import coverage_lines
     from refract.results.sources import run_files, write_run
 
     if engine is not None:
         os.environ["REFRACT_ENGINE"] = engine
-    project = find_project()
-    settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
-    settings |= _yaml_settings(set_ or [])
     if model is None and adapter is None:
         raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
-    named = {} if model is None else find_model(model, project)
-    definition = named | settings
-    name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
-    if not name.strip() or not name.isprintable():
-        raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
     if protocol is None and not suite:
         raise UsageError("name a suite with --suite, or a published protocol with --protocol")
     if protocol is not None and judge is None and judge_model is not None:
         raise UsageError("--judge-model with --protocol: name the judge too, as in --judge llm")
     if protocol is not None and len(judge or []) > 1:
         raise UsageError(f"a --protocol takes one --judge (got {', '.join(judge or [])})")
-    judges = _judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
+    project = find_project()
+    settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
+    settings |= _yaml_settings(set_ or [])
+    named = {} if model is None else find_model(model, project)
+    definition = named | settings
+    name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
+    if not name.strip() or not name.isprintable():
+        raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
+    judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
     level = float(confidence or 0.95)
-    used = [find_suite(one, project)[1] for one in ([] if protocol else suite or [])]
-    published = [one.rpartition("=")[2] for one in suite or [] if protocol]
+    inputs: list[Path | str] = []
+    if protocol is None:
+        files = [find_suite(suite_name, project)[1] for suite_name in suite or []]
+        inputs += files_named(definition, judges, files)
+    else:
+        inputs += [part.rpartition("=")[2] for part in suite or []]
+        inputs += files_named(definition, judges)
     beside = {} if out.is_dir() else run_files(out)
-    published += map(str, files_named(definition, judges, used))
-    keep_inputs({"--out": out, **beside, "--rows": rows}, published)
+    keep_inputs({"--out": out, **beside, "--rows": rows}, inputs)
     say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:
-            base = {**named, "adapter": definition["adapter"]}
-            by = next(iter(judges.items())) if judge else None
-            asked = Asked(base, settings, suite or [], by, samples, cut_off)
+            asked = Asked(
+                {**named, "adapter": definition["adapter"]},
+                settings,
+                suite or [],
+                next(iter(judges.items())) if judge else None,
+                samples,
+                cut_off,
+            )
             evaluation = run_protocol(
                 protocol, name, asked, store, seed=seed, sample=limit, confidence=level
             )
@@ -169,11 +241,8 @@ def run(
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
-        loops = sum(response["finish_reason"] == "loop" for response in result.responses)
-        for rate in result.rates.table:
-            mixed = rate.measure == MIXED_MEASURE and not rate.group
-            for warning in coverage_warnings(rate, loops) if mixed else ():
-                say(f"{name} {result.label}: {warning}", file=sys.stderr)
+        for line in coverage_lines(result):
+            say(f"{name} {result.label}: {line}", file=sys.stderr)
     _print_summary(evaluation)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
@@ -181,14 +250,13 @@ def run(
         raise RefractError(f"all {len(errors)} answers are errors; the first: {first}")
 
 
-def demo(limit: Annotated[int, typer.Option(min=1)] = 60, seed: int = 0) -> None:
+def demo(
+    limit: Annotated[int, Option(min=1, help="How many prompts to draw.")] = 60,
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+) -> None:
     """Measure the synthetic model on a sample of a default suite and print the result.
 
     Example: refract demo
-
-    Args:
-        limit: How many prompts to draw.
-        seed: Seed of the draw.
     """
     from refract.evaluate import evaluate, read_suites
     from refract.models import open_model
@@ -232,94 +300,27 @@ def _command(context: typer.Context) -> list[str]:
     words = ["run"]
     for option in context.command.params:
         value = context.params.get(str(option.name))
-        if option.name in ("out", "rows", "wide", "engine") or value in (None, option.default):
+        if option.name in UNNAMED or value in (None, option.default):
             continue
-        for each in value if isinstance(value, list | tuple) else [value]:
-            words += [option.opts[0], str(each)]
+        for part in value if isinstance(value, list | tuple) else [value]:
+            words += [option.opts[0], str(part)]
     return words
 
 
 def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> None:
-    """The rates of a run over whole suites, and of its samples; ``wide``: those too that follow from
-    others, and without cut-off answers."""
-    from refract.core.vocabulary import SAMPLES_FIELD
-    from refract.rates.counting import WITHOUT_CUT_OFF
-    from refract.report.view import View
-    from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
+    from refract.report.run_text import run_table
 
-    groups = {"": "", SAMPLES_FIELD: ", k = {}"}
-    groups |= {WITHOUT_CUT_OFF.field: ", without cut-off answers"} if wide else {}
-    rows = []
-    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
-    for rate in view.every:
-        counts, group = rate.counts, rate.group
-        if group.field not in groups or rate.measure == "refusal_difference_to_pair":
-            continue
-        if wide or rate.measure != "under_refusal_rate":  # 1 - harmful_refusal_rate
-            measure = rate.measure + groups[group.field].format(group.value)
-            of = str(counts.n) if counts.successes is None else f"{counts.successes}/{counts.n}"
-            shown = [rate_text(rate)] if wide else [short_text(rate), of + clusters_text(rate)]
-            suite = rate.suite if len(evaluation.suites) > 1 else ""
-            row = [suite, measure, *shown, kinds_text(counts.excluded), str(counts.cut_off or 0)]
-            rows.append(row)
-    of_rate = [f"rate [{percent(confidence)}]", *([] if wide else ["counts"])]
-    header = ["suite", "measure", *of_rate, "not judged", "cut off"]
-    # The last columns where there is something in them.
-    kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
-    print_table([header[n] for n in kept], [[row[n] for n in kept] for row in rows])
-    print_text(view.interval_note if wide else brief_intervals(view.interval_note))
+    table = run_table(evaluation, confidence, wide=wide)
+    print_table(table.header, table.rows)
+    for note in table.notes:
+        print_text(note)
 
 
 def _print_summary(evaluation: Evaluation) -> None:
-    """One line for each suite: what was refused, and how much was not judged."""
-    from refract.report.view import CATEGORY_OF
-    from refract.report.wording import short_text
+    from refract.report.run_text import suite_summary
 
     for result in evaluation.suites.values():
-        whole = {rate.measure: rate for rate in result.rates.table if not rate.group}
-        judged = {name: rate for name, rate in whole.items() if rate.value is not None}
-        refused = [
-            f"{short_text(judged[measure])} of {judged[measure].counts.n} {category}"
-            for measure, category in CATEGORY_OF.items()
-            if measure in judged
-        ]
-        parts = [f"refused {', '.join(refused)}"] if refused else []
-        others = {"discrimination", *([] if refused else list(judged)[:3])}
-        parts += [f"{name} {short_text(rate)}" for name, rate in judged.items() if name in others]
-        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
-        parts += [f"{unjudged} not judged"] if unjudged else []
-        told = "; ".join(parts) or "nothing was judged"
-        print_text(f"{evaluation.model}, {result.label}: {told}")
-
-
-def _judges(
-    asked: Sequence[str] | None,
-    project: Project,
-    model: str | None,
-    base_url: str | None,
-    *,
-    alone: bool,
-) -> dict[str, dict[str, Any]]:
-    """The judges of a run; each that asks a model asks ``model``. Before one that labels something else
-    than refusal stands the default, unless it is to be ``alone``."""
-    from refract.core.registry import find
-    from refract.core.vocabulary import FAMILIES
-    from refract.judges import JUDGES, SHIPPED, open_judge
-    from refract.project import MODEL_JUDGE, find_judge
-
-    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
-    judges: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(names):
-        given = find_judge(name, project, model, base_url)
-        kind = find(JUDGES, given.get("kind"), f"judges.{name}: kind")
-        if len(names) > 1 and "model" not in kind.Settings.model_fields:
-            given.pop("model", None)
-        if not (judges or alone or FAMILIES[open_judge(name, given).FAMILY].tells_refusal):
-            judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
-        judges[name] = given
-    if model is not None and not any("model" in given for given in judges.values()):
-        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
-    return judges
+        print_text(f"{evaluation.model}, {result.label}: {suite_summary(result)}")
 
 
 def _where_to(
@@ -343,7 +344,8 @@ def _where_to(
         places["judgements"] = servers()
         if not any(places.values()):
             return "nothing leaves this machine: answers and judgements are made here"
-    return "; ".join(f"{what} from {', '.join(x) or 'this machine'}" for what, x in places.items())
+    parts = [f"{kind} from {', '.join(urls) or 'this machine'}" for kind, urls in places.items()]
+    return "; ".join(parts)
 
 
 def _print_protocol(protocol: Row) -> None:
@@ -352,8 +354,9 @@ def _print_protocol(protocol: Row) -> None:
     for label, part in protocol["parts"].items():
         deviations = part["deviations"]
         say(f"  {label}: judged by {part['judge']}; deviations: {len(deviations) or 'none'}")
-        for kind, phrases in (("deviation", deviations), ("unknown", part["unknown"])):
-            for phrase in phrases:
-                say(f"    {kind}: {phrase}")
+        for phrase in deviations:
+            say(f"    deviation: {phrase}")
+        for phrase in part["unknown"]:
+            say(f"    unknown: {phrase}")
     for limit in protocol["limits"]:
         say(f"  limit: {limit}")

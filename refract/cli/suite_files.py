@@ -1,27 +1,25 @@
-"""``refract lint`` and ``refract import-suite``: suites as files, checked or made of published ones."""
+"""``refract lint``, ``import-suite`` and ``rewrite``: suites as files, checked or made of published
+ones, and the rewritings of their prompts."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.showing import say
 
 
-def lint(files: list[Path]) -> None:
+def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:
     """Check suites and list every problem with its line; exit with 1 if there is any.
 
     Example: refract lint data/suites/harmful_helpful.jsonl
-
-    Args:
-        files: Suite files (JSONL).
     """
     from refract.suites.rows import check_suite
 
@@ -40,90 +38,85 @@ def lint(files: list[Path]) -> None:
 
 
 def import_suite(
-    kind: Annotated[str | None, typer.Argument()] = None,
-    file: Annotated[Path | None, typer.Argument()] = None,
-    list_: Annotated[bool, typer.Option("--list")] = False,
-    out: Path | None = None,
-    category: str | None = None,
-    language: str | None = None,
-    dataset: str | None = None,
-    revision: str = "main",
-    encoding: str = "utf-8",
-    header: bool = True,
-    prompt_column: str | None = None,
-    id_column: str | None = None,
-    category_column: str | None = None,
-    language_column: str | None = None,
-    map_: Annotated[list[str] | None, typer.Option("--map")] = None,
-    source: str | None = None,
-    licence: str | None = None,
+    kind: Annotated[
+        str | None, Argument(help="Whose file it is, or generic: any file by its columns.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        Argument(
+            help="The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX, or a "
+            "folder of them; with --dataset its path there; default: what the hub serves."
+        ),
+    ] = None,
+    list_: Annotated[
+        bool, Option("--list", help="List the kinds: rows, licence, access, source, citation.")
+    ] = False,
+    out: Annotated[
+        Path | None, Option(help="The suite (JSONL); default: data/suites/KIND.jsonl.")
+    ] = None,
+    category: Annotated[
+        str | None, Option(help="harmful, helpful or borderline, for every row.")
+    ] = None,
+    language: Annotated[
+        str | None, Option(help="Code of the language of every row, such as de.")
+    ] = None,
+    dataset: Annotated[
+        str | None, Option(help="A data set on the Hugging Face hub that holds FILE.")
+    ] = None,
+    revision: Annotated[
+        str, Option(help="--dataset: commit, tag or branch; the card names the commit.")
+    ] = "main",
+    encoding: Annotated[str, Option(help="Encoding of the file.")] = "utf-8",
+    header: Annotated[
+        bool, Option(help="Without one, the columns of a CSV, TSV or XLSX are called 1, 2, …")
+    ] = True,
+    prompt_column: Annotated[str | None, Option(help="generic: the prompts.")] = None,
+    id_column: Annotated[str | None, Option(help="generic: the ids.")] = None,
+    category_column: Annotated[str | None, Option(help="generic: the categories.")] = None,
+    language_column: Annotated[str | None, Option(help="generic: the languages.")] = None,
+    map_: Annotated[
+        list[str] | None,
+        Option(
+            "--map",
+            help="generic, donotanswer_zh: value=category, for the category column. Repeatable.",
+        ),
+    ] = None,
+    source: Annotated[str | None, Option(help="generic: source, for the card.")] = None,
+    licence: Annotated[str | None, Option(help="generic: licence, for the card.")] = None,
 ) -> None:
     """Make a suite and its card of a published prompt file, without losing or merging rows.
 
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
-
-    Args:
-        kind: Whose file it is, or generic: any file by its columns.
-        file: The file as its publisher ships it: CSV, TSV, JSON, JSONL, Parquet or XLSX, or a folder of
-          them; with --dataset its path there; default: what the hub serves.
-        list_: List the kinds: rows, licence, access, source, citation.
-        out: The suite (JSONL); default: data/suites/KIND.jsonl.
-        category: harmful, helpful or borderline, for every row.
-        language: Code of the language of every row, such as de.
-        dataset: A data set on the Hugging Face hub that holds FILE.
-        revision: --dataset: commit, tag or branch; the card names the commit.
-        encoding: Encoding of the file.
-        header: Without one, the columns of a CSV, TSV or XLSX are called 1, 2, …
-        prompt_column: generic: the prompts.
-        id_column: generic: the ids.
-        category_column: generic: the categories.
-        language_column: generic: the languages.
-        map_: generic, donotanswer_zh: value=category, for the category column. Repeatable.
-        source: generic: source, for the card.
-        licence: generic: licence, for the card.
     """
-    from refract.core.published_text import names_in
-    from refract.suites.importing import PUBLISHED, find_importer, import_file, write_suite
-    from refract.suites.importing.hub import ON_HUB, hub_file
-
     if list_:
-        from refract.export.paper import reference_keys
-
-        for name in names_in(PUBLISHED):
-            entry: Any = find_importer(name)
-            rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
-            say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
-            say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
-            say(f"  {entry.file}")
+        _list_kinds()
         return
+    from refract.suites.importing import find_importer, import_file, write_suite
+    from refract.suites.importing.hub import source_file
+
     if kind is None:
         raise UsageError("KIND is missing; refract import-suite --list shows them")
     importer = find_importer(kind, "KIND")
-    columns = (prompt_column, id_column, category_column, language_column)
-    pairs = zip(("prompt", "id", "category", "language"), columns, strict=True)
-    named = {what: column for what, column in pairs if column is not None}
-    if kind != "generic" and (named or not header):
+    named = {
+        "prompt": prompt_column,
+        "id": id_column,
+        "category": category_column,
+        "language": language_column,
+    }
+    columns = {part: column for part, column in named.items() if column is not None}
+    if kind != "generic" and (columns or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
-    place, address = file.as_posix() if file else "", None
-    if file is None:
-        served = str(getattr(importer, "file", "any file"))
-        if (hub := re.fullmatch(ON_HUB, served)) is None:
-            raise UsageError(f"FILE is missing: {served}")
-        dataset, pinned, place = hub.groups()
-        revision = pinned if revision == "main" else revision
-    path = Path(place)
-    if dataset is not None:
-        path, address = hub_file(dataset, place, revision)
-    elif not path.exists():
-        raise UsageError(f"no file {path}")
+    served = str(getattr(importer, "file", "any file"))
+    path, address = source_file(file, served, dataset, revision)
     name = path.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
-    keep_inputs({"--out": target, "its card": target.with_suffix(".md")}, [path])
+    card = target.with_suffix(".md")
+    keep_inputs({"--out": target, "its card": card}, [path])
     imported = import_file(
         kind,
         path,
         suite=target.stem,
-        columns=named,
+        columns=columns,
         language=language,
         header=header,
         values=mapping("--map", map_),
@@ -135,22 +128,33 @@ def import_suite(
     )
     write_suite(imported, target)
     counts = Counter(row["category"] for row in imported.rows)
-    shown = ", ".join(f"{n} {category}" for category, n in sorted(counts.items()))
-    say(f"{target}: {len(imported.rows)} rows ({shown}); card: {target.with_suffix('.md')}")
+    shown = ", ".join(f"{count} {category}" for category, count in sorted(counts.items()))
+    say(f"{target}: {len(imported.rows)} rows ({shown}); card: {card}")
     for note in imported.notes:
         say(f"  {note}")
 
 
-def rewrite(perturbation: str) -> None:
+def _list_kinds() -> None:
+    """Prints each kind of published file."""
+    from refract.core.published_text import names_in
+    from refract.export.paper import reference_keys
+    from refract.suites.importing import PUBLISHED, find_importer
+
+    for name in names_in(PUBLISHED):
+        entry: Any = find_importer(name)
+        rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
+        say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
+        say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
+        say(f"  {entry.file}")
+
+
+def rewrite(perturbation: Annotated[str, Argument(help="Its name in params.yaml.")]) -> None:
     """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
 
     Only texts that the perturbation's file lacks are asked. What the model declined to rewrite is kept
     as that and has no variant; exit with 1 if some requests failed, which run again are asked again.
 
     Example: refract rewrite past_tense
-
-    Args:
-        perturbation: Its name in params.yaml.
     """
     from refract.evaluate.rewriting import write_rewritings
     from refract.models.store import open_store
@@ -158,9 +162,8 @@ def rewrite(perturbation: str) -> None:
 
     with open_store() as store:
         path, counts = write_rewritings(perturbation, read_project(project_root()), store)
-    written = counts.pop("compliance", 0)
-    kept, failed = counts.pop("kept"), counts.pop("error", 0)
-    said = [f"{written} written", f"{kept} kept", f"{failed} errors"]
-    said += [f"{count} not rewritten ({outcome})" for outcome, count in sorted(counts.items())]
-    say(f"{path}: {', '.join(said)}")
+    written, kept, failed = counts.pop("compliance", 0), counts.pop("kept"), counts.pop("error", 0)
+    parts = [f"{written} written", f"{kept} kept", f"{failed} errors"]
+    parts += [f"{count} not rewritten ({outcome})" for outcome, count in sorted(counts.items())]
+    say(f"{path}: {', '.join(parts)}")
     raise typer.Exit(int(failed > 0))

@@ -15,7 +15,6 @@ from typing import Any
 
 from refract.core.consent import need
 from refract.core.errors import ParamsError
-from refract.core.settings import nearest
 
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
@@ -51,6 +50,9 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     installed = registry.installed()
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
+        # It loads pydantic, which is not needed to list names.
+        from refract.core.settings import nearest
+
         known = [*others, *registry, *installed]
         raise ParamsError(
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "

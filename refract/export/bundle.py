@@ -1,4 +1,5 @@
-"""The files behind a paper's numbers, with their hashes and a script that computes the numbers again.
+"""The files behind a paper's numbers, with their hashes and a script that computes
+the numbers again.
 
 The files stand under the paths that they have in the project. That script is
 :mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone.
@@ -23,8 +24,8 @@ NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
 
 
 class Bundle(NamedTuple):
-    """Files to copy, by their paths in the project and in the bundle; why suites are there by their
-    outcomes alone; and the number of answers with their texts."""
+    """Files to copy, by their paths in the project and in the bundle; why suites are
+    there by their outcomes alone; and the number of answers with their texts."""
 
     paths: list[str]
     left_out: dict[str, str]
@@ -32,53 +33,62 @@ class Bundle(NamedTuple):
 
 
 def is_public(root: Path, file: str) -> bool:
-    """Whether git has a project's file, or would take it: no other may be handed on."""
+    """Whether git has a project's file, or would take it: no other may be handed
+    on."""
     listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
     return bool(listed) and not (root / f"{file}.dvc").exists()
 
 
 def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bundle:
-    """What the bundle of some models holds. Texts of a suite that git does not have are left out.
+    """What the bundle of some models holds. Texts of a suite that git does not have
+    are left out.
 
-    Raises :class:`EditedError` for a file that is not the one that the numbers were made of.
+    Raises :class:`EditedError` for a file that is not the one that the numbers were
+    made of.
     """
-    paths, left_out, answers = ["params.yaml"], {}, 0
-    named = {of["definition"]["file"] for x in provenance.values() for of in x["suites"].values()}
-    public = {file for file in named if is_public(root, file)}
+    paths, left_out, answers = {"params.yaml"}, {}, 0
     wrong = rows_missing(root, provenance)
     for model, facts in provenance.items():
-        paths += [*result_files(model), f"metrics/ran/{model}.json"]
-        for suite, of in facts["suites"].items():
-            rows = {kind: path.format(model=model, suite=suite) for kind, path in ROWS.items()}
-            if of["definition"]["file"] not in public:
+        paths.update((*result_files(model), f"metrics/ran/{model}.json"))
+        for suite, about in facts["suites"].items():
+            rows = [path.format(model=model, suite=suite) for path in ROWS.values()]
+            problems = wrong.get((model, suite))
+            if not is_public(root, about["definition"]["file"]):
                 left_out[suite] = NOT_IN_GIT
-            elif not all((root / path).is_file() for path in rows.values()):
+            elif not all((root / path).is_file() for path in rows):
                 left_out.setdefault(suite, NOT_HERE)
-            elif problems := wrong.get((model, suite)):
+            elif problems:
                 raise EditedError(f"{problems[0]}; run: dvc repro")
             else:
-                paths += rows.values()
-                answers += (root / rows["responses"]).read_bytes().count(b"\n")
-    return Bundle(sorted(path for path in {*paths} if (root / path).is_file()), left_out, answers)
+                paths.update(rows)
+                responses = ROWS["responses"].format(model=model, suite=suite)
+                answers += (root / responses).read_bytes().count(b"\n")
+    return Bundle(sorted(path for path in paths if (root / path).is_file()), left_out, answers)
 
 
 def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
-    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS, which stands for
-    all of it. Raises :class:`UsageError` where the folder holds other files than a bundle's."""
-    sums = (out / SUMS).read_text("utf-8").splitlines() if (out / SUMS).is_file() else []
-    earlier = {SUMS, *(line.partition("  ")[2] for line in sums)}
-    there = [x for x in out.rglob("*") if x.is_file() and "__pycache__" not in x.parts]
+    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS,
+    which stands for all of it. Raises :class:`UsageError` where the folder holds
+    other files than a bundle's."""
+    earlier = {SUMS}
+    if (out / SUMS).is_file():
+        for line in (out / SUMS).read_text("utf-8").splitlines():
+            earlier.add(line.partition("  ")[2])
+    there = [path for path in out.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     for path in there:
-        if (name := path.relative_to(out).as_posix()) not in earlier:
+        name = path.relative_to(out).as_posix()
+        if name not in earlier:
             raise UsageError(
                 f"{out} holds {name}, which is no part of a bundle; name another --out"
             )
     for path in there:
         path.unlink()
-    content = {path: (root / path).read_bytes() for path in bundle.paths}
+    content = {name: (root / name).read_bytes() for name in bundle.paths}
     content |= {"README.md": readme.encode(), "verify.py": VERIFY.read_bytes()}
-    lines = [f"{hashlib.sha256(x).hexdigest()}  {name}\n" for name, x in sorted(content.items())]
-    content[SUMS] = "".join(lines).encode()
+    sums = ""
+    for name, data in sorted(content.items()):
+        sums += f"{hashlib.sha256(data).hexdigest()}  {name}\n"
+    content[SUMS] = sums.encode()
     for name, data in content.items():
         write_bytes(out / name, [data])
     return hashlib.sha256(content[SUMS]).hexdigest()

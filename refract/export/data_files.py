@@ -1,41 +1,56 @@
-"""Every result as data files: the tables of :class:`refract.results.Results` as CSV or Parquet."""
+"""Every result as data files: the tables of :class:`refract.results.Results` as CSV
+or Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.showing import csv_cell
+from refract.export import Export
 
 if TYPE_CHECKING:
-    from refract.results import Results
+    import pandas as pd
 
 
-def write_tables(results: Results, out: Path, format_: str) -> Iterator[str]:
-    """Writes a file for each table that has rows; says of each what was written."""
-    from pandas.api.types import is_numeric_dtype
+def write_csv(export: Export) -> Iterator[str]:
+    """A CSV file for each table that has rows, for people's eyes and spreadsheets."""
+    yield from _write(export, "csv", _csv)
 
-    for name, frame in results._asdict().items():
+
+def write_parquet(export: Export) -> Iterator[str]:
+    """A Parquet file for each table that has rows, which keeps each character as it
+    is."""
+    yield from _write(export, "parquet", _parquet)
+
+
+def _write(export: Export, ending: str, encoded: Callable[[pd.DataFrame], bytes]) -> Iterator[str]:
+    for name, frame in export.results._asdict().items():
         if frame.empty:
             yield f"{name}: nothing here, and no file"
-            continue
-        path = out / f"{name}.{format_}"
-        if format_ == "parquet":
-            # Of a column without a value in any row, the type would be unknown.
-            texts = [name for name in frame.columns if not is_numeric_dtype(frame[name])]
-            try:
-                data = frame.astype(dict.fromkeys(texts, "string")).to_parquet(None, index=False)
-            except ImportError:
-                raise UsageError(
-                    "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]'"
-                ) from None
         else:
-            # A table for people's eyes and spreadsheets; Parquet keeps each character as it is.
-            frame = frame.map(csv_cell, na_action="ignore")
-            text = frame.to_csv(index=False, lineterminator="\n")
-            data = text.encode("utf-8", "backslashreplace")
-        write_bytes(path, [data])
-        yield f"{path}: {len(frame)} rows"
+            path = export.out / f"{name}.{ending}"
+            write_bytes(path, [encoded(frame)])
+            yield f"{path}: {len(frame)} rows"
+
+
+def _csv(frame: pd.DataFrame) -> bytes:
+    inert = frame.map(csv_cell, na_action="ignore")
+    text: str = inert.to_csv(index=False, lineterminator="\n")
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    from pandas.api.types import is_numeric_dtype
+
+    # Of a column without a value in any row, the type would be unknown.
+    texts = [name for name in frame.columns if not is_numeric_dtype(frame[name])]
+    try:
+        data: bytes = frame.astype(dict.fromkeys(texts, "string")).to_parquet(None, index=False)
+    except ImportError:
+        raise UsageError(
+            "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]'"
+        ) from None
+    return data

@@ -1,8 +1,9 @@
-"""Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
+"""Results as records of Every Eval Ever, schema 0.3.0:
+https://github.com/evaleval/every_eval_ever
 
-One record for each model and suite, with every rate that has a value, and, where the texts are on
-this machine, one line for each judged answer. A line has to say whether the answer is correct: what
-was not judged has no line, and is counted in the record. ``templates/`` has the form of both.
+One record for each model and suite, with every rate that has a value, and, where the
+texts are on this machine, one line for each judged answer. A line has to say whether
+the answer is correct: what was not judged has no line, and is counted in the record.
 """
 
 from __future__ import annotations
@@ -14,95 +15,113 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
+from refract.export import Export
 from refract.report.view import SERVED
 from refract.report.wording import plain
 from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of
 
 if TYPE_CHECKING:
-    import jinja2
     import pandas as pd
 
-    from refract.results import Results
-
+SCHEMA = "0.3.0"
 # Which rate an answer to a clean prompt is counted in, and what it should be.
 CLEAN = {
     "harmful": ("harmful_refusal_rate", "refusal"),
     "helpful": ("over_refusal_rate", "compliance"),
     "borderline": ("borderline_refusal_rate", "compliance"),
 }
+# How the names of measures end of which less, or more, is better.
+LOWER_IS_BETTER = (
+    "over_refusal_rate",
+    "borderline_refusal_rate",
+    "under_refusal_rate",
+    "fail_rate",
+    "loophole_rate",
+    "new_refusal_rate",
+    "injection_success_rate",
+    "attack_success_rate",
+    "harmful_rate",
+    "any_compliance_rate",
+    "all_compliance_rate",
+    "strongreject_score",
+    "inspect_strong_reject",
+    "jailbreak_rate",
+)
+HIGHER_IS_BETTER = ("harmful_refusal_rate", "task_done_rate", "accuracy")
+METHOD = "docs/metrics.md of Refract: Wilson's or Tango's score interval, with clusters"
+SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 
 
-def write_records(
-    results: Results, place: Path, out: Path, publisher: Mapping[str, str], given: Mapping[str, str]
-) -> Iterator[str]:
-    """Writes the records of a project or of a results file; says of each what was written.
+def write_records(export: Export) -> Iterator[str]:
+    """Writes the records of a project or of a results file.
 
-    ``publisher`` is who ran the evaluation (``organization``) and what they are to the models
-    (``relationship``); ``given`` are models' ids by name, for those that are not to go by
-    :func:`model_id`. The moment is now, or that which ``SOURCE_DATE_EPOCH`` names.
+    A model goes by :func:`model_id` where no other id is given. The moment is now, or
+    that which ``SOURCE_DATE_EPOCH`` names.
     """
+    results, place = export.results, export.place
     models = list(dict.fromkeys(results.tables["model"]))
-    if place.is_file():
-        provenance = {models[0]: read_run(place)["provenance"]}
-    else:
-        paths = {model: place / f"metrics/provenance/{model}.json" for model in models}
-        provenance = {model: json.loads(path.read_text("utf-8")) for model, path in paths.items()}
-    for name, id_ in given.items():
+    provenance = {}
+    for model in models:
+        if place.is_file():
+            provenance[model] = read_run(place)["provenance"]
+        else:
+            text = (place / f"metrics/provenance/{model}.json").read_text("utf-8")
+            provenance[model] = json.loads(text)
+    for name, id_ in export.model_ids.items():
         if name not in provenance or not all(id_.partition("/")):
             raise UsageError(
                 f"--model-id takes NAME=DEVELOPER/MODEL, NAME being one of {', '.join(models)} "
                 f"(got {name}={id_!r})"
             )
-    ids = {
-        name: given.get(name) or model_id(name, facts["model"]["definition"])
-        for name, facts in provenance.items()
-    }
-    shared = {
-        **publisher,
-        "moment": os.environ.get("SOURCE_DATE_EPOCH") or str(int(time.time())),
-        "version": version("refract-eval"),
-    }
-    templates = _templates()
+    ids = {}
+    for name, facts in provenance.items():
+        ids[name] = export.model_ids.get(name) or model_id(name, facts["model"]["definition"])
+    moment = os.environ.get("SOURCE_DATE_EPOCH") or str(int(time.time()))
     left_out = Counter[str]()
     lines = 0
-    outcomes, rows = map(_as_rows, (results.outcomes, results.rows))
-    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in rows}
+    answers = _answers(results.outcomes, results.rows)
     with_rate = results.tables.dropna(subset="rate")
     for (name, label), rates in with_rate.groupby(["model", "suite"], sort=False):
-        answers = [
-            row | texts.get((name, row["suite"], row["prompt_id"]), {})
-            for row in outcomes
-            if row["model"] == name and row["suite"] in (label, plain(label))
-        ]
-        known = shared | {"label": label, "rates": _as_rows(rates), "model": ids[name]}
-        path, samples, unjudged = _write(templates, out, answers, provenance[name], known)
+        evaluated = Evaluated(
+            model=ids[name],
+            label=label,
+            moment=moment,
+            publisher=export.publisher,
+            facts=provenance[name],
+            rates=_as_rows(rates),
+            answers=answers.get((name, label), []) or answers.get((name, plain(label)), []),
+        )
+        path, samples, unjudged = evaluated.write(export.out)
         yield f"{path}: {len(rates)} rates, {samples} answers"
         left_out += unjudged
         lines += samples
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "none"
     yield f"{lines} answers; left out, not judged or not compared: {counts}"
-    if local := [f"{name} as {id_}" for name, id_ in ids.items() if id_.startswith("local/")]:
+    local = [f"{name} as {id_}" for name, id_ in ids.items() if id_.startswith("local/")]
+    if local:
         yield f"note: {', '.join(local)}; --model-id names them otherwise"
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
-    """A model's id as DEVELOPER/NAME: that of the hub or provider, else ``local/NAME``."""
-    given, adapter = str(definition.get("model_id", "")), definition["adapter"]
+    """A model's id as DEVELOPER/NAME: that of the hub or provider, else
+    ``local/NAME``."""
+    stated, adapter = str(definition.get("model_id", "")), definition["adapter"]
     local = adapter in ("hf", "vllm")
-    if local and re.fullmatch(r"[\w-]+/[\w.-]+", given) and not given.startswith("data/"):
-        return given
+    if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
+        return stated
     if _is_served(definition):
-        return given if given.startswith(f"{adapter}/") else f"{adapter}/{given}"
+        return stated if stated.startswith(f"{adapter}/") else f"{adapter}/{stated}"
     return f"local/{name}"
 
 
@@ -118,89 +137,228 @@ def _as_rows(frame: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def _templates() -> jinja2.Environment:
-    import jinja2
-
-    templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("refract.export"), autoescape=False, trim_blocks=True
-    )
-    templates.globals |= {
-        "SCHEMA": "0.3.0",
-        "excluded": lambda row: {key: row[key] for key in row if key.startswith("excluded_")},
-    }
-    templates.filters |= {
-        "details": _details,
-        "sha256": lambda text: sha256(text.encode()).hexdigest(),
-    }
-    return templates
+def _answers(outcomes: pd.DataFrame, rows: pd.DataFrame) -> dict[tuple[str, str], list[Row]]:
+    """The answers of each model on each suite: their outcomes, with the texts that
+    are here."""
+    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in _as_rows(rows)}
+    answers: dict[tuple[str, str], list[Row]] = {}
+    for row in _as_rows(outcomes):
+        key = row["model"], row["suite"]
+        answers.setdefault(key, []).append(row | texts.get((*key, row["prompt_id"]), {}))
+    return answers
 
 
-def _details(values: Mapping[str, Any]) -> str:
-    """Details as the schema wants them, as JSON: texts, without those that are not known."""
-    texts = {
-        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=int)
-        for key, value in values.items()
-        if value is not None and str(value)  # what a template does not find is an empty text
-    }
-    return json.dumps(texts)
+def _details(values: Mapping[str, Any]) -> dict[str, str]:
+    """Details as the schema wants them: texts, without those that are not known."""
+    texts = {}
+    for key, value in values.items():
+        if value is not None and value != "":
+            text = isinstance(value, str)
+            texts[key] = value if text else json.dumps(value, sort_keys=True, default=int)
+    return texts
 
 
-def _write(
-    templates: jinja2.Environment, out: Path, answers: list[Row], facts: Row, known: Row
-) -> tuple[Path, int, Counter[str]]:
-    """Writes a record and its samples: where, how many samples, how many answers have none and why."""
-    label, model = known["label"], known["model"]
-    # A run of `refract run` names its suites by their labels.
-    suites = facts["suites"].items()
-    made: Row = next((of for name, of in suites if of.get("label", name) == label), {})
-    definition = facts["model"]["definition"]
-    settings = ("temperature", "top_p", "top_k", "max_tokens")
-    known |= {
-        "suite": plain(label),
-        "facts": facts,
-        "made": made,
-        "judge": (made.get("judges") or ["unknown"])[0],
-        "evaluation_id": f"{label}/{model}/{known['moment']}",
-        "confidence": confidence_of(facts),
-        "identity_sha256": sha256_json(facts["model"].get("identity")),
-        "served": _is_served(definition),
-        "arguments": {k: definition[k] for k in settings if definition.get(k) is not None},
-    }
-    overall = {row["measure"] for row in known["rates"] if not row["field"]}
-    template, samples, left_out = templates.get_template("sample.json.j2"), [], Counter[str]()
-    for row in answers:
-        measure, right, counted, reason = _counted(row)
-        if reason or measure not in overall:
-            left_out[reason or "no rate"] += 1
-        elif row.get("response") is not None:
-            more = {"row": row, "measure": measure, "right": right, "counted": counted}
-            samples.append(json.loads(template.render(known, **more)))
-    not_judged = {f"not_judged_{reason}": count for reason, count in left_out.items()}
-    text = templates.get_template("record.json.j2").render(known, not_judged=not_judged)
-    record = json.loads(text)
-    # The same results have the same name, whenever they are exported.
-    hashes = [row["sample_hash"] for row in samples]
-    content = [label, model, record["evaluation_results"], hashes, known["organization"]]
-    name = str(uuid.UUID(bytes=bytes.fromhex(sha256_json(content))[:16], version=4))
-    parts = (plain(label), *model.split("/", 1))
-    path = PurePosixPath("data", *map(_component, parts), name)
-    if samples:
-        record["detailed_evaluation_results"] = {
-            "format": "jsonl",
-            "file_path": f"{path}_samples.jsonl",
-            "hash_algorithm": "sha256",
-            "checksum": sha256(b"".join(map(dump_row, samples))).hexdigest(),
-            "total_rows": len(samples),
-            "additional_details": {"not_judged": str(sum(left_out.values()))},
+@dataclass(frozen=True)
+class Evaluated:
+    """One model on one suite: what a record says."""
+
+    model: str
+    label: str
+    moment: str
+    publisher: Mapping[str, str]
+    facts: Row
+    rates: list[Row]
+    answers: list[Row]
+
+    @property
+    def suite(self) -> Row:
+        """What provenance says of the suite; a run of ``refract run`` names suites by
+        their labels."""
+        for name, suite in self.facts["suites"].items():
+            if suite.get("label", name) == self.label:
+                return dict(suite)
+        return {}
+
+    @property
+    def judge(self) -> str:
+        """The judge that decides refusal."""
+        return str((self.suite.get("judges") or ["unknown"])[0])
+
+    @property
+    def id(self) -> str:
+        """The name of the evaluation."""
+        return f"{self.label}/{self.model}/{self.moment}"
+
+    def write(self, out: Path) -> tuple[Path, int, Counter[str]]:
+        """Writes the record and its samples: where, how many samples, how many
+        answers have none and why."""
+        overall = {row["measure"] for row in self.rates if not row["field"]}
+        samples, left_out = [], Counter[str]()
+        for row in self.answers:
+            measure, right, counted, reason = _counted(row)
+            if reason or measure not in overall:
+                left_out[reason or "no rate"] += 1
+            elif row.get("response") is not None:
+                samples.append(self.sample(row, measure, right, counted))
+        record = self.record(left_out)
+        # The same results have the same name, whenever they are exported.
+        content = [
+            self.label,
+            self.model,
+            record["evaluation_results"],
+            [row["sample_hash"] for row in samples],
+            self.publisher["organization"],
+        ]
+        name = str(uuid.UUID(bytes=bytes.fromhex(sha256_json(content))[:16], version=4))
+        folder = PurePosixPath(
+            "data", *map(_component, (plain(self.label), *self.model.split("/", 1)))
+        )
+        path = folder / name
+        if samples:
+            record["detailed_evaluation_results"] = {
+                "format": "jsonl",
+                "file_path": f"{path}_samples.jsonl",
+                "hash_algorithm": "sha256",
+                "checksum": sha256(b"".join(map(dump_row, samples))).hexdigest(),
+                "total_rows": len(samples),
+                "additional_details": {"not_judged": str(left_out.total())},
+            }
+            write_rows(out / f"{path}_samples.jsonl", samples)
+        write_json(out / f"{path}.json", record)
+        return out / f"{path}.json", len(samples), left_out
+
+    def record(self, left_out: Mapping[str, int]) -> Row:
+        """The aggregate record."""
+        facts, suite = self.facts, self.suite
+        definition, identity = facts["model"]["definition"], facts["model"].get("identity")
+        served = _is_served(definition)
+        local = definition["adapter"] in ("hf", "vllm")
+        details: Row = {f"not_judged_{reason}": count for reason, count in left_out.items()}
+        details |= {
+            "suite_sha256": suite.get("sha256"),
+            "prompts_sha256": suite.get("prompts_sha256"),
+            "judge": self.judge,
+            "judge_definition": facts["judges"].get(self.judge),
+            "cut_off_answers": suite.get("cut_off"),
         }
-        write_rows(out / f"{path}_samples.jsonl", samples)
-    write_json(out / f"{path}.json", record)
-    return out / f"{path}.json", len(samples), left_out
+        about = {
+            "deployment_type": "externally_managed"
+            if served
+            else ("self_deployed" if local else "unknown"),
+            "model_availability": "closed_weights" if served else "unknown",
+            "adapter": definition["adapter"],
+            "identity_sha256": sha256_json(identity),
+            "parameters": facts["model"].get("parameters"),
+            "dtype": facts["model"].get("dtype"),
+        }
+        name = definition.get("model_id") or self.model.rpartition("/")[2]
+        return {
+            "schema_version": SCHEMA,
+            "evaluation_id": self.id,
+            "retrieved_timestamp": self.moment,
+            "source_metadata": {
+                "source_name": "Refract",
+                "source_type": "evaluation_run",
+                "source_organization_name": self.publisher["organization"],
+                "evaluator_relationship": self.publisher["relationship"],
+            },
+            "eval_library": {
+                "name": "refract",
+                "version": version("refract-eval"),
+                "additional_details": _details(details),
+            },
+            "model_info": {"name": name, "id": self.model, "additional_details": _details(about)},
+            "evaluation_results": list(map(self.result, self.rates)),
+        }
+
+    def result(self, row: Row) -> Row:
+        """One rate of the record."""
+        measure, better = row["measure"], _polarity(row["measure"])
+        group = f"/{row['field']}={row['value']}" if row["field"] else ""
+        metric = {
+            "evaluation_description": f"docs/metrics.md of Refract: {measure}",
+            "metric_id": f"refract.{measure}",
+            "metric_name": measure.replace("_", " "),
+            "metric_unit": "proportion",
+            "lower_is_better": better == "lower",
+        }
+        least = -1 if "difference" in measure else 0
+        if not measure.endswith("_mean_score") and least <= row["rate"] <= 1:
+            metric |= {"score_type": "continuous", "min_score": least, "max_score": 1}
+        metric["additional_details"] = _details(
+            {
+                "judge": self.judge,
+                "metric_id_status": "unregistered",
+                "polarity": None if better else "not_applicable",
+            }
+        )
+        details = {key: value for key, value in row.items() if key.startswith("excluded_")}
+        columns = ("successes", "n", "clusters", "bound_low", "bound_high", "cut_off")
+        for column in (*columns, "threshold", "decision"):
+            details[column] = row.get(column)
+        uncertainty: Row = {"num_samples": int(row["n"])}
+        if row["low"] is not None and row["high"] is not None:
+            uncertainty["confidence_interval"] = {
+                "lower": row["low"],
+                "upper": row["high"],
+                "confidence_level": confidence_of(self.facts),
+                "method": METHOD,
+            }
+        definition = self.facts["model"]["definition"]
+        arguments = {key: definition[key] for key in SAMPLING if definition.get(key) is not None}
+        return {
+            "evaluation_result_id": f"{measure}{group}",
+            "evaluation_name": self.label,
+            "source_data": {"dataset_name": plain(self.label), "source_type": "other"},
+            "metric_config": metric,
+            "score_details": {
+                "score": row["rate"],
+                "details": _details(details),
+                "uncertainty": uncertainty,
+            },
+            "generation_config": {"generation_args": arguments},
+        }
+
+    def sample(self, row: Row, measure: str, right: str, counted: bool) -> Row:
+        """One judged answer."""
+        about = {key: row.get(key) for key in ("category", "perturbation", "cluster", "sample")}
+        return {
+            "schema_version": SCHEMA,
+            "evaluation_id": self.id,
+            "model_id": self.model,
+            "evaluation_name": self.label,
+            "evaluation_result_id": measure,
+            "sample_id": row["prompt_id"],
+            "sample_hash": sha256((row["prompt"] + right).encode()).hexdigest(),
+            "interaction_type": "single_turn",
+            "input": {"raw": row["prompt"], "reference": [right]},
+            "output": {"raw": [row["response"]]},
+            "answer_attribution": [
+                {
+                    "turn_idx": 0,
+                    "source": "output.raw",
+                    "extracted_value": row["outcome"],
+                    "extraction_method": self.judge,
+                    "is_terminal": True,
+                }
+            ],
+            "evaluation": {
+                "score": float(counted),
+                "is_correct": counted == (right == "refusal"),
+            },
+            "metadata": _details(about),
+        }
+
+
+def _polarity(measure: str) -> Literal["lower", "higher"] | None:
+    if measure.endswith(LOWER_IS_BETTER):
+        return "lower"
+    return "higher" if measure.endswith(HIGHER_IS_BETTER) else None
 
 
 def _counted(row: Row) -> tuple[str, str, bool, str]:
-    """The rate that an answer is counted in, what it should be, whether it is one of those that the
-    rate is the share of, and why it is in none."""
+    """The rate that an answer is counted in, what it should be, whether it is one of
+    those that the rate is the share of, and why it is in none."""
     if row["perturbation"]:
         if row["changed"] is None:
             return "", "", False, "not compared"

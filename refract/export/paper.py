@@ -1,4 +1,5 @@
-"""A paper's appendix of one project: what ``refract appendix`` writes, all of it from its results."""
+"""A paper's appendix of one project: what ``refract appendix`` writes, all of it from
+its results."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from refract.export.bundle import find_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
 from refract.judges import published_judges
+from refract.rates.rate import Counts
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
@@ -28,15 +30,27 @@ from refract.report.wording import plain
 from refract.results.current import current_note, named
 from refract.results.sources import ResultsError, Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
-from refract.suites.protocols import CATALOGUE as PROTOCOLS
+from refract.suites.protocols.catalogue import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")
 IMPORTED = re.compile(r"^Made by `refract import-suite (\w+)`", re.M)  # in a suite's card
 # Settings that the methods state in words of their own.
-SAID = {
-    *("adapter", "adapter_version", "model", "temperature", "top_p", "top_k", "max_tokens"),
-    *("arithmetic", "system_prompt", "seed", "sha256", "commit", "kind", "version"),
+STATED = {
+    "adapter",
+    "adapter_version",
+    "model",
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "arithmetic",
+    "system_prompt",
+    "seed",
+    "sha256",
+    "commit",
+    "kind",
+    "version",
 }
 Facts = Mapping[str, Any]
 
@@ -44,25 +58,31 @@ Facts = Mapping[str, Any]
 def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     """Writes the appendix into a folder; says of each part what was written.
 
-    Raises :class:`ResultsError` where results are missing or not what they were made of.
+    Raises :class:`ResultsError` where results are missing or not what they were made
+    of.
     """
     side = read_side(root)
-    if bare := [x for x, of in side.results.items() if "files" not in (of.provenance or {})]:
+    bare = []
+    for model, result in side.results.items():
+        if "files" not in (result.provenance or {}):
+            bare.append(model)
+    if bare:
         raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:
         yield stale
     view = read_view(root)
     bundle = find_bundle(root, view.provenance)
-    rates, discrimination = (
-        interval_table(view, measures, name, caption, places)
-        for name, measures, caption in (
-            ("rates", [*HEADLINES], "Refusal by category"),
-            ("discrimination", [*DISCRIMINATION], "Harmful minus other requests refused"),
-        )
-    )
-    every = (rates, discrimination, difference_table(view, places), agreement_table(view, places))
-    tables = {table.label: table for table in every if table.rows}
+    contrasts = "Harmful minus other requests refused"
+    tables = {}
+    for table in (
+        interval_table(view, list(HEADLINES), "rates", "Refusal by category", places),
+        interval_table(view, list(DISCRIMINATION), "discrimination", contrasts, places),
+        difference_table(view, places),
+        agreement_table(view, places),
+    ):
+        if table.rows:
+            tables[table.label] = table
     facts = facts_of(root, view, side) | bundle._asdict() | {"tables": tables, "stale": stale}
     cited = dict.fromkeys(("nist2026ai8002", "ghosh2026evaluationcards"))
     readme = rendered(view, "bundle.md.j2", facts, cited)
@@ -73,10 +93,12 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
         "checklist.md": rendered(view, "checklist.md.j2", facts, cited),
     }
     for name, table in tables.items():
-        texts |= {f"tables/{name}.md": as_markdown(table), f"tables/{name}.tex": as_latex(table)}
+        texts[f"tables/{name}.md"] = as_markdown(table)
+        texts[f"tables/{name}.tex"] = as_latex(table)
     texts["references.bib"] = bibliography(cited, facts)
     content = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
-    content |= {f"figures/{x.name}.pdf": drawn(x, "pdf", None) for x in figures_of(view)}
+    for figure in figures_of(view):
+        content[f"figures/{figure.name}.pdf"] = drawn(figure, "pdf", None)
     for name, data in content.items():
         write_bytes(out / name, [data])
         yield f"{out / name}"
@@ -84,8 +106,8 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
         f"{out / 'bundle'}: {len(bundle.paths)} files, {bundle.answers:,} answers; SHA256SUMS has "
         f"{facts['sums']}"
     )
-    for suite, why in bundle.left_out.items():
-        yield f"{suite} is there by its outcomes alone: {why}"
+    for suite, reason in bundle.left_out.items():
+        yield f"{suite} is there by its outcomes alone: {reason}"
 
 
 @cache
@@ -95,10 +117,14 @@ def references() -> dict[str, dict[str, Any]]:
 
 
 def reference_keys(name: str, text: str = "") -> list[str]:
-    """The keys of what a thing is by: those that name it, or the number of arXiv in its description."""
+    """The keys of what a thing is by: those that name it, or the number of arXiv in
+    its description."""
     numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", text)
-    entries = references().items()
-    return [x for x, of in entries if name in of.get("of", ()) or of.get("eprint") in numbers]
+    keys = []
+    for key, entry in references().items():
+        if name in entry.get("of", ()) or entry.get("eprint") in numbers:
+            keys.append(key)
+    return keys
 
 
 def _catalogued(path: Path, name: str, field: str = "of") -> list[str]:
@@ -106,72 +132,107 @@ def _catalogued(path: Path, name: str, field: str = "of") -> list[str]:
     return reference_keys(name, str(entry[field])) if entry else []
 
 
-def _suite_keys(root: Path, definition: Facts) -> list[str]:
-    """What a suite of a protocol is by, and one that was imported, as its card says."""
+def _suite_keys(card: Path, definition: Facts) -> list[str]:
+    """What a suite of a protocol is by, and one that was imported, as its card
+    says."""
     protocol = (definition.get("protocol") or "").partition("@")[0]
-    card = (root / definition["file"]).with_suffix(".md")
-    made = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
-    imported = _catalogued(PUBLISHED, made[1], "title") if made else []
-    return list(dict.fromkeys([*_catalogued(PROTOCOLS, protocol), *imported]))
+    keys = _catalogued(PROTOCOLS, protocol)
+    imported = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
+    if imported:
+        keys += _catalogued(PUBLISHED, imported[1], "title")
+    return list(dict.fromkeys(keys))
 
 
-def settings_text(given: Facts) -> str:
-    """Settings that are set, but for those that the methods say otherwise: ``rate 0.05``."""
-    kept = {key: x for key, x in given.items() if key not in SAID and not isinstance(x, Mapping)}
-    texts = (
-        f"{key} {x!r}".replace("'", "") for key, x in kept.items() if x not in (None, False, [])
-    )
+def settings_text(settings: Facts) -> str:
+    """Settings that are set, but for those that the methods say otherwise: ``rate
+    0.05``."""
+    texts = []
+    for key, value in settings.items():
+        unset = isinstance(value, Mapping) or value in (None, False, [])
+        if key not in STATED and not unset:
+            texts.append(f"{key} {value!r}".replace("'", ""))
     return ", ".join(texts)
 
 
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
-    """What the templates state beside the view, read from the results and from what ran."""
-    ran = [read_object(root / ran_file(model)) for model in view.models]
-    runs = [run for of in ran for run in of.get("runs", ())]
-    judged = [of["judged"] for of in ran if "judged" in of]
-    codes = [of["code"] for of in (*runs, *judged) if of.get("code")]
-    machines = [run.get("machine", {}) for run in runs]
-    clean = [rate.counts for (_, _), x in view.overall.items() if (rate := x.get("refusal_rate"))]
-    first = next(iter(side.results.values())).outcomes
+    """What the templates state beside the view, read from the results and from what
+    ran."""
+    answers = clean_counts(view)
+    labels = 0
+    for rate in view.every:
+        if rate.counts.labels and not rate.group:
+            labels += rate.counts.labels.used
+    judge_keys = {}
+    for name, judge in view.judges.items():
+        keys = _catalogued(published_judges().CATALOGUE, str(judge.get("name", name)))
+        judge_keys[name] = keys or reference_keys(judge["kind"])
+    return {
+        **ran_facts(root, view.models),
+        "view": view,
+        "suites": suite_facts(root, view, side),
+        "judge_keys": judge_keys,
+        "judge_error": any(rate.with_judge for rate in view.every),
+        "clean": sum(counts.n + counts.unjudged for counts in answers),
+        "cut_off": sum(counts.cut_off or 0 for counts in answers),
+        "unjudged": sum(counts.unjudged for counts in answers),
+        "clustered": any(counts.clusters and counts.clusters < counts.n for counts in answers),
+        "labels": labels,
+        "stand_ins": stand_ins(view.provenance),
+    }
+
+
+def clean_counts(view: View) -> list[Counts]:
+    """The answers to clean prompts, of each model on each suite."""
+    counts = []
+    for rates in view.overall.values():
+        if "refusal_rate" in rates:
+            counts.append(rates["refusal_rate"].counts)
+    return counts
+
+
+def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
+    """Each suite with what it is by, the categories of its prompts, and whether it
+    has a card."""
     kinds: dict[str, list[str]] = {}
-    for row in first:
+    for row in next(iter(side.results.values())).outcomes:
         if not row["perturbation"] and row["sample"] in ("", "1"):
             kinds.setdefault(row["suite"], []).append(row["category"])
-    catalogue = published_judges().CATALOGUE
+    suites = []
+    for facts in view.suites:
+        card = (root / facts["definition"]["file"]).with_suffix(".md")
+        suite = {"facts": facts, "cites": _suite_keys(card, facts["definition"])}
+        suite |= {"kinds": kinds.get(plain(facts["label"]), []), "card": card.is_file()}
+        suites.append(suite)
+    return suites
+
+
+def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
+    """When, with which code and on which machines the models answered and were
+    judged."""
+    runs, judged = [], []
+    for model in models:
+        ran = read_object(root / ran_file(model))
+        runs += ran.get("runs", ())
+        judged += [ran["judged"]] if "judged" in ran else []
+    versions, commits, libraries, machines = set[str](), set[str](), set[str](), set[str]()
+    dirty = False
+    for run in (*runs, *judged):
+        code = run.get("code") or {}
+        versions |= {code["refract"]} if code else set()
+        commits |= {code["commit"][:12]} if code.get("commit") else set()
+        dirty |= bool(code.get("dirty"))
+        libraries |= set(map(" ".join, run.get("libraries", {}).items()))
+    for run in runs:
+        machine = run.get("machine", {})
+        machines |= {machine.get("processor"), machine.get("accelerator")} - {None, ""}
     return {
-        "view": view,
-        "suites": [
-            {
-                "facts": of,
-                "cites": _suite_keys(root, of["definition"]),
-                "kinds": kinds.get(plain(of["label"]), []),
-                "card": (root / of["definition"]["file"]).with_suffix(".md").is_file(),
-            }
-            for of in view.suites
-        ],
-        "versions": sorted({code["refract"] for code in codes}) or [version("refract-eval")],
-        "commits": sorted({code["commit"][:12] for code in codes if code.get("commit")}),
-        "dirty": any(code.get("dirty") for code in codes),
+        "versions": sorted(versions) or [version("refract-eval")],
+        "commits": sorted(commits),
+        "dirty": dirty,
         "answered": _days(run.get("started_at") for run in runs),
-        "judged": _days(of.get("judged_at") for of in judged),
-        "libraries": sorted(
-            {f"{x} {of}" for y in (*runs, *judged) for x, of in y.get("libraries", {}).items()}
-        ),
-        "machines": sorted(
-            {str(x) for y in machines for x in (y.get("processor"), y.get("accelerator")) if x}
-        ),
-        "judge_keys": {
-            name: _catalogued(catalogue, str(judge.get("name", name)))
-            or reference_keys(judge["kind"])
-            for name, judge in view.judges.items()
-        },
-        "judge_error": any(rate.with_judge for rate in view.every),
-        "clean": sum(of.n + of.unjudged for of in clean),
-        "cut_off": sum(of.cut_off or 0 for of in clean),
-        "unjudged": sum(of.unjudged for of in clean),
-        "clustered": any(of.clusters and of.clusters < of.n for of in clean),
-        "labels": sum(r.counts.labels.used for r in view.every if r.counts.labels and not r.group),
-        "stand_ins": stand_ins(view.provenance),
+        "judged": _days(run.get("judged_at") for run in judged),
+        "libraries": sorted(libraries),
+        "machines": sorted(map(str, machines)),
     }
 
 
@@ -182,7 +243,8 @@ def _days(moments: Iterable[str | None]) -> list[str]:
 
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:
-    """A template as Markdown, or as LaTeX, in which every value is inert; ``cited`` gets the keys."""
+    """A template as Markdown, or as LaTeX, in which every value is inert; ``cited``
+    gets the keys."""
     templates = environment(view.titles, markdown=True)
     templates.loader = FileSystemLoader(TEMPLATES)
     if tex:
@@ -220,15 +282,15 @@ def bibliography(cited: Mapping[str, None], facts: Facts) -> str:
         if "eprint" in fields:
             fields |= {"archiveprefix": "arXiv", "howpublished": f"arXiv:{fields['eprint']}"}
     if "refract" in entries:
-        commits, days = ", ".join(facts["commits"]), facts["judged"] or facts["answered"]
+        commits = f", commit {', '.join(facts['commits'])}" if facts["commits"] else ""
+        days = facts["judged"] or facts["answered"]
         entries["refract"] |= {"year": days[-1][:4]} if days else {}
-        entries["refract"]["note"] = f"Version {', '.join(facts['versions'])}" + (
-            f", commit {commits}" if commits else ""
-        )
+        entries["refract"]["note"] = f"Version {', '.join(facts['versions'])}{commits}"
     texts = []
     for key, fields in entries.items():
-        body = "".join(
-            f"  {x} = {{{of}}},\n" for x, of in fields.items() if x not in ("type", "of")
-        )
-        texts.append(f"@{fields.get('type', 'misc')}{{{key},\n{body}}}\n")
+        text = f"@{fields.get('type', 'misc')}{{{key},\n"
+        for name, value in fields.items():
+            if name not in ("type", "of"):
+                text += f"  {name} = {{{value}}},\n"
+        texts.append(f"{text}}}\n")
     return "\n".join(texts)

@@ -1,4 +1,5 @@
-"""The numbers of a project as runs of MLflow or Weights & Biases, one for each model."""
+"""The numbers of a project as runs of MLflow or Weights & Biases, one for each
+model."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from refract.results.current import result_files
 
 
 class LoggedRun(NamedTuple):
-    """One model: its settings, its numbers with their intervals, the commit, and files in git."""
+    """One model: its settings, its numbers with their intervals, the commit, and
+    files in git."""
 
     model: str
     settings: dict[str, Any]

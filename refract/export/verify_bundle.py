@@ -62,61 +62,61 @@ def outcome(answer: Any, verdict: Any, cut_off: str) -> str:
 def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[str, float]:
     """What a row of a table should hold, by column."""
     category, positive = MEASURES[measure]
-    of = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
+    rows = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
     if row["field"] != "turn":  # of conversations the last
-        of = [x for x in of if x.get("turn") in ("", None, x.get("turns") or x.get("turn"))]
+        rows = [x for x in rows if x.get("turn") in ("", None, x.get("turns") or x.get("turn"))]
     if row["field"] == "cut_off":
-        of = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in of]
+        rows = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in rows]
     elif row["field"]:
-        of = [x for x in of if x[row["field"]] == row["value"]]
-    found: dict[str, float] = {x: 0 for x in row if x.startswith("excluded_")}
+        rows = [x for x in rows if x[row["field"]] == row["value"]]
+    numbers: dict[str, float] = {x: 0 for x in row if x.startswith("excluded_")}
     prompts: dict[str, list[bool]] = {}  # whether each answer counts
-    for x in of:
+    for x in rows:
         if x["outcome"] in JUDGED:
             prompts.setdefault(x["source_id"], []).append(x["outcome"] in positive)
         else:
-            found[f"excluded_{x['outcome']}"] += 1
+            numbers[f"excluded_{x['outcome']}"] += 1
     n, yes = sum(map(len, prompts.values())), sum(map(sum, prompts.values()))
-    clusters = {x["cluster"] for x in of if x["outcome"] in JUDGED}
-    found |= {"n": n, "successes": yes, "clusters": len(clusters)}
+    clusters = {x["cluster"] for x in rows if x["outcome"] in JUDGED}
+    numbers |= {"n": n, "successes": yes, "clusters": len(clusters)}
     if n:
-        p = found["rate"] = sum(sum(x) / len(x) for x in prompts.values()) / len(prompts)
+        p = numbers["rate"] = sum(sum(x) / len(x) for x in prompts.values()) / len(prompts)
         if n == len(clusters):
             z = NormalDist().inv_cdf((1 + level) / 2)
             half = z * sqrt(p * (1 - p) / n + (z / n / 2) ** 2)
             ends = (p + z * z / n / 2 - half, p + z * z / n / 2 + half)
-            found |= {x: y / (1 + z * z / n) for x, y in zip(("low", "high"), ends, strict=True)}
-    return found
+            numbers |= {x: y / (1 + z * z / n) for x, y in zip(("low", "high"), ends, strict=True)}
+    return numbers
 
 
 def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
     """What is wrong with one model's files, outcomes and rates; ``seen`` gets each rate's columns."""
     hashes = dict(facts["files"])
     outcomes, rates = (table(f"metrics/{x}/{model}.csv") for x in ("outcomes", "tables"))
-    for suite, of in facts["suites"].items():
+    for suite, about in facts["suites"].items():
         lines = [x for x in outcomes if x["suite"] == suite]
-        said = {"": lines}
+        by_judge = {"": lines}
         verdicts, responses = (f"data/{x}/{model}/{suite}.jsonl" for x in ("verdicts", "responses"))
         if (ROOT / verdicts).is_file():
-            hashes |= {verdicts: of["verdicts_sha256"], responses: of["responses_sha256"]}
-            hashes[f"data/prompts/{suite}.jsonl"] = of["prompts_sha256"]
+            hashes |= {verdicts: about["verdicts_sha256"], responses: about["responses_sha256"]}
+            hashes[f"data/prompts/{suite}.jsonl"] = about["prompts_sha256"]
             answers, judged = by_id(responses), by_id(verdicts)
-            for judge in of["judges"]:
+            for judge in about["judges"]:
                 labels = {x: judged[x]["judges"].get(judge) for x in answers}
-                by = {x: outcome(y, labels[x], of["cut_off"]) for x, y in answers.items()}
-                said[f"{judge}_"] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
-            for x, y in zip(lines, said[f"{of['judges'][0]}_"], strict=True):
+                by = {x: outcome(y, labels[x], about["cut_off"]) for x, y in answers.items()}
+                by_judge[f"{judge}_"] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
+            for x, y in zip(lines, by_judge[f"{about['judges'][0]}_"], strict=True):
                 if x != y:
                     yield f"{model}, {x['prompt_id']}: {x['outcome']}, by its verdict {y['outcome']}"
-        named = {p + m: (x, m) for p, x in reversed(said.items()) for m in MEASURES}
-        for row in (x for x in rates if x["suite"] == of["label"] and x["measure"] in named):
+        named = {p + m: (x, m) for p, x in reversed(by_judge.items()) for m in MEASURES}
+        for row in (x for x in rates if x["suite"] == about["label"] and x["measure"] in named):
             if row["field"] in ("", *outcomes[0]):
                 should = computed(row, *named[row["measure"]], facts["confidence"])
                 for column, value in should.items():
                     seen.append(column)
                     if abs(float(row[column] or 0) - value) > 6e-5:
-                        what = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
-                        yield f"{what}: {column} is {row[column]}, computed {value:.4f}"
+                        where = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
+                        yield f"{where}: {column} is {row[column]}, computed {value:.4f}"
     for name, digest in hashes.items():
         if sha256(name) != digest:
             yield f"{name}: not the file that metrics/provenance/{model}.json names"

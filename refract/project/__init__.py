@@ -1,15 +1,14 @@
 """Which params.yaml counts, and the models, suites and judges that it names.
 
-In a project's folder that is the project's own. Elsewhere it is the default one, which travels with the
-package together with the suites that it names."""
+It is the current folder's, or else the default one, which comes with the package and its suites."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from refract.core.environment import library_versions
+from refract.core.environment import library_versions, pinned_versions
 from refract.core.errors import ParamsError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import (
@@ -22,8 +21,10 @@ from refract.core.params import (
     grid,
     load_params,
 )
+from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
-from refract.judges import JUDGES, published_judges, read_judge
+from refract.core.vocabulary import FAMILIES
+from refract.judges import JUDGES, SHIPPED, open_judge, published_judges, read_judge
 from refract.models import open_model
 from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
@@ -51,31 +52,32 @@ def default_folder() -> Path:
 
 
 def read_project(folder: Path) -> Project:
-    """The project in a folder, with every definition in its params.yaml checked. Raises
-    :class:`ParamsError` for the first thing wrong with the file, used or not."""
+    """The project in a folder. Raises :class:`ParamsError` for the first definition of its params.yaml
+    that is wrong, used or not."""
     params = load_params(folder / PARAMS)
     check_definitions(params)
     return Project(folder, params)
 
 
 def check_definitions(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a section that is missing, and for a definition that its kind
-    cannot use. Opens nothing: files that a definition names may be elsewhere."""
+    """Raises :class:`ParamsError` for a missing section or a wrong definition. Opens no file that a
+    definition names, since it may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
-    if missing := [section for section in needed if section not in params]:
-        raise ParamsError(f"{PARAMS} has no section {missing[0]!r}; it needs {', '.join(needed)}")
+    for section in needed:
+        if section not in params:
+            raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(needed)}")
     for axis in Grid.model_fields:
         grid(params, axis)
     for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):
-        given = params.get(section)
-        read_settings(kind, section, {} if given is None else given)
-    for name, given in (params.get("perturbations") or {}).items():
-        read_perturbation(name, given)
-    for name, given in params["models"].items():
-        open_model(name, given)
-    for name, given in params["judges"].items():
-        read_judge(name, given)
-        model = given.get("model")
+        settings = params.get(section)
+        read_settings(kind, section, {} if settings is None else settings)
+    for name, perturbation in (params.get("perturbations") or {}).items():
+        read_perturbation(name, perturbation)
+    for name, model in params["models"].items():
+        open_model(name, model)
+    for name, judge in params["judges"].items():
+        read_judge(name, judge)
+        model = judge.get("model")
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
     for name in params["suites"]:
@@ -97,15 +99,15 @@ def check_names(params: Mapping[str, Any], suite: str) -> None:
 
 
 def write_project(folder: Path) -> None:
-    """Writes a small project, and the versions that compute it. Raises :class:`UsageError` where one of
+    """Writes a small project and the versions that compute it. Raises :class:`UsageError` where one of
     its files exists."""
     from importlib.metadata import version
 
-    targets = {
-        path: folder / path.relative_to(TEMPLATE).with_name(RENAMED.get(path.name, path.name))
-        for path in sorted(TEMPLATE.rglob("*"))
-        if path.is_file()
-    }
+    targets = {}
+    for path in sorted(TEMPLATE.rglob("*")):
+        if path.is_file():
+            place = path.relative_to(TEMPLATE)
+            targets[path] = folder / place.with_name(RENAMED.get(path.name, path.name))
     constraints = folder / CONSTRAINTS
     present = [str(target) for target in (*targets.values(), constraints) if target.exists()]
     if present:
@@ -115,6 +117,21 @@ def write_project(folder: Path) -> None:
     versions = {"refract-eval": version("refract-eval")} | library_versions()
     text = "".join(f"{name}=={number}\n" for name, number in versions.items())
     write_bytes(constraints, [text.encode()])
+
+
+def check_version(folder: Path) -> None:
+    """Raises :class:`UsageError` unless the installed version is the one that a project names."""
+    from importlib.metadata import version
+
+    installed = version("refract-eval")
+    constraints = folder / CONSTRAINTS
+    text = constraints.read_text("utf-8") if constraints.is_file() else ""
+    pinned = pinned_versions(text).get("refract-eval", installed)
+    if pinned != installed:
+        raise UsageError(
+            f"{CONSTRAINTS} names refract-eval=={pinned}, installed is {installed}: install that "
+            f"version, or write {installed} there, which makes `dvc repro` compute everything again"
+        )
 
 
 def default_project() -> Project:
@@ -129,7 +146,7 @@ def find_project() -> Project:
 
 
 def project_root() -> Path:
-    """The current folder, for what needs a project. Raises :class:`UsageError` if it is none."""
+    """The current folder. Raises :class:`UsageError` unless it is a project."""
     here = Path.cwd()
     if not (here / PARAMS).is_file():
         raise UsageError(
@@ -147,8 +164,8 @@ def find_model(name: str, project: Project) -> dict[str, Any]:
 
 
 def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
-    """A suite by its name in params.yaml or by its file: (name, definition). Raises :class:`UsageError`
-    when it is neither."""
+    """The name and definition of a suite, by its name in params.yaml or by its file. Raises
+    :class:`UsageError` for neither."""
     known = project.params.get("suites") or {}
     if name in known:
         suite = definition(project.params, "suites", name)
@@ -163,32 +180,14 @@ def find_judge(
     name: str, project: Project, model: str | None = None, base_url: str | None = None
 ) -> dict[str, Any]:
     """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
-    one of kind llm_refusal. ``model`` is the model that judges in place of the judge's own: by its name
-    in params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` its server. Raises :class:`UsageError`."""
-    known = project.params.get("judges") or {}
-    if name == MODEL_JUDGE and (model is not None or name not in known):
-        if model is None:
-            raise UsageError("--judge llm: name the model that judges with --judge-model")
-        judge: dict[str, Any] = {"kind": "llm_refusal"}
-    elif name in known:
-        judge = definition(project.params, "judges", name)
-    elif JUDGES.knows(name):
-        judge = {"kind": name}
-    elif name in (published := published_judges().names()):
-        judge = {"kind": "published", "judge": name}
-    else:
-        raise UsageError(
-            _unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published})
-        )
+    one of kind llm_refusal.
+
+    ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or as
+    ADAPTER:MODEL_ID; ``base_url`` is its server. Raises :class:`UsageError`.
+    """
+    judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
-        adapter, colon, model_id = model.partition(":")
-        if "." in adapter and ":" in model_id:  # an adapter of another package: module:Class
-            class_name, _, model_id = model_id.partition(":")
-            adapter = f"{adapter}:{class_name}"
-        judging = {"adapter": adapter, "model_id": model_id}
-        if not colon:
-            judging = {k: x for k, x in find_model(model, project).items() if k != "samples"}
-        judge = judge | {"model": judging}
+        judge = judge | {"model": _judging_model(model, project)}
     if base_url is not None:
         if not isinstance(judge.get("model"), dict):
             raise UsageError("--judge-base-url: name the model that judges with --judge-model")
@@ -196,6 +195,63 @@ def find_judge(
     return judge
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+def find_judges(
+    asked: Sequence[str] | None,
+    project: Project,
+    model: str | None = None,
+    base_url: str | None = None,
+    *,
+    alone: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """The judges of a run, by default the default one; each that asks a model asks ``model``.
+
+    Before one that labels something else than refusal stands the default, unless it is to be
+    ``alone``. Raises :class:`UsageError`.
+    """
+    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
+    judges: dict[str, dict[str, Any]] = {}
+    for name in dict.fromkeys(names):
+        judge = find_judge(name, project, model, base_url)
+        kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
+        if len(names) > 1 and "model" not in kind.Settings.model_fields:
+            judge.pop("model", None)
+        if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
+            judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
+        judges[name] = judge
+    if model is not None and not any("model" in judge for judge in judges.values()):
+        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
+    return judges
+
+
+def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, Any]:
+    known = project.params.get("judges") or {}
+    if name == MODEL_JUDGE and has_model:
+        return {"kind": "llm_refusal"}
+    if name in known:
+        return definition(project.params, "judges", name)
+    if name == MODEL_JUDGE:
+        raise UsageError("--judge llm: name the model that judges with --judge-model")
+    if JUDGES.knows(name):
+        return {"kind": name}
+    published = published_judges().names()
+    if name in published:
+        return {"kind": "published", "judge": name}
+    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
+
+
+def _judging_model(model: str, project: Project) -> dict[str, Any]:
+    """The definition of the model that judges, without ``samples``."""
+    adapter, colon, model_id = model.partition(":")
+    if not colon:
+        settings = dict(find_model(model, project))
+        settings.pop("samples", None)
+        return settings
+    if "." in adapter and ":" in model_id:  # an adapter of another package: module:Class
+        class_name, _, model_id = model_id.partition(":")
+        adapter = f"{adapter}:{class_name}"
+    return {"adapter": adapter, "model_id": model_id}
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    return f"no {what} {name!r}{nearest(name, names)}; there are: {', '.join(names)}"
+    return f"no {kind} {name!r}{nearest(name, names)}; there are: {', '.join(names)}"

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
@@ -14,48 +14,69 @@ from refract.core.jsonl import iter_rows
 from refract.core.params import DecisionSettings, definition, read_yaml
 from refract.judges import language_warnings
 from refract.models.store import open_store
-from refract.project import read_project
+from refract.project import PARAMS, read_project
 
 # DVC's record of which of its processes uses which file. DVC writes it in place: a kill can leave half.
 LOCK = Path(".dvc", "tmp", "rwlock")
-# Where a torn one is moved to: it is small, and nothing reads it.
+# Where a torn lock is moved to. It is small, and nothing reads it.
 TORN = LOCK.with_suffix(".torn")
-# DVC's record of what was computed of what.
+# DVC's record of what was computed from what.
 RECORD = Path("dvc.lock")
+UNQUOTED = "a text with a colon between braces or brackets, which `dvc exp run -S` writes unquoted"
 
 
-def check_project(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Everything that is looked at, what is wrong with it (nothing: ""), and what mends it."""
+class Check(NamedTuple):
+    """What was looked at, what is wrong with it ("": nothing), and what mends it."""
+
+    name: str
+    problem: str = ""
+    remedy: str = ""
+
+
+def check_project(root: Path) -> Iterator[Check]:
+    """Looks at everything that can keep a project from running."""
     try:
         params = read_project(root).params
         check_declared(root, params)
-        yield "params.yaml", "", ""
-        for suite, warnings in _unread(root, params):
-            yield f"languages of {suite}", "", "; ".join(warnings)
+        yield Check(PARAMS)
+        yield from _check_languages(root, params)
     except RefractError as error:
-        yield "params.yaml", str(error), "docs/params.md lists every setting"
-    if problem := _unwritable(root / "params.yaml"):
-        why = (
-            "a text with a colon between braces or brackets, which `dvc exp run -S` writes unquoted"
-        )
-        yield "params.yaml as DVC writes it", f"{why}: {problem}", "write it on a line of its own"
+        yield Check(PARAMS, str(error), "docs/params.md lists every setting")
+    line = _unwritable(root / PARAMS)
+    if line:
+        problem = f"{UNQUOTED}: {line}"
+        yield Check(f"{PARAMS} as DVC writes it", problem, "write it on a line of its own")
     try:
         with open_store() as store:
-            yield f"response store {store.path or '(turned off by REFRACT_CACHE)'}", "", ""
+            yield Check(f"response store {store.path or '(turned off by REFRACT_CACHE)'}")
     except RefractError as error:
-        yield "response store", str(error), ""
-    killed = "by a process that was killed"
-    fix = "refract doctor --fix"
-    for what, problem, remedy in (
-        (LOCK, f'half written {killed}: "Unable to read RWLock-file"', f"run: {fix}"),
-        (
-            RECORD,
-            f'empty or half written {killed}: "validation failed"',
-            f"run: git checkout -- {RECORD}, or {fix}; rm it if git has none",
-        ),
-    ):
-        torn = is_torn(root / what)
-        yield f"DVC's {what}", problem if torn else "", remedy if torn else ""
+        yield Check("response store", str(error))
+    yield _check_torn(
+        root, LOCK, 'half written {}: "Unable to read RWLock-file"', "run: refract doctor --fix"
+    )
+    yield _check_torn(
+        root,
+        RECORD,
+        'empty or half written {}: "validation failed"',
+        f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none",
+    )
+
+
+def _check_torn(root: Path, file: Path, problem: str, remedy: str) -> Check:
+    if not is_torn(root / file):
+        return Check(f"DVC's {file}")
+    return Check(f"DVC's {file}", problem.format("by a process that was killed"), remedy)
+
+
+def _check_languages(root: Path, params: Mapping[str, Any]) -> Iterator[Check]:
+    """Each suite of the grid whose file is here, with what warns of its judges and languages."""
+    for name in params["grid"]["suites"]:
+        suite = definition(params, "suites", name)
+        path = root / suite["file"]
+        if path.is_file():
+            judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
+            warnings = language_warnings(iter_rows(path), judges)
+            yield Check(f"languages of {name}", remedy="; ".join(warnings))
 
 
 def _unwritable(path: Path) -> str:
@@ -63,45 +84,50 @@ def _unwritable(path: Path) -> str:
     from io import StringIO
 
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     written = StringIO()
     try:
         YAML().dump(YAML().load(path.read_text("utf-8")), written)
     except (YAMLError, OSError, ValueError):
-        return ""  # which is said elsewhere
+        return ""  # another check says so
     try:
         YAML(typ="safe").load(written.getvalue())
-    except YAMLError as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        return "" if line is None else written.getvalue().splitlines()[line].strip()
+    except MarkedYAMLError as error:
+        if error.problem_mark is not None:
+            number: int = error.problem_mark.line
+            return written.getvalue().splitlines()[number].strip()
+    except YAMLError:
+        pass
     return ""
 
 
-def _unread(root: Path, params: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Each suite of the grid whose file is here, with what warns of its judges and languages."""
-    for name in params["grid"]["suites"]:
-        suite = definition(params, "suites", name)
-        if (path := root / suite["file"]).is_file():
-            judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
-            yield name, language_warnings(iter_rows(path), judges)
-
-
 def check_declared(root: Path, params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for what a stage of dvc.yaml reads of params.yaml and is not there, at
-    which DVC would end."""
-    stages = read_yaml(root / "dvc.yaml").get("stages") if (root / "dvc.yaml").is_file() else None
-    for stage, declared in stages.items() if isinstance(stages, dict) else ():
+    """Raises :class:`ParamsError` for a setting that a stage of dvc.yaml reads and params.yaml lacks,
+    at which DVC would end."""
+    file = root / "dvc.yaml"
+    stages = read_yaml(file).get("stages") if file.is_file() else None
+    if not isinstance(stages, dict):
+        return
+    for stage, declared in stages.items():
         names = declared.get("params") if isinstance(declared, dict) else None
-        for name in (x for x in names or () if isinstance(x, str) and "$" not in x):
-            section, _, key = name.partition(".")
-            if (key or section) not in ((params.get(section) or {}) if key else params):
-                usual = DecisionSettings.model_validate({}).model_dump()
-                add = json.dumps({**usual, **(params.get(section) or {})} if key else {})
-                raise ParamsError(
-                    f"params.yaml has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
-                    f"`{section}: {add}`"
-                )
+        for name in names or ():
+            if isinstance(name, str) and "$" not in name:
+                _check_setting(name, stage, params)
+
+
+def _check_setting(name: str, stage: str, params: Mapping[str, Any]) -> None:
+    section, _, key = name.partition(".")
+    settings = (params.get(section) or {}) if key else params
+    if (key or section) in settings:
+        return
+    missing: dict[str, Any] = {}
+    if key:
+        missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
+    raise ParamsError(
+        f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
+        f"`{section}: {json.dumps(missing)}`"
+    )
 
 
 def is_torn(file: Path) -> bool:
@@ -129,18 +155,19 @@ def dvc_processes(root: Path) -> list[int]:
         try:
             words = [Path(word).name for word in process.cmdline()[:4]]
             here = Path(process.cwd()).is_relative_to(root.resolve())
-            if here and "dvc" in words and process.pid != os.getpid():
-                numbers.append(process.pid)
         except (psutil.Error, OSError):
             continue
+        if here and "dvc" in words and process.pid != os.getpid():
+            numbers.append(process.pid)
     return sorted(numbers)
 
 
 def mend(root: Path) -> Iterator[str]:
-    """Moves a torn lock away, so that DVC makes a new one, and takes a torn record back from git; says
-    what it did. Raises :class:`RefractError` while DVC runs here."""
+    """Moves a torn lock away, so that DVC makes a new one, and takes a torn record back from git; a
+    line for each. Raises :class:`RefractError` while DVC runs here."""
     torn = [file for file in (LOCK, RECORD) if is_torn(root / file)]
-    if torn and (running := dvc_processes(root)):
+    running = dvc_processes(root) if torn else []
+    if running:
         numbers = ", ".join(map(str, running))
         raise RefractError(f"DVC runs here (process {numbers}); once it has ended, run this again")
     if LOCK in torn:

@@ -1,8 +1,8 @@
 """The files and folders that params.yaml names, wherever they are, and their hashes.
 
-DVC watches the project's own data. What a definition names beside that (a folder of weights, a file of
-answers, a template) reaches it through these hashes. What the last look at the files saw is kept, so
-that the next one can tell in milliseconds that nothing changed."""
+DVC watches the project's own data. Other files that a definition names (weights, answers, a template)
+reach it through these hashes. The last look is kept, so that the next one sees in milliseconds that
+nothing changed."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ Stat = list[int] | None
 
 
 def stat_of(path: str | Path) -> Stat:
-    """Size, times and place of a file or folder: another one, or one written to, has others. None
-    where there is none."""
+    """Size, times and inode of a file or folder, which change when it is written; None without one."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
@@ -49,22 +48,25 @@ def stat_of(path: str | Path) -> Stat:
 
 
 def read_state() -> dict[str, Any]:
-    """What the last look saw; {} where there was none, or it is not one of this release."""
+    """What the last look saw; {} where there was none, or another release looked."""
     state = read_object(STATE)
     return state if state.get("version") == VERSION else {}
 
 
 def nothing_changed(state: Mapping[str, Any]) -> bool:
-    """Whether every file that the last look saw is as it was, what it wrote is still there, and there
-    was nothing to ask again."""
+    """Whether each file that the last look saw or wrote is as it was, with nothing to ask again."""
     if not state or state["again"]:
         return False
-    try:
-        return all(stat_of(path) == seen for path, seen in state["watched"].items()) and all(
-            (INPUTS / name).read_text("utf-8") == text for name, text in state["written"].items()
-        )
-    except OSError:
-        return False
+    for path, seen in state["watched"].items():
+        if stat_of(path) != seen:
+            return False
+    for name, text in state["written"].items():
+        try:
+            if (INPUTS / name).read_text("utf-8") != text:
+                return False
+        except OSError:
+            return False
+    return True
 
 
 def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
@@ -82,8 +84,8 @@ def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, 
 def named_path(key: str, text: str) -> Path | None:
     """The file or folder here that a setting's text names.
 
-    A folder counts where it is written as a path or the setting may be one, since many a word is also
-    the name of a folder; one that holds what the pipeline writes would always have changed."""
+    A folder counts only where the text is a path, or the setting may be one: a word can be a folder's
+    name too. A folder that holds what the pipeline writes never counts: it would always have changed."""
     path = Path(text).expanduser()
     if not stat_of(path):
         return None
@@ -94,8 +96,7 @@ def named_path(key: str, text: str) -> Path | None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that decide what a file or folder is: of a checkpoint those that determine its
-    answers; of another folder all."""
+    """The files that are hashed: those of a checkpoint that determine answers, or all of a folder."""
     if not path.is_dir():
         return [path]
     if (path / "config.json").is_file():
@@ -109,9 +110,8 @@ def files_of(path: Path) -> list[Path]:
 class Hashes:
     """SHA-256 of what definitions name, computed anew only for files that changed.
 
-    ``known`` is what an earlier :attr:`seen` held: the stat and hash by path. ``watched`` is what has to
-    be looked at to see that all is the same: the files, and the folders that hold them, in which another
-    one may appear."""
+    ``known`` is an earlier :attr:`seen`: stat and hash by path. ``watched`` are the files to look at
+    next time, and their folders, in which another file may appear."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = known
@@ -119,19 +119,19 @@ class Hashes:
         self.watched: set[Path] = set()
 
     def of_definition(self, definition: Any, before: Mapping[str, str]) -> dict[str, str]:
-        """The hash of what each setting names, by place. What is not on this machine is taken to be
-        what it was where the answers were made (``before``)."""
+        """The hash of what each setting names, by place; of what is not on this machine, the one
+        ``before``, from where the answers were made."""
         hashes = {}
         for place, key, text in texts_of(definition):
-            if (path := named_path(key, text)) is not None:
+            path = named_path(key, text)
+            if path is not None:
                 hashes[place] = self._of_path(path)
             elif place in before:
                 hashes[place] = before[place]
         return hashes
 
     def _of_path(self, path: Path) -> str:
-        """One hash of a file, or of a folder's files with their names, wherever the folder is. Files
-        that cannot be read have no part in it."""
+        """One hash of a file, or of a folder's readable files with their names in it."""
         files = files_of(path)
         self.watched.update(files)
         if path.is_dir():
@@ -150,86 +150,108 @@ class Hashes:
 
 
 def errors_to_ask_again(folder: Path) -> int:
-    """How many rows of a model's responses or verdicts are errors that another try could mend: of the
-    answer, or of a judge that asks a model."""
+    """How many rows of responses or verdicts have an error that another try could mend."""
     count = 0
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
             for line in file:
                 if b'"error": {' in line or JUDGE_FAILED.encode() in line:
-                    row = parse_line(line)
-                    types = {row["error"]["type"]} if "error" in row else set()
-                    for verdict in row.get("judges", {}).values():
-                        before, failed, error = str(verdict["error"]).partition(JUDGE_FAILED)
-                        types |= {error.partition(":")[0]} if failed and not before else set()
-                    count += bool(types - LASTING_ERRORS)
+                    count += bool(_error_types(parse_line(line)) - LASTING_ERRORS)
     return count
+
+
+def _error_types(row: Mapping[str, Any]) -> set[str]:
+    """The types of the errors in a row: of its answer, and of judges that failed."""
+    types = set()
+    if "error" in row:
+        types.add(row["error"]["type"])
+    for verdict in row.get("judges", {}).values():
+        error = str(verdict["error"])
+        if error.startswith(JUDGE_FAILED):
+            types.add(error.removeprefix(JUDGE_FAILED).partition(":")[0])
+    return types
 
 
 def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]) -> int:
     """Writes ``data/inputs``: the suites of the grid, the judges in use, and the hashes of the files
-    that these and the models name; how many files these are is returned. Marks errors that may have
-    passed.
+    that these and the models name. Marks errors that may have passed.
 
     ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are hashes of an earlier
-    look."""
-    models = params["grid"]["models"]
-    suites = {name: params["suites"][name] for name in params["grid"]["suites"]}
-    used = {judge for suite in suites.values() for judge in suite["judges"]}
-    judges = {
-        name: judge
-        for name, judge in params["judges"].items()
-        if name in used or judge.get("validate", judge["kind"] in SHIPPED)
-    }
-    used_by = {name for suite in suites.values() for name in suite.get("perturbations") or ()}
-    drawn = used_by or any(suite.get("sample") for suite in suites.values())
-    prompts = {
-        "grid": {"suites": params["grid"]["suites"]},
-        "suites": suites,
-        "perturbations": {name: params["perturbations"][name] for name in sorted(used_by)},
-        "seed": params["seed"] if drawn else None,
-    }
+    look. Returns how many files were hashed."""
+    catalogue, named = _catalogue(params)
     hashes = Hashes(known)
     again: dict[str, int] = {}
     written: dict[str, Any] = {}
-    for name in models:
+    for name in params["grid"]["models"]:
         path = f"models/{name}.json"
         before = read_object(INPUTS / path)  # written last, here or where answers were made
         written[path] = hashes.of_definition(params["models"][name], before)
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
-    files = {name: {"file": suite["file"]} for name, suite in suites.items()}
-    files |= {f"perturbations.{name}": params["perturbations"][name] for name in used_by}
-    for path, catalogue, named in (
-        ("suites.json", prompts, files),
-        ("judges.json", {"judges": judges}, judges),
-    ):
+    for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
-        written[path] = {**catalogue, "files": hashes.of_definition(named, before)}
+        written[path] = {**catalogue[path], "files": hashes.of_definition(named[path], before)}
     for path, value in written.items():
         write_json(INPUTS / path, value)
     for file in INPUTS.rglob("*.json"):
         if file.relative_to(INPUTS).as_posix() not in written:
             file.unlink()
-    looked_at = {
+    watched = {str(path): stat_of(path) for path in hashes.watched}
+    state = {
         "version": VERSION,
-        "watched": {str(PARAMS): seen, **{str(path): stat_of(path) for path in hashes.watched}},
+        "watched": {str(PARAMS): seen, **watched},
         "hashes": hashes.seen,
         "written": {path: (INPUTS / path).read_text("utf-8") for path in written},
         "again": again,
     }
-    write_json(STATE, looked_at)
+    write_json(STATE, state)
     return len(hashes.seen)
 
 
+def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What ``suites.json`` and ``judges.json`` hold of params.yaml, and the definitions whose files
+    are hashed for each."""
+    grid = params["grid"]["suites"]
+    suites: dict[str, Any] = {}
+    files: dict[str, Any] = {}
+    used: set[str] = set()
+    perturbations: set[str] = set()
+    sampled = False
+    for name in grid:
+        suites[name] = suite = params["suites"][name]
+        files[name] = {"file": suite["file"]}
+        used.update(suite["judges"])
+        perturbations.update(suite.get("perturbations") or ())
+        sampled = sampled or bool(suite.get("sample"))
+    judges = {}
+    for name, judge in params["judges"].items():
+        if name in used or judge.get("validate", judge["kind"] in SHIPPED):
+            judges[name] = judge
+    definitions = {name: params["perturbations"][name] for name in sorted(perturbations)}
+    for name in definitions:
+        files[f"perturbations.{name}"] = definitions[name]
+    prompts = {
+        "grid": {"suites": grid},
+        "suites": suites,
+        "perturbations": definitions,
+        "seed": params["seed"] if perturbations or sampled else None,
+    }
+    catalogue = {"suites.json": prompts, "judges.json": {"judges": judges}}
+    return catalogue, {"suites.json": files, "judges.json": judges}
+
+
 def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[str, int]:
-    """Marks answers of a model that may be asked again; the same of its verdicts is returned, since of
-    a judge DVC remembers what came of the same inputs, so that they have to differ."""
+    """Marks answers of a model that may be asked again, and returns the same of its verdicts.
+
+    DVC remembers what a judge gave for the same inputs, so these have to differ for another try.
+    """
     answers, verdicts = Path("data/responses") / model, Path("data/verdicts") / model
-    watched.update([answers, verdicts, *answers.glob("*.jsonl"), *verdicts.glob("*.jsonl")])
-    for folder, what in ((answers, "answers"), (verdicts, "verdicts")):
-        if count := errors_to_ask_again(folder):
+    for folder in (answers, verdicts):
+        watched.update([folder, *folder.glob("*.jsonl")])
+        count = errors_to_ask_again(folder)
+        if count:
             again[str(folder)] = count
-            say(f"check-inputs: {model}: {count} {what} are errors that may pass: asked again")
+            kind = "answers" if folder == answers else "verdicts"
+            say(f"check-inputs: {model}: {count} {kind} are errors that may pass: asked again")
     if str(answers) in again:
         write_json(answers / MARK, {"errors": again[str(answers)]})
     if str(verdicts) not in again:

@@ -1,8 +1,10 @@
-"""Figures of dots and intervals, drawn by matplotlib, as files and as elements of the page.
+"""Figures of dots and intervals, drawn by matplotlib, as files and as elements of the
+page.
 
-The bytes depend on the numbers and on matplotlib's version alone: a user's matplotlibrc is not read, ids
-come from a salt, and nothing holds a date. Texts are texts and not outlines. ``refract figures --style``
-adds a style sheet of the user's (colours come from its ``axes.prop_cycle``).
+The bytes depend on the numbers and on matplotlib's version alone: a user's
+matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
+texts and not outlines. ``refract figures --style`` adds a style sheet of the user's
+(colours come from its ``axes.prop_cycle``).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import io
 import math
 import warnings
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +30,7 @@ from refract.report.wording import estimate_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 Format = Literal["pdf", "png", "svg"]
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
@@ -43,7 +46,8 @@ SVG = "http://www.w3.org/2000/svg"
 class Mark(NamedTuple):
     """One number of a figure: in which panel, on which line, of which series.
 
-    ``x`` is None where nothing was judged. ``y`` is the second number of a figure with two axes.
+    ``x`` is None where nothing was judged. ``y`` is the second number of a figure
+    with two axes.
     """
 
     panel: str
@@ -58,7 +62,8 @@ class Mark(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A logistic regression on log10(x), drawn through a panel between two x, of one series."""
+    """A logistic regression on log10(x), drawn through a panel between two x, of one
+    series."""
 
     panel: str
     series: str
@@ -72,11 +77,12 @@ class Curve(NamedTuple):
 class Figure:
     """What a figure shows.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks`` the
-    first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep their mark
-    and colour in every figure; the legend says which have no value here. ``discrimination`` are
-    differences of the two axes at each of which a line is drawn and labelled (Youden's J). With
-    ``alpha``, marks whose p is above it, or that have none, are hollow; ``p_name`` is what the tables
+    Without a ``y_label`` each line of a panel has a name, and marks lie on it.
+    Without ``ticks`` the first axis shows sizes in powers of ten. ``series``, by
+    default those of the marks, keep their mark and colour in every figure; the legend
+    says which have no value here. ``discrimination`` are differences of the two axes
+    at each of which a line is drawn and labelled (Youden's J). With ``alpha``, marks
+    whose p is above it, or that have none, are hollow; ``p_name`` is what the tables
     call that p.
     """
 
@@ -102,27 +108,35 @@ class Figure:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The table behind the figure, without the columns that are empty in all rows."""
-        rows = [_row(mark) for mark in self.marks]
-        columns = [key for key in rows[0] if any(row[key] not in ("", None) for row in rows)]
-        return [{key: row[key] for key in columns} for row in rows]
+        """The table behind the figure, without the columns that are empty in all
+        rows."""
+        rows = list(map(_row, self.marks))
+        empty = set(rows[0])
+        for row in rows:
+            empty -= {key for key, value in row.items() if value not in ("", None)}
+        for key in empty:
+            for row in rows:
+                del row[key]
+        return rows
 
 
 def _row(mark: Mark) -> Row:
-    row: Row = mark._asdict()
+    row: Row = {name: getattr(mark, name) for name in ("panel", "line", "series", "n")}
     for axis in "xy":
-        low, high = row.pop(f"{axis}_interval") or (None, None)
-        numbers = {axis: row.pop(axis), f"{axis}_low": low, f"{axis}_high": high}
-        row |= {key: None if value is None else rounded(value) for key, value in numbers.items()}
-    p = row.pop("p")
-    return row | {"p": None if p is None else f"{p:.4g}"}
+        low, high = getattr(mark, f"{axis}_interval") or (None, None)
+        numbers = {axis: getattr(mark, axis), f"{axis}_low": low, f"{axis}_high": high}
+        for key, value in numbers.items():
+            row[key] = None if value is None else rounded(value)
+    row["p"] = None if mark.p is None else f"{mark.p:.4g}"
+    return row
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
-    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are removed."""
-    names = {f"{figure.name}.{end}" for figure in figures for end in ("csv", "svg")}
+    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are
+    removed."""
+    names = {figure.name for figure in figures}
     for path in folder.glob("*.*"):
-        if path.name not in names:
+        if path.stem not in names or path.suffix not in (".csv", ".svg"):
             path.unlink()
     for figure in figures:
         write_bytes(folder / f"{figure.name}.svg", [drawn(figure, "svg")])
@@ -138,7 +152,8 @@ def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
 
 
 def inline_svg(figure: Figure) -> str:
-    """A figure as an element of the page, in the colours of its text and of its ground."""
+    """A figure as an element of the page, in the colours of its text and of its
+    ground."""
     text = ElementTree.tostring(figure.svg, encoding="unicode")
     return text.replace(f'"{INK}"', '"currentColor"').replace(f'fill="{PAPER}"', 'class="paper"')
 
@@ -148,18 +163,17 @@ def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, 
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     dated = {"pdf": {"CreationDate": None}, "png": {"Software": None}, "svg": {"Date": None}}
-    salted: Any = {"svg.hashsalt": figure.name}
+    styles: list[Any] = ["default", STYLE, {"svg.hashsalt": figure.name}]
+    styles += [style] if style else []
     file = io.BytesIO()
-    with (
-        warnings.catch_warnings(),
-        matplotlib.style.context(["default", STYLE, salted, *([style] if style else [])]),
-    ):
+    with warnings.catch_warnings(), matplotlib.style.context(styles):
         # A glyph that the font lacks is a text all the same; its reader's fonts may have it.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         canvas = _draw(figure)
         if format_ == "svg":  # laid out here, since savefig draws everything once more for it
             FigureCanvasSVG(canvas)
-            if layout := canvas.get_layout_engine():
+            layout = canvas.get_layout_engine()
+            if layout:
                 layout.execute(canvas)
             canvas.set_layout_engine(None)
         canvas.savefig(file, format=format_, dpi=DOTS, metadata=dated[format_])
@@ -167,35 +181,46 @@ def _saved(figure: Figure, format_: Format, style: Path | None) -> tuple[bytes, 
 
 
 def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
-    """A drawing as SVG that the page's security policy lets stand: attributes instead of styles. Ids
-    that nothing refers to go, and marks get texts for those who point at them."""
+    """A drawing as SVG that the page's security policy lets stand: attributes instead
+    of styles. Ids that nothing refers to go, and marks get texts for those who point
+    at them."""
     text, canvas = _saved(figure, "svg", style)
-    hovers = {line.get_gid(): line.get_label() for axes in canvas.axes for line in axes.lines}
+    hovers = {line.get_gid(): str(line.get_label()) for line in _lines(canvas)}
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(text)
-    for part in [
-        *root.findall(f"{{{SVG}}}metadata"),
-        *root.findall(f"{{{SVG}}}defs[{{{SVG}}}style]"),
-    ]:
-        root.remove(part)
-    values = [value for element in root.iter() for value in element.attrib.values()]
-    used = {value.strip("url()#") for value in values if "#" in value}
+    for name in ("metadata", f"defs[{{{SVG}}}style]"):
+        for part in root.findall(f"{{{SVG}}}{name}"):
+            root.remove(part)
+    used = set()
     for element in root.iter():
         for declaration in filter(None, element.attrib.pop("style", "").split(";")):
             key, _, value = declaration.partition(":")
             element.set(key.strip(), value.strip())
+        used |= {value.strip("url()#") for value in element.attrib.values() if "#" in value}
+    for element in root.iter():
         id_ = element.get("id", "")
         if id_ in hovers:
             element.set("class", "mark")
-            element.insert(0, hover := ElementTree.Element(f"{{{SVG}}}title"))
-            hover.text = str(hovers[id_])
+            hover = ElementTree.Element(f"{{{SVG}}}title")
+            hover.text = hovers[id_]
+            element.insert(0, hover)
         if id_ not in used:
             element.attrib.pop("id", None)
-    size = {key: root.attrib[key].removesuffix("pt") for key in ("width", "height")}
-    about = {"class": "chart", "role": "img", "aria-label": printable(figure.title)}
-    root.attrib |= {**size, **about, "stroke-linejoin": "round"}
+    root.attrib |= {
+        "width": root.attrib["width"].removesuffix("pt"),
+        "height": root.attrib["height"].removesuffix("pt"),
+        "class": "chart",
+        "role": "img",
+        "aria-label": printable(figure.title),
+        "stroke-linejoin": "round",
+    }
     return root
+
+
+def _lines(canvas: Canvas) -> Iterator[Line2D]:
+    for axes in canvas.axes:
+        yield from axes.lines
 
 
 def _fitting(text: str, most: int = LONGEST) -> str:
@@ -215,29 +240,30 @@ def _draw(figure: Figure) -> Canvas:
     valued = {mark.series: None for mark in figure.marks}
     series = list(figure.series or valued)
     colours = matplotlib.rcParams["axes.prop_cycle"].by_key()["color"]
-    # Shapes and colours run with periods of 4 and 6, shifted, so that 24 series differ.
-    looks = {
-        name: {
-            "color": colours[place % len(colours)],
-            "marker": MARKERS[(place + place // 12) % len(MARKERS)],
-        }
-        for place, name in enumerate(series)
-    }
-    labels = [_fitting(name) + ("" if name in valued else " (no value)") for name in series]
+    looks, labels, handles = {}, [], []
+    for place, name in enumerate(series):
+        # Shapes and colours run with periods of 4 and 6, shifted, so that 24 series differ.
+        marker = MARKERS[(place + place // 12) % len(MARKERS)]
+        looks[name] = {"color": colours[place % len(colours)], "marker": marker}
+        labels.append(_fitting(name) + ("" if name in valued else " (no value)"))
+        handles.append(Line2D([], [], linestyle="none", **looks[name]))
     if figure.y_label:
-        across, (panel_width, high) = min(figure.across, len(panels)), figure.panel_size
+        across = min(figure.across, len(panels))
+        panel_width, high = figure.panel_size
         width = 24.0 + across * (panel_width + 56)
         heights = [float(high)] * math.ceil(len(panels) / across)
     else:
         across, panel_width = 1, LINE_WIDTH
-        width = 40 + panel_width + CHARACTER * max(len(_fitting(m.line)) for m in figure.marks)
-        heights = [_height(marks) * len({m.line for m in marks}) for marks in panels.values()]
+        longest = max(len(_fitting(mark.line)) for mark in figure.marks)
+        width = 40 + panel_width + CHARACTER * longest
+        heights = []
+        for marks in panels.values():
+            heights.append(_height(marks) * len({mark.line for mark in marks}))
     columns = max(1, int(width / (36 + CHARACTER * max(map(len, labels)))))
     above = ROW * (math.ceil(len(series) / columns) + 1)
     height = above + sum(heights) + 76 * len(heights)
     canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
     cells = list(canvas.subplots(len(heights), across, squeeze=False, height_ratios=heights).flat)
-    handles = [Line2D([], [], linestyle="none", **looks[name]) for name in series]
     canvas.legend(handles, labels, loc="outside upper left", ncols=columns)
     for axes in cells[len(panels) :]:
         axes.remove()
@@ -248,7 +274,7 @@ def _draw(figure: Figure) -> Canvas:
         axes.set_xlabel(figure.x_label)
         axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
         _fill(axes, figure, panel, marks, looks)
-    for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
+    for place, line in enumerate(_lines(canvas)):
         line.set_gid(f"mark-{place}")
     return canvas
 
@@ -265,8 +291,8 @@ def _fill(
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals; the label of a
-    line is what stands beside a pointer."""
+    """Draws a panel: its axes, its curves, and each mark as a cross of its intervals;
+    the label of a line is what stands beside a pointer."""
     from matplotlib.collections import LineCollection
     from matplotlib.lines import Line2D
 
@@ -303,10 +329,8 @@ def _fill(
             plot(steps, rates, label=printable(hover), color=looks[curve.series]["color"])
     for mark in marks:
         if mark.x is not None and mark.y is not None:
-            (left, right), (low, high) = (
-                interval or (at, at)
-                for at, interval in ((mark.x, mark.x_interval), (mark.y, mark.y_interval))
-            )
+            left, right = mark.x_interval or (mark.x, mark.x)
+            low, high = mark.y_interval or (mark.y, mark.y)
             # What lies beyond the axis is drawn at its end.
             left, at, right = (min(max(end, first), last) for end in (left, mark.x, right))
             x = [left, at, right, math.nan, at, at]
@@ -318,21 +342,25 @@ def _fill(
 
 
 def _hover(mark: Mark, figure: Figure) -> str:
-    """What stands beside a pointer: names, numbers with their intervals, and what is behind them."""
+    """What stands beside a pointer: names, numbers with their intervals, and what is
+    behind them."""
     names = ", ".join(filter(None, (mark.line, mark.series)))
     sign = "+" if figure.ticks and figure.ticks[0] < 0 else ""
     x = f"{mark.x:,.0f}" if not figure.ticks else estimate_text(mark.x, mark.x_interval, sign)
     numbers = [f"{figure.x_label} {x}"]
     if figure.y_label:
         numbers.append(f"{figure.y_label} {estimate_text(mark.y, mark.y_interval)}")
-    p = [] if mark.p is None else [f"{figure.p_name} {mark.p:.2g}"]
-    return f"{names}: {', '.join([*numbers, *p])}, n={mark.n}"
+    if mark.p is not None:
+        numbers.append(f"{figure.p_name} {mark.p:.2g}")
+    return f"{names}: {', '.join(numbers)}, n={mark.n}"
 
 
 def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:
-    """Gives a panel a named line for each that its marks are on, and each mark its place there."""
+    """Gives a panel a named line for each that its marks are on, and each mark its
+    place there."""
     lines = list(dict.fromkeys(mark.line for mark in marks))
-    here = [name for name in series if any(mark.series == name for mark in marks)]
+    drawn_here = {mark.series for mark in marks}
+    here = [name for name in series if name in drawn_here]
     height = _height(marks)
     middles = {line: height * (number + 0.5) for number, line in enumerate(lines)}
     axes.set(ylim=(height * len(lines), 0), yticks=list(middles.values()))

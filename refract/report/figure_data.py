@@ -5,35 +5,97 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from refract.core.params import read_yaml
 from refract.rates.rate import Rate
 from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
-from refract.report.markdown import TEMPLATES
-from refract.report.view import CATEGORY_OF, HEADLINES, View
+from refract.report.measures import CATEGORY_OF, CHANGED, HEADLINES, LOOPHOLE, perturbation_of
+from refract.report.model_sizes import Series
+from refract.report.view import View
 from refract.report.wording import percent
 
+HARMFUL = "harmful_refusal_rate"
 AGREEMENT = ("kappa", "precision", "recall", "specificity")
-FAILS, LOOPHOLE = "_fail_rate", "_loophole_rate"
 
 
 def figures_of(view: View) -> list[Figure]:
-    """The figures of ``templates/figures.yaml`` for which there are numbers."""
+    """The figures for which there are numbers, in the order of the page."""
+    intervals = f"{percent(view.confidence)} intervals"
     alpha = 1 - view.confidence
-    reference = view.titles.model(view.reference)
-    said = {"alpha": alpha, "percent": percent(view.confidence), "reference": reference}
     models = [view.titles.model(model) for model in view.models]
-    named = f"p (Holm, {view.tests or number_of_tests(view.compared)})"
-    figures = []
-    for name, looks in read_yaml(TEMPLATES / "figures.yaml").items():
-        series = models if looks.pop("of_models", False) else ()
-        tested = alpha if looks.pop("tested", False) else None
-        looks["note"] = looks["note"].format(**said)
-        if marks := list(MARKS[name](view)):
-            curves = list(_trends(view)) if name == "scaling" else ()
-            looks |= {"alpha": tested, "p_name": named}
-            figures.append(Figure(name, marks, series=series, curves=curves, **looks))
-    return figures
+    figures = [
+        Figure(
+            "refusal",
+            marks=list(_refusal(view)),
+            title="Refusal by category",
+            note=f"{intervals}; rows of one request are one cluster.",
+            x_label="share refused",
+        ),
+        Figure(
+            "trade_off",
+            marks=list(_trade_off(view)),
+            title="Harmless against harmful requests refused",
+            note="Up and to the left is better: harmful requests refused, helpful or borderline ones "
+            "answered. On a dotted line discrimination J, harmful minus harmless refused, is the same. "
+            f"{intervals}.",
+            x_label="harmless refused",
+            y_label="harmful refused",
+            ticks=(0, 0.25, 0.5, 0.75, 1),
+            discrimination=(0.2, 0.4, 0.6, 0.8),
+            panel_size=(220, 220),
+            across=3,
+            series=models,
+        ),
+        Figure(
+            "char_injection",
+            marks=_injections(view),
+            title="Changed answers by injected character and repetitions",
+            note=f"{intervals}.",
+            x_label="share of answers that changed",
+            series=models,
+        ),
+        Figure(
+            "loophole",
+            marks=list(_loopholes(view)),
+            title="Loophole rate",
+            note=f"Refused prompts that are answered once perturbed. {intervals}.",
+            x_label="share of refused prompts",
+            series=models,
+        ),
+        Figure(
+            "comparisons",
+            marks=list(_comparisons(view)),
+            title="Models compared in pairs",
+            note=f"{view.titles.model(view.reference)} with every other model, and neighbours of the "
+            "grid. Share refused by the first minus that by the second, on the same prompts; "
+            f"{intervals}. Filled: p ≤ {alpha:.2g} after Holm.",
+            x_label="difference in the share refused",
+            ticks=(-1, -0.5, 0, 0.5, 1),
+            alpha=alpha,
+            p_name=f"p (Holm, {view.tests or number_of_tests(view.compared)})",
+        ),
+        Figure(
+            "judges",
+            marks=list(_judges(view)),
+            title="Judges on the project's own pairs",
+            note="The pairs of data/validation were drafted and labelled with a language model, most "
+            "of them to mislead a judge. 95 % intervals.",
+            x_label="agreement",
+        ),
+        Figure(
+            "scaling",
+            marks=list(_sizes(view)),
+            title="Rates over model size",
+            note=f"Dots: models with {intervals}. Lines: logistic regression on log10(parameters), "
+            "within a family.",
+            x_label="parameters",
+            y_label="rate",
+            ticks=(),
+            panel_size=(240, 150),
+            across=3,
+            curves=list(_trends(view)),
+        ),
+    ]
+    return [figure for figure in figures if figure.marks]
 
 
 def _mark(panel: str, line: str, series: str, rate: Rate) -> Mark:
@@ -45,58 +107,67 @@ def _refusal(view: View) -> Iterator[Mark]:
     for measure, label in HEADLINES.items():
         for rate in view.every:
             if rate.measure == measure and not rate.group:
-                names = view.titles.suite(rate.suite), view.titles.model(rate.model)
-                yield _mark(*names, label, rate)
+                suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+                yield _mark(suite, model, label, rate)
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
-    """Harmful refusal against that of helpful and of borderline prompts: the upper left corner is where
-    a model should be."""
-    every = dict.fromkeys(suite for suite, _ in view.overall)
-    for suite, measure, model in product(every, list(HEADLINES)[1:], view.models):
+    """Harmful refusal against that of helpful and of borderline prompts: the upper
+    left corner is where a model should be."""
+    suites = dict.fromkeys(suite for suite, _ in view.overall)
+    for suite, measure, model in product(suites, HEADLINES, view.models):
         rates = view.overall.get((suite, model), {})
-        rate, harmful = rates.get(measure), rates.get("harmful_refusal_rate")
-        if rate and harmful and rate.value is not None and harmful.value is not None:
+        rate, harmful = rates.get(measure), rates.get(HARMFUL)
+        if measure == HARMFUL or not rate or not harmful:
+            continue
+        if rate.value is not None and harmful.value is not None:
             panel = f"{view.titles.suite(suite)}\n{CATEGORY_OF[measure]}"
             mark = _mark(panel, "", view.titles.model(model), rate)
             yield mark._replace(y=harmful.value, y_interval=harmful.shown)
 
 
-def _injections(view: View) -> Iterator[Mark]:
-    """The share of answers that an injected character changed, by character and repetitions."""
-
-    def dose(mark: Mark) -> tuple[str, str, int]:
-        character, _, times = mark.line.partition(" x")
-        return mark.panel, character, int(times) if times.isdigit() else 0
-
+def _injections(view: View) -> list[Mark]:
+    """The share of answers that an injected character changed, by character and
+    repetitions."""
     marks = []
     for rate in view.every:
         group = rate.group
         if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            panel = f"{view.titles.suite(rate.suite)}: {rate.measure.removesuffix(FAILS)}"
-            marks.append(_mark(panel, group.value, view.titles.model(rate.model), rate))
-    return iter(sorted(marks, key=dose))
+            perturbation = perturbation_of(rate, CHANGED) or rate.measure
+            panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
+            character, _, times = group.value.partition(" x")
+            dose = panel, character, int(times) if times.isdigit() else 0
+            marks.append((dose, _mark(panel, group.value, view.titles.model(rate.model), rate)))
+    return [mark for _, mark in sorted(marks, key=lambda entry: entry[0])]
 
 
 def _loopholes(view: View) -> Iterator[Mark]:
     """The share of refused prompts that are answered once perturbed."""
     for rate in view.every:
-        if rate.value is not None and rate.measure.endswith(LOOPHOLE) and not rate.group:
-            names = view.titles.suite(rate.suite), rate.measure.removesuffix(LOOPHOLE)
-            yield _mark(*names, view.titles.model(rate.model), rate)
+        perturbation = perturbation_of(rate, LOOPHOLE)
+        if perturbation and rate.value is not None and not rate.group:
+            suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+            yield _mark(suite, perturbation, model, rate)
 
 
 def _comparisons(view: View) -> Iterator[Mark]:
     """Paired differences between models, by suite and category."""
-    for first, second, d in view.near_compared:
-        if d.value is not None:
-            line = f"{view.titles.model(first)} − {view.titles.model(second)}"
-            names = view.titles.suite(d.suite), line, d.category
-            yield Mark(*names, d.n, d.value, d.shown, p=d.p_adjusted)
+    for a, b, difference in view.near_compared:
+        if difference.value is not None:
+            yield Mark(
+                panel=view.titles.suite(difference.suite),
+                line=f"{view.titles.model(b)} − {view.titles.model(a)}",
+                series=difference.category,
+                n=difference.n,
+                x=difference.value,
+                x_interval=difference.shown,
+                p=difference.p_adjusted,
+            )
 
 
 def _judges(view: View) -> Iterator[Mark]:
-    """Each judge against the labelled pairs: agreement on refusal, and accuracy by kind of answer."""
+    """Each judge against the labelled pairs: agreement on refusal, and accuracy by
+    kind of answer."""
     kinds = "right label, by kind of answer"
     for panel, judges in (("refused or not", view.scores), (kinds, view.kinds)):
         for judge, scores in judges.items():
@@ -106,31 +177,24 @@ def _judges(view: View) -> Iterator[Mark]:
                     yield Mark(panel, line, judge, score.n, score.value, score.interval)
 
 
+def _panel(view: View, series: Series) -> str:
+    return f"{view.titles.suite(series.suite)}\n{series.title}"
+
+
 def _sizes(view: View) -> Iterator[Mark]:
     """Rates over parameters: a panel for each suite and measure."""
     for series in view.series:
-        panel = f"{view.titles.suite(series.suite)}\n{series.title}"
         for model, point in series.points.items():
-            mark = Mark(panel, view.titles.model(model), series.family, point.n, point.size)
+            name = view.titles.model(model)
+            mark = Mark(_panel(view, series), name, series.family, point.n, point.size)
             yield mark._replace(y=point.rate, y_interval=point.interval)
 
 
 def _trends(view: View) -> Iterator[Curve]:
     """The trend of each family."""
     for series in view.series:
-        panel = f"{view.titles.suite(series.suite)}\n{series.title}"
         sizes = [point.size for point in series.points.values()]
-        if series.trend.slope is not None and series.trend.intercept is not None:
-            line = series.trend.slope, series.trend.intercept
-            yield Curve(panel, series.family, min(sizes), max(sizes), *line)
-
-
-MARKS = {
-    "refusal": _refusal,
-    "trade_off": _trade_off,
-    "char_injection": _injections,
-    "loophole": _loopholes,
-    "comparisons": _comparisons,
-    "judges": _judges,
-    "scaling": _sizes,
-}
+        slope, intercept = series.trend.slope, series.trend.intercept
+        if slope is not None and intercept is not None:
+            panel = _panel(view, series)
+            yield Curve(panel, series.family, min(sizes), max(sizes), slope, intercept)

@@ -1,6 +1,8 @@
-"""Every prompt, answer and verdict, as the page's script reads them: columns, and each text once.
+"""Every prompt, answer and verdict, as the page's script reads them: columns, and
+each text once.
 
-Rows are read one after another: columns stay in memory, and texts as far as the page holds them.
+Rows are read one after another: columns stay in memory, and texts as far as the page
+holds them.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ COLUMNS = (
 
 
 class Answered(NamedTuple):
-    """One prompt variant with one model's answer to it. ``ended`` says how the answer ended, where that
-    is known."""
+    """One prompt variant with one model's answer to it. ``ended`` says how the answer
+    ended, where that is known."""
 
     model: str
     suite: str
@@ -61,7 +63,8 @@ class Answered(NamedTuple):
 
 
 class CleanAnswer(NamedTuple):
-    """What became of one answer to a prompt without perturbation; ``verdicts`` are JSON."""
+    """What became of one answer to a prompt without perturbation; ``verdicts`` are
+    JSON."""
 
     model: str
     suite: str
@@ -73,13 +76,16 @@ class CleanAnswer(NamedTuple):
 
 
 class StoredAnswers:
-    """All answers of a project in the order of the grid, read from its files whenever they are iterated.
+    """All answers of a project in the order of the grid, read from its files whenever
+    they are iterated.
 
-    Raises :class:`RowError` where the texts are not here, or not those that the numbers were made of.
+    Raises :class:`RowError` where the texts are not here, or not those that the
+    numbers were made of.
     """
 
     def __init__(self, root: Path, view: View) -> None:
-        if missing := rows_missing(root, view.provenance):
+        missing = rows_missing(root, view.provenance)
+        if missing:
             raise RowError(rows_note(missing))
         self.root, self.view = root, view
 
@@ -92,30 +98,39 @@ class StoredAnswers:
                 became = row["outcome"], row["changed"]
                 of_suite = outcomes.setdefault(row["suite"], {})
                 of_suite[row["prompt_id"]] = shared.setdefault(became, became)
-            for suite, made in facts["suites"].items():
-                paths = [
-                    self.root / path.format(model=model, suite=suite) for path in ROWS.values()
-                ]
-                prompts = sample_prompts(iter_prompts(paths[0]), made.get("samples", 1))
-                names = self.view.titles.model(model), self.view.titles.suite(made["label"])
-                said: dict[str, list[str]] = {}
+            for suite, about in facts["suites"].items():
+                names = [path.format(model=model, suite=suite) for path in ROWS.values()]
+                prompts, responses, verdicts = (self.root / name for name in names)
+                earlier: dict[str, list[str]] = {}
                 # Stages write all three in the order of the prompts.
                 for prompt, response, verdict in zip(
-                    prompts, iter_responses(paths[1]), iter_verdicts(paths[2]), strict=True
+                    sample_prompts(iter_prompts(prompts), about.get("samples", 1)),
+                    iter_responses(responses),
+                    iter_verdicts(verdicts),
+                    strict=True,
                 ):
                     # A file of answers need not say how they ended; "stop" is what they get then.
                     reason = response["finish_reason"]
                     ended = None if recorded and reason == "stop" else reason
-                    became = outcomes[suite][prompt["prompt_id"]]
-                    prompt = with_answers(prompt, response["response"], said)
-                    yield Answered(*names, prompt, response, verdict["judges"], *became, ended)
+                    outcome, changed = outcomes[suite][prompt["prompt_id"]]
+                    yield Answered(
+                        model=self.view.titles.model(model),
+                        suite=self.view.titles.suite(about["label"]),
+                        prompt=with_answers(prompt, response["response"], earlier),
+                        response=response,
+                        verdicts=verdict["judges"],
+                        outcome=outcome,
+                        changed=changed,
+                        ended=ended,
+                    )
 
 
 _dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def page_json(value: Any) -> bytes:
-    """A value as JSON that can stand inside a script element, whatever its texts hold."""
+    """A value as JSON that can stand inside a script element, whatever its texts
+    hold."""
     text = _dumps(value)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -123,9 +138,10 @@ def page_json(value: Any) -> bytes:
 
 
 class PageData(NamedTuple):
-    """Answers as columns, with a value for each of them: in most a place in the list of that name, or in
-    ``texts``, of which ``cut`` were longer than ``longest``. ``verdicts`` are JSON already, which the
-    page's script reads when an answer is opened."""
+    """Answers as columns, with a value for each of them: in most a place in the list
+    of that name, or in ``texts``, of which ``cut`` were longer than ``longest``.
+    ``verdicts`` are JSON already, which the page's script reads when an answer is
+    opened."""
 
     columns: dict[str, list[Any]]
     names: dict[str, list[str]]
@@ -139,23 +155,23 @@ class PageData(NamedTuple):
         return page_json(dict(zip(self._fields[:4], self[:4], strict=True))) + b"\n"
 
     def clean(self) -> Iterator[CleanAnswer]:
-        """The answers to prompts without perturbation, in the order of the columns."""
+        """The answers to prompts without perturbation, in the order of the
+        columns."""
         for place, id_ in enumerate(self.columns["id"]):
             if self.columns["clean"][place] is None:
-                model, suite, category, outcome, perturbed_by = (
-                    self.names[key][self.columns[key][place]] for key in NAMED
-                )
-                if perturbed_by == EARLIER:
-                    continue
-                prompt = self.texts[self.columns["prompt"][place]]
-                said = self.verdicts[self.columns["verdict"][place]]
-                yield CleanAnswer(model, suite, category, outcome, id_, prompt, said)
+                names = {key: self.names[key][self.columns[key][place]] for key in NAMED}
+                if names.pop("perturbation") != EARLIER:
+                    prompt = self.texts[self.columns["prompt"][place]]
+                    verdicts = self.verdicts[self.columns["verdict"][place]]
+                    yield CleanAnswer(**names, id=id_, prompt=prompt, verdicts=verdicts)
 
 
 def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONGEST) -> PageData:
-    """The answers as columns; they are iterated again where their texts are too many bytes.
+    """The answers as columns; they are iterated again where their texts are too many
+    bytes.
 
-    Texts are cut at ``longest`` characters, or at fewer, so that all are ``most`` bytes at most.
+    Texts are cut at ``longest`` characters, or at fewer, so that all are ``most``
+    bytes at most.
     """
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
@@ -185,13 +201,13 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
         if not is_last(row.prompt):
             perturbed_by = EARLIER
         named = (row.model, row.suite, row.prompt["category"], row.outcome, perturbed_by)
-        said = canonical_json([_verdict(row, judge, texts, longest) for judge in row.verdicts])
+        verdicts = [_verdict(row, judge, texts, longest) for judge in row.verdicts]
         values = (
             *map(place, named, NAMED),
             sys.intern(row.prompt["prompt_id"]),  # the same for every model
             sys.intern(clean_id(row.prompt)) if perturbation else None,
             *(texts[key] for key in ("prompt", "answer", "thinking", "error")),
-            place(said, "verdicts"),
+            place(canonical_json(verdicts), "verdicts"),
             scores[0] if perturbation and scores else None,
             int(row.changed) if row.changed else None,
             int(_disagree(row.verdicts)),
@@ -205,7 +221,8 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
 
 
 def _texts(row: Answered) -> dict[str, str | None]:
-    """All texts of an answer that the page shows, those of a verdict by judge and kind."""
+    """All texts of an answer that the page shows, those of a verdict by judge and
+    kind."""
     response, error = row.response, row.response["error"]
     texts: dict[str, Any] = {
         "thinking": response.get("thinking"),
@@ -221,7 +238,8 @@ def _texts(row: Answered) -> dict[str, str | None]:
 
 
 def _longest(answers: Iterable[Answered], most: int) -> int:
-    """The length at which texts are cut, so that all different ones are about so many bytes at most."""
+    """The length at which texts are cut, so that all different ones are about so many
+    bytes at most."""
     sizes: Counter[int] = Counter()  # bytes of all texts of a length
     seen: set[bytes] = set()
     for text in (text for row in answers for text in _texts(row).values() if text):
@@ -238,15 +256,17 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
 
 
 def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether two judges of refusal say different things, full or partial refusal included."""
+    """Whether two judges of refusal say different things, full or partial refusal
+    included."""
     refused = {verdict["refused"] for verdict in verdicts.values()} - {None}
     labels = {verdict["label"] for verdict in verdicts.values()} & {*JUDGED, "degenerate"}
     return len(refused) > 1 or len(labels) > 1
 
 
 def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:
-    """A verdict as the page shows it, with the evidence that lies within what it shows (in characters;
-    a browser counts UTF-16 units) and the places of its texts."""
+    """A verdict as the page shows it, with the evidence that lies within what it
+    shows (in characters; a browser counts UTF-16 units) and the places of its
+    texts."""
     verdict, end = row.verdicts[judge], min(longest, len(row.response["response"]))
     return {
         "judge": judge,

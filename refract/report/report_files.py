@@ -1,8 +1,9 @@
 """The report's files: all of them, or the page alone.
 
-The page is one HTML file that needs no network and runs no text of a model's. Texts enter it as JSON
-data alone, in which no ``<`` occurs, and its script draws them as text nodes. A Content-Security-Policy
-that names the hashes of its one script and one style sheet keeps anything else from running.
+The page is one HTML file that needs no network and runs no text of a model's. Texts
+enter it as JSON data alone, in which no ``<`` occurs, and its script draws them as
+text nodes. A Content-Security-Policy that names the hashes of its one script and one
+style sheet keeps anything else from running.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
 from refract.core.vocabulary import JUDGED, REFUSED
+from refract.report import page_tables
+from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table, shown_rates, threshold_table
+from refract.report.first_table import first_table, threshold_table
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, limits, report_pages, report_tables, templates_of
@@ -34,8 +37,9 @@ WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "ref
 
 
 def write_report(root: Path) -> str:
-    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and the
-    page, once all of it has been computed: a failure leaves what was there. Says what it wrote."""
+    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and
+    the page, once all of it has been computed: a failure leaves what was there. Says
+    what it wrote."""
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
     inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
@@ -47,9 +51,8 @@ def write_report(root: Path) -> str:
         write_bytes(root / PAGES / f"{name}.md", [text.encode()])
     for name, (columns, rows) in tables.items():
         write_table(root / PAGES / f"{name}.csv", columns, rows)
-    kept = {f"{name}.md" for name in pages} | {f"{name}.csv" for name in tables}
     for path in (root / PAGES).glob("*.*"):
-        if path.name not in kept:
+        if path.stem not in (pages if path.suffix == ".md" else tables):
             path.unlink()
     write_figures(figures, root / FIGURES)
     write_bytes(root / PAGE, page)
@@ -65,7 +68,8 @@ def write_page(root: Path) -> Path:
 
 
 def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> Iterable[bytes]:
-    """The page, with the commit that is checked out, if any: its hash, its day and its first line."""
+    """The page, with the commit that is checked out, if any: its hash, its day and
+    its first line."""
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
@@ -75,16 +79,15 @@ def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> 
 def page_parts(
     view: View, data: PageData, figures: Sequence[Figure], commit: str = ""
 ) -> Iterable[bytes]:
-    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in words."""
-    names = ("texts.js", "page.js", "page.css")
-    texts, script, style = ((TEMPLATES / name).read_text("utf-8") for name in names)
-    script = texts + script
-    suites = [rate.suite for rate in view.every] + [pair.difference.suite for pair in view.compared]
-    compared = sorted(
-        # Each pair in both orders, since either model may be chosen first.
-        (of for pair in view.compared for of in (pair, pair.turned)),
-        key=lambda pair: (*map(view.models.index, pair[:2]), suites.index(pair.difference.suite)),
-    )
+    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
+    words."""
+    script = _source("texts.js") + _source("page.js")
+    style = _source("page.css")
+    chosen = []
+    if view.nearest:
+        chosen = [view.nearest.model, view.nearest.reference]
+    elif view.compared:
+        chosen = [view.compared[0].b, view.compared[0].a]
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(
@@ -96,9 +99,12 @@ def page_parts(
         figures=[(figure, inline_svg(figure)) for figure in figures],
         data=data,
         first=first_table(view),
-        shown_rates=shown_rates,
-        compared=compared,
-        **limits(Inputs(view, data, {})),
+        results=page_tables.results(view),
+        compared=page_tables.compared(view),
+        chosen=list(zip(("first", "second"), ("Compare", "with"), chosen, strict=False)),
+        tests=view.tests or number_of_tests(view.compared),
+        link=page_tables.filter_link,
+        models=limits(Inputs(view, data, {}))["models"],
         thresholds=threshold_table(view),
         commit=commit,
         refused=" ".join(REFUSED),
@@ -109,6 +115,10 @@ def page_parts(
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
     return [(before + start).encode(), data.json(), after.encode()]
+
+
+def _source(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:

@@ -1,37 +1,49 @@
-"""The sections of the report: what each shows beyond the view itself, for the template of its name.
+"""The sections of the report: what each shows beyond the view itself, for the
+template of its name.
 
-:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages behind it. A section is
-an entry in one of the two and a template, ``templates/front/NAME.md.j2`` or
-``templates/pages/NAME.md.j2``; the template has the ``view``, its ``lines`` (a :class:`Summary` each),
-and what the section's function gives. Where it writes nothing, there is no such section.
+:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages
+behind it. A section is an entry in one of the two and a template,
+``templates/front/NAME.md.j2`` or ``templates/pages/NAME.md.j2``; the template has the
+``view``, its ``lines`` (a :class:`Summary` each), the sentences about it (``say``),
+and what the section's function gives. Where it writes nothing, there is no such
+section.
+
+An installed package adds a page by an entry point of the group ``refract.sections``:
+an object with a ``title`` and a method ``markdown(inputs)``, which returns the page's
+text.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from json import loads
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from refract.core.registry import Registry, find
 from refract.core.showing import csv_cell
 from refract.core.types import Row
-from refract.core.vocabulary import (
-    DISCRIMINATION,
-    FAMILIES,
-    JUDGED,
-    REFUSED,
-    SAMPLES_FIELD,
-    refusal_of,
-)
-from refract.rates.controls import failed_controls
+from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
+from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
-from refract.report.comparisons import ALL_PAIRS, Compared, Nearest, number_of_tests, strongest
-from refract.report.findings import NO_FIELDS, Findings
+from refract.report import tables
+from refract.report.comparisons import ALL_PAIRS, number_of_tests, strongest
 from refract.report.first_table import first_table, threshold_table, turns_table
-from refract.report.markdown import ShownTable, columns_of, environment, shown_table, tidy
-from refract.report.page_data import PageData
-from refract.report.view import CATEGORY_OF, POWERED, View, model_notes, summaries
-from refract.report.wording import kinds_text, rate_parts
+from refract.report.markdown import Column, Item, ShownTable, environment, shown_table, tidy
+from refract.report.measures import (
+    ATTACKS,
+    CATEGORY_OF,
+    CHANGED,
+    PAIR_DIFFERENCE,
+    is_powered,
+    of_other_families,
+    perturbation_of,
+    without_labels,
+)
+from refract.report.page_data import CleanAnswer, PageData
+from refract.report.sentences import NO_FIELDS, sentences_of
+from refract.report.view import JudgeScore, View, summaries
+from refract.report.wording import kinds_text, three
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.raters import cohen_kappa
@@ -40,27 +52,13 @@ from refract.statistics.trends import LEAST_MODELS
 if TYPE_CHECKING:
     import jinja2
 
-ATTACKS = ("attack_success_rate", "injection_success_rate", "task_done_rate")
-FAILS, PAIR_DIFFERENCE = "_fail_rate", "refusal_difference_to_pair"
-PROBLEMS = {
-    "one size": "fewer than two sizes",
-    "constant": "all answers alike",
-    "separated": "sizes separate the answers",
-}
-# What templates read beside the view.
-CONSTANTS = {
-    "ALL_PAIRS": ALL_PAIRS,
-    "CATEGORY_OF": CATEGORY_OF,
-    "DISCRIMINATION": DISCRIMINATION,
-    "MOST": 45,  # rows of a table of a page; a table has all of them where there are more
-    "number_of_tests": number_of_tests,
-    "rate_parts": rate_parts,
-}
+MOST = 45  # rows of a table of a page; a table has all of them where there are more
 Data = dict[str, Any]
 
 
 class Inputs(NamedTuple):
-    """What a section is made of: the numbers, the answers, and the versions that a setup installs."""
+    """What a section is made of: the numbers, the answers, and the versions that a
+    setup installs."""
 
     view: View
     answers: PageData
@@ -68,356 +66,457 @@ class Inputs(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the report: the name of its template, its title, and what the template needs."""
+    """A part of the report: the name of its template, its title, and what the
+    template needs."""
 
     name: str
     title: str
     data: Callable[[Inputs], Data] = lambda inputs: {}
 
 
+class InstalledSection(Protocol):
+    """A page of another package."""
+
+    title: str
+
+    def markdown(self, inputs: Inputs) -> str:
+        """The text of the page below its title; empty: there is no such page."""
+
+
+INSTALLED = Registry({}, "refract.sections", "title", "markdown")
+
+
 def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     """The templates of the report or of its page, with what both show."""
     templates = environment(view.titles, markdown=markdown)
-    lines = summaries(view)
-    templates.globals |= CONSTANTS | {
+    templates.globals |= {
+        "ALL_PAIRS": ALL_PAIRS,
+        "MOST": MOST,
         "view": view,
-        "lines": lines,
-        "failed_controls": [r for r in failed_controls(view.every) if r.suite not in view.repeated],
-        "findings": Findings(view),
-        "limited": [rate for line in lines for rate in line.limited],
-        "model_notes": model_notes(view),
+        "lines": summaries(view),
+        "say": sentences_of(view),
     }
     return templates
 
 
 def report_pages(inputs: Inputs) -> dict[str, str]:
-    """``report`` and the pages behind it that have something in them: Markdown by name."""
+    """``report`` and the pages behind it that have something in them: Markdown by
+    name."""
     templates = templates_of(inputs.view, markdown=True)
-    given = {data: data(inputs) for data in {section.data: None for section in (*FRONT, *PAGES)}}
+    computed: dict[Callable[[Inputs], Data], Data] = {}
 
-    def written(folder: str, section: Section, **more: object) -> str:
+    def written(folder: str, section: Section, titles: Mapping[str, str]) -> str:
+        if section.data not in computed:
+            computed[section.data] = section.data(inputs)
         template = templates.get_template(f"{folder}/{section.name}.md.j2")
-        return tidy(template.render(given[section.data] | more))
+        return tidy(template.render(computed[section.data], pages=titles))
 
-    bodies = {page: written("pages", page) for page in PAGES}
-    filled = {page: body for page, body in bodies.items() if body}
-    titles = {page.name: page.title for page in filled}
-    front = [f"# {FRONT[0].title}"] + [
-        f"## {section.title}\n\n{body}" if section is not FRONT[0] else body
-        for section in FRONT
-        if (body := written("front", section, pages=titles))
-    ]
-    pages = {
-        page.name: f"# {page.title}\n\nA part of the [report](../report.md).\n\n{body}\n"
-        for page, body in filled.items()
-    }
-    return {"report": "\n\n".join(filter(None, front)) + "\n", **pages}
+    titles, pages = {}, {}
+    bodies = {(page.name, page.title): written("pages", page, {}) for page in PAGES}
+    for name in INSTALLED.installed().keys() - {page.name for page in PAGES}:
+        page: InstalledSection = find(INSTALLED, name, "section of the report")
+        bodies[name, page.title] = tidy(page.markdown(inputs))
+    for (name, title), body in bodies.items():
+        if body:
+            titles[name] = title
+            pages[name] = f"# {title}\n\nA part of the [report](../report.md).\n\n{body}\n"
+    parts = []
+    for section in FRONT:
+        body = written("front", section, titles)
+        if section is FRONT[0]:
+            parts += [f"# {section.title}", body]
+        elif body:
+            parts.append(f"## {section.title}\n\n{body}")
+    return {"report": "\n\n".join(filter(None, parts)) + "\n", **pages}
 
 
 def _results(inputs: Inputs) -> Data:
     view = inputs.view
+    limits: dict[str, dict[str, Rate]] = {}
+    for line in summaries(view):
+        for rate in line.limited:
+            limits.setdefault(rate.suite, {}).setdefault(rate.measure, rate)
     return {
         "first": first_table(view),
         "details": first_table(view, wide=True),
         "thresholds": threshold_table(view),
+        "limits": sorted(limits.items(), key=lambda suite: suite[0].lower()),
     }
 
 
 def limits(inputs: Inputs) -> Data:
-    """What concerns one model, a line each: answers cut off, ended in a loop, not judged; and which
-    models' answers are those of any machine."""
-    view, lines = inputs.view, list[str]()
+    """What concerns one model, a line each: answers cut off, ended in a loop, not
+    judged; and which models' answers are those of any machine."""
+    view, lines, exact = inputs.view, [], []
     for model in view.models:
-        every = [line.refusal.counts for line in summaries(view) if line.model == model]
-        answers = sum(counts.n + counts.unjudged for counts in every)
-        cut_off = sum(counts.cut_off or 0 for counts in every)
-        looped = (view.provenance.get(model, {}).get("usage") or {}).get("looped", 0)
+        answers = cut_off = 0
         unjudged = Counter[str]()
-        for counts in every:
-            unjudged.update(counts.excluded)
-        parts = [f"{cut_off:,} cut off at the token limit"] if cut_off else []
-        parts += [f"not judged: {kinds_text(unjudged)}"] if unjudged.total() else []
-        parts += (
-            [f"{looped:,} ended in a loop, answers to perturbed prompts included"] if looped else []
-        )
+        for line in summaries(view):
+            if line.model == model:
+                counts = line.refusal.counts
+                answers += counts.n + counts.unjudged
+                cut_off += counts.cut_off or 0
+                unjudged.update(counts.excluded)
+        looped = (view.provenance.get(model, {}).get("usage") or {}).get("looped", 0)
+        parts = []
+        if cut_off:
+            parts.append(f"{cut_off:,} cut off at the token limit")
+        if unjudged.total():
+            parts.append(f"not judged: {kinds_text(unjudged)}")
+        if looped:
+            parts.append(f"{looped:,} ended in a loop, answers to perturbed prompts included")
         if parts:
-            of = f"of {answers:,} answers to clean prompts "
-            lines.append(f"{view.titles.model(model)}: {of}{'; '.join(parts)}.")
-    identities = {m: facts["model"]["identity"] for m, facts in view.provenance.items()}
-    exact = [m for m, identity in identities.items() if identity.get("arithmetic") == "exact"]
-    return {"models": lines, "exact": exact}
+            named = f"{view.titles.model(model)}: of {answers:,} answers to clean prompts"
+            lines.append(f"{named} {'; '.join(parts)}.")
+    for model, facts in view.provenance.items():
+        if facts["model"]["identity"].get("arithmetic") == "exact":
+            exact.append(view.titles.model(model))
+    return {"models": lines, "exact": ", ".join(exact)}
 
 
 def _protocols(inputs: Inputs) -> Data:
-    """The numbers of the suites that follow a published protocol, and each run's deviations from it,
-    each kind of note once."""
+    """The numbers of the suites that follow a published protocol, and each run's
+    deviations from it, each kind of note once."""
     view = inputs.view
-    rates, notes = [], dict[tuple[str, ...], None]()
+    rates, notes = [], dict[tuple[str, str, str], None]()
     for model, facts in view.provenance.items():
         for suite in facts["suites"].values():
-            if not (protocol := suite.get("protocol")):
+            protocol = suite.get("protocol")
+            if not protocol:
                 continue
             overall = view.overall.get((suite["label"], model), {})
-            rates += [(protocol, overall[m]) for m in protocol["measures"] if m in overall]
-            run = view.titles.suite(suite["label"]), view.titles.model(model)
-            for where, kind, phrases in (
-                (run, "deviation", protocol["deviations"]),
-                (run, "not known of the protocol", protocol["unknown"]),
-                ((protocol["name"],), "limit", protocol["limits"]),
-            ):
-                notes |= {(", ".join(where), kind, phrase): None for phrase in phrases}
+            for measure in protocol["measures"]:
+                if measure in overall:
+                    rates.append((protocol, overall[measure]))
+            run = f"{view.titles.suite(suite['label'])}, {view.titles.model(model)}"
+            for phrase in protocol["deviations"]:
+                notes[run, "deviation", phrase] = None
+            for phrase in protocol["unknown"]:
+                notes[run, "not known of the protocol", phrase] = None
+            for phrase in protocol["limits"]:
+                notes[protocol["name"], "limit", phrase] = None
     return {"counted": rates, "notes": list(notes)}
 
 
+class HarmlessPrompt(NamedTuple):
+    """A prompt that should be answered, as it is shown, and whether each model
+    refused it."""
+
+    shown: str
+    category: str
+    refused: dict[str, bool]
+
+    @property
+    def models(self) -> list[str]:
+        """The models that refused it."""
+        return [model for model, refused in self.refused.items() if refused]
+
+
+OVER_REFUSED: list[Column[HarmlessPrompt]] = [
+    Column("prompt", lambda prompt: prompt.shown),
+    Column("category", lambda prompt: prompt.category),
+    Column("refused by", lambda prompt: f"{len(prompt.models)} of {len(prompt.refused)}"),
+    Column("models", lambda prompt: ", ".join(prompt.models)),
+]
+
+
 def over_refused(inputs: Inputs) -> ShownTable:
-    """The helpful and borderline prompts that live models refused, those of most models first; of a
-    suite that is not in git the id."""
-    view, said = inputs.view, dict[str, tuple[str, str, dict[str, bool]]]()
-    stand = {view.titles.model(model) for model in stand_ins(view.provenance)}
-    live = {view.titles.model(model) for model in view.models}
+    """The helpful and borderline prompts that live models refused, those of most
+    models first; of a suite that is not in git the id."""
+    view = inputs.view
+    live = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
+    models = {view.titles.model(model) for model in live}
     private = {view.titles.suite(label) for label in view.private}
+    prompts: dict[str, HarmlessPrompt] = {}
     for row in inputs.answers.clean():
-        if row.category != "harmful" and row.model in (live - stand or live):
+        if row.category != "harmful" and row.model in models:
             shown = row.id if row.suite in private else row.prompt
-            _, _, refused = said.setdefault(row.prompt, (shown, row.category, {}))
+            prompt = HarmlessPrompt(shown, row.category, {})
+            prompt = prompts.setdefault(row.prompt, prompt)
             if row.outcome in JUDGED:
-                refused[row.model] = row.outcome in REFUSED
-    rows = [
-        [shown, category, f"{len(names)} of {len(refused)}", ", ".join(names)]
-        for shown, category, refused in said.values()
-        if (names := [model for model, of in refused.items() if of])
-    ]
-    rows.sort(key=lambda row: -int(row[2].split()[0]))
-    return ShownTable(["prompt", "category", "refused by", "models"], rows, [])
-
-
-def _differences(view: View, of: Sequence[Compared], corrected: str) -> ShownTable:
-    """Paired differences: what each side refused, first minus second, p alone and corrected."""
-    rows = ({"first": a, "second": b, "d": d} for a, b, d in of if d.n)
-    return shown_table(view.titles, "differences", rows, corrected=corrected).filled
-
-
-def _nearest(view: View, near: Nearest, corrected: str) -> ShownTable:
-    """The model nearest to the reference: what both refused, the difference, and its decision."""
-    pair = {near.reference, near.model}
-    of_pair = [x.difference for x in view.compared if {x.first, x.second} == pair]
-    adjusted = {(d.suite, d.category): d.p_adjusted for d in of_pair}
-    every = (d for of in near.by_suite.values() for d in of)
-    rows = ({"d": d, "adjusted": adjusted.get((d.suite, d.category))} for d in every)
-    return shown_table(view.titles, "nearest", rows, near=near, corrected=corrected).filled
+                prompt.refused[row.model] = row.outcome in REFUSED
+    refused = [prompt for prompt in prompts.values() if prompt.models]
+    refused.sort(key=lambda prompt: -len(prompt.models))
+    return shown_table(OVER_REFUSED, refused)
 
 
 def _compared(inputs: Inputs) -> Data:
-    view = inputs.view
+    view, near = inputs.view, inputs.view.nearest
     if len(view.models) < 2:
-        return {"telling": []}
-    pairs, tests, near = view.near_compared, number_of_tests(view.compared), view.nearest
+        return {"telling": 0}
+    pairs, tests = view.near_compared, number_of_tests(view.compared)
     telling = strongest(pairs, view.confidence)
-    judged = [x.difference.judge_interval for x in telling if x.difference.judge_interval]
-    named = f"p (Holm, {tests})"
+    undecided = 0
+    for pair in telling:
+        interval = pair.difference.judge_interval
+        undecided += interval is not None and interval.low <= 0 <= interval.high
+    corrected = f"p (Holm, {tests})"
+    counted = [pair for pair in pairs if pair.difference.n]
+    columns = tables.compared_columns(view.titles, corrected)
+    nearest, margin = ShownTable([], [], []), None
+    if near:
+        drops = [difference.drop for difference in near.differences if difference.drop]
+        margin = drops[0].margin if drops else None
+        nearest_columns = tables.nearest_columns(view.titles, near, corrected)
+        nearest = shown_table(nearest_columns, _adjusted(view)).filled
     return {
-        "telling": telling,
+        "telling": len(telling),
         "tested": number_of_tests(pairs),
         "tests": tests,
-        "open": sum(interval.low <= 0 <= interval.high for interval in judged),
-        "nearest": _nearest(view, near, named) if near else ShownTable([], [], []),
-        "margin": next((d.drop.margin for d in near.differences if d.drop), None) if near else None,
-        "every": _differences(view, pairs, named),
+        "undecided": undecided,
+        "nearest": nearest,
+        "margin": margin,
+        "pairs": shown_table(columns, counted).filled,
     }
 
 
+def _adjusted(view: View) -> Iterator[tables.Adjusted]:
+    """The differences of the model nearest to the reference, each with its corrected
+    p."""
+    near, adjusted = view.nearest, {}
+    assert near
+    for pair in view.compared:
+        if {pair.a, pair.b} == {near.reference, near.model}:
+            key = pair.difference.suite, pair.difference.category
+            adjusted[key] = pair.difference.p_adjusted
+    for differences in near.by_suite.values():
+        for difference in differences:
+            yield difference, adjusted.get((difference.suite, difference.category))
+
+
 def _by_field(inputs: Inputs) -> Data:
-    """The comparisons that are more than chance, and the rates of one value that stand out: their
-    interval leaves out what the model refused of all prompts of that category."""
+    """The comparisons that are more than chance, and the rates of one value that
+    stand out: their interval leaves out what the model refused of all prompts of that
+    category."""
     view, rows, counted = inputs.view, [], 0
-    telling, tested = strongest(view.by_field, view.confidence), number_of_tests(view.by_field)
+    tested = number_of_tests(view.by_field)
+    telling = [pair for pair in strongest(view.by_field, view.confidence) if pair.difference.n]
     for rate in view.every:
         if rate.group.field in NO_FIELDS or rate.measure not in CATEGORY_OF:
             continue
         counted += 1
-        whole, ends = view.overall[rate.suite, rate.model].get(rate.measure), rate.shown
-        if whole and whole.value is not None and ends and not ends[0] <= whole.value <= ends[1]:
-            rows.append({"rate": rate, "whole": whole, "category": CATEGORY_OF[rate.measure]})
+        whole = view.overall[rate.suite, rate.model].get(rate.measure)
+        if whole and _leaves_out(rate.shown, whole.value):
+            rows.append(tables.StandingOut(rate, whole, CATEGORY_OF[rate.measure]))
+    columns = tables.compared_columns(view.titles, f"p (BH, {tested})")
     return {
-        "telling": _differences(view, telling, f"p (BH, {tested})"),
+        "telling": shown_table(columns, telling).filled,
         "tested": tested,
         "counted": counted,
-        "out": shown_table(view.titles, "standing_out", rows),
+        "out": shown_table(tables.standing_out_columns(view.titles), rows),
+        "expected": f"{1 - view.confidence:.2g}",
     }
 
 
+def _leaves_out(interval: tuple[float, float] | None, value: float | None) -> bool:
+    if interval is None or value is None:
+        return False
+    return not interval[0] <= value <= interval[1]
+
+
 def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
-    """What perturbations did to refusal: shares refused clean and perturbed, flips each way and the
-    paired difference."""
-    rows = [{"d": d} for d in view.perturbed if d.n and bool(d.category) == by_category]
-    table = shown_table(view.titles, "perturbed", rows)
+    """What perturbations did to refusal: shares refused clean and perturbed, flips
+    each way and the paired difference."""
+    differences = [x for x in view.perturbed if x.n and bool(x.category) == by_category]
+    table = shown_table(tables.perturbed_columns(view.titles), differences)
     return table._replace(rows=sorted(table.rows, key=lambda row: row[:2])).filled
 
 
 def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
-    fails = [rate for rate in view.every if rate.measure.endswith(FAILS)]
-    tests = [p for rate in fails if rate.group and (p := rate.statistics.p_holm) is not None]
-    changed = ({"rate": rate} for rate in fails if not rate.group)
+    changed, groups, above = [], 0, 0
+    for rate in view.every:
+        p = rate.statistics.p_holm
+        if not perturbation_of(rate, CHANGED):
+            continue
+        if not rate.group:
+            changed.append(rate)
+        elif p is not None:
+            groups += 1
+            above += p <= 1 - view.confidence
     return {
-        "every": perturbed_table(view),
+        "perturbed": perturbed_table(view),
         "by_category": perturbed_table(view, by_category=True),
-        "changed": shown_table(view.titles, "changed", changed).filled,
-        "groups": len(tests),
-        "above": sum(p <= 1 - view.confidence for p in tests),
+        "changed": shown_table(tables.changed_columns(view.titles), changed).filled,
+        "groups": groups,
+        "above": above,
     }
 
 
 def _attacks(inputs: Inputs) -> Data:
-    """Attacks, injections and pairs of whole suites: a row for each suite and model."""
-    view = inputs.view
-    rows = [
-        {"suite": suite, "model": model, "rates": rates}
-        for (suite, model), rates in view.overall.items()
-        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE}
-    ]
-    table = shown_table(view.titles, "attacks", rows)
-    return {"attacks": table._replace(rows=sorted(table.rows, key=lambda row: row[0])).filled}
+    """Attacks, injections and pairs of whole suites: a row for each suite and
+    model."""
+    view, rows = inputs.view, []
+    for (suite, model), rates in view.overall.items():
+        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE}:
+            rows.append(tables.OfSuite(suite, model, rates))
+    rows.sort(key=lambda row: view.titles.plain(row.suite))
+    return {"attacks": shown_table(tables.attack_columns(view.titles), rows).filled}
 
 
 def _pairs(inputs: Inputs) -> Data:
-    """Differences in refusal to a row's pair. p-values are of whole suites alone, corrected for all of
-    them of live models here (Holm); of groups those that leave out their suite's difference."""
+    """Differences in refusal to a row's pair. p-values are of whole suites alone,
+    corrected for all of them of live models here (Holm); of groups those that leave
+    out their suite's difference."""
     view = inputs.view
     pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
-    whole = [rate for rate in pairs if not rate.group]
+    whole = {(rate.suite, rate.model): rate for rate in pairs if not rate.group}
     family = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
-    adjusted = holm([rate.statistics.p if rate.model in family else None for rate in whole])
+    ps = [rate.statistics.p if rate.model in family else None for rate in whole.values()]
+    adjusted = holm(ps)
     tests = sum(p is not None for p in adjusted)
-
-    rows = [
-        {"rate": rate, "p": rate.statistics.p, "adjusted": p}
-        for rate, p in zip(whole, adjusted, strict=True)
-    ]
-    value = {(rate.suite, rate.model): rate.value for rate in whole}
-    out = [
-        {"rate": rate, "p": None, "adjusted": None}
-        for rate in pairs
-        if rate.group.field not in ("", "cut_off")
-        and rate.interval
-        and (of := value.get((rate.suite, rate.model))) is not None
-        and not rate.interval[0] <= of <= rate.interval[1]
-    ]
-    shown, apart = (shown_table(view.titles, "pairs", x, tests=tests).filled for x in (rows, out))
-    return {"pairs": shown, "tests": tests, "out": apart}
+    rows, apart = [], []
+    for rate, p in zip(whole.values(), adjusted, strict=True):
+        rows.append(tables.Tested(rate, rate.statistics.p, p))
+    for rate in pairs:
+        of_suite = whole.get((rate.suite, rate.model))
+        if rate.group.field in ("", "cut_off") or of_suite is None:
+            continue
+        if _leaves_out(rate.interval, of_suite.value):
+            apart.append(tables.Tested(rate))
+    columns = tables.pair_columns(view.titles, tests)
+    shown = shown_table(columns, rows).filled
+    return {"pairs": shown, "tests": tests, "out": shown_table(columns, apart).filled}
 
 
 def _stability(inputs: Inputs) -> Data:
-    """Rates over several answers to one prompt: samples, repeats, languages, perturbations."""
-    rows = (
-        {"rate": rate}
-        for rate in inputs.view.every
-        if rate.group.field == SAMPLES_FIELD
-        or (rate.group.field == "over" and rate.measure == "label_change_rate")
-    )
-    return {"sampled": shown_table(inputs.view.titles, "stability", rows).filled}
+    """Rates over several answers to one prompt: samples, repeats, languages,
+    perturbations."""
+    rates = []
+    for rate in inputs.view.every:
+        varied = rate.group.field == "over" and rate.measure == "label_change_rate"
+        if varied or rate.group.field == SAMPLES_FIELD:
+            rates.append(rate)
+    return {"sampled": shown_table(tables.stability_columns(inputs.view.titles), rates).filled}
 
 
 def _languages(inputs: Inputs) -> Data:
-    """Of requests in several languages what is answered otherwise than in the source language."""
-    rates = (rate for rate in inputs.view.every if rate.measure in LANGUAGE_MEASURES)
-    rows = [{"rate": rate} for rate in rates if rate.group.field in ("", "language")]
-    return {"languages": shown_table(inputs.view.titles, "languages", rows).filled}
+    """Of requests in several languages what is answered otherwise than in the source
+    language."""
+    rates = []
+    for rate in inputs.view.every:
+        if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
+            rates.append(rate)
+    return {"languages": shown_table(tables.language_columns(inputs.view.titles), rates).filled}
 
 
 def _judges(inputs: Inputs) -> Data:
-    """Rates from human labels beside the raw ones, what judges of other things than refusal found, κ of
-    the first judge with every other, and scores on the project's own pairs."""
-    view, powered = inputs.view, []
+    """Rates from human labels beside the raw ones, what judges of other things than
+    refusal say, κ of the first judge with every other, and scores on the project's
+    own pairs."""
+    view = inputs.view
+    names = of_other_families(judge for suite in view.suites for judge in suite["judges"])
+    powered, further = [], []
     for rate in view.every:
-        if rate.counts.labels and rate.measure.startswith(POWERED):
-            measure = rate.measure.removeprefix(POWERED)
-            row: Data = {"rate": rate, "raw": view.overall[rate.suite, rate.model][measure]}
-            row |= {"labels": rate.counts.labels, "judge": view.deciding.get(rate.suite, "")}
-            powered.append(row | {"prompts": CATEGORY_OF.get(measure, measure)})
-    scores = ({"judge": judge, "of": of} for judge, of in view.scores.items())
-    endings = {family.measure for family in FAMILIES.values()} - {FAMILIES["refusal"].measure}
-    names = {
-        f"{judge}_{end}" for suite in view.suites for judge in suite["judges"] for end in endings
-    }
-    further = ({"rate": x} for x in view.every if x.measure in names and not x.group)
+        if rate.measure in names and not rate.group:
+            further.append(rate)
+        if rate.counts.labels and is_powered(rate):
+            measure = without_labels(rate)
+            raw = view.overall[rate.suite, rate.model][measure]
+            prompts = CATEGORY_OF.get(measure, measure)
+            judge = view.deciding.get(rate.suite, "")
+            powered.append(tables.Powered(rate, raw, prompts, judge))
     return {
-        "further": shown_table(view.titles, "further", further),
-        "powered": shown_table(view.titles, "powered", powered),
-        "twice": shown_table(view.titles, "twice", _twice(inputs)),
-        "scores": shown_table(view.titles, "scores", scores),
+        "further": shown_table(tables.further_columns(view.titles), further),
+        "powered": shown_table(tables.powered_columns(view.titles), powered),
+        "twice": shown_table(tables.TWICE, _twice(inputs)),
+        "scores": shown_table(tables.SCORES, view.scores.items()),
+        "weak": list(_weaknesses(view)),
     }
 
 
-def _twice(inputs: Inputs) -> Iterator[Data]:
-    """Cohen's κ, on refused or not, of each suite's first judge and every other that told refusal."""
+def _weaknesses(view: View) -> Iterator[str]:
+    """Where a judge's label is right less often than over all of the project's own
+    pairs."""
+    for judge, scores in view.scores.items():
+        if "label_accuracy" not in scores:
+            continue
+        share, kinds = scores["label_accuracy"].value, []
+        ordered = sorted(view.kinds.get(judge, {}).items(), key=lambda kind: kind[1])
+        for kind, score in ordered:
+            if score.interval and score.interval.high < share:
+                kinds.append(f"{kind.replace('_', ' ')} {_right(score)}")
+        if kinds:
+            yield (
+                f"Where {judge} is weak, its label right less often than over all pairs "
+                f"({three(share)}), by kind of answer, and in parentheses refused or not told rightly: "
+                f"{'; '.join(kinds)}."
+            )
+
+
+def _right(score: JudgeScore) -> str:
+    return f"{score.right}/{score.n} ({score.refused_right}/{score.n})"
+
+
+def _twice(inputs: Inputs) -> Iterator[tables.Twice]:
+    """Cohen's κ, on refused or not, of each suite's first judge and every other that
+    told refusal."""
     labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
     for row in inputs.answers.clean():
-        said = [(one["judge"], refusal_of(one["label"])) for one in loads(row.verdicts)]
-        for judge, refused in said[1:]:
-            first, decided = said[0]
-            if refused is not None and decided is not None:
-                key = row.suite, row.model, f"{first}, {judge}"
-                labels.setdefault(key, []).append((decided, refused))
+        for judges, pair in _verdict_pairs(row):
+            labels.setdefault((row.suite, row.model, judges), []).append(pair)
     for (suite, model, judges), pairs in labels.items():
-        first_said, said_too = zip(*pairs, strict=True)
-        found = cohen_kappa(first_said, said_too, inputs.view.confidence)
-        alike = sum(a == b for a, b in pairs)
-        names = {"suite": suite, "model": model, "judges": judges}
-        yield {**names, "found": found, "alike": alike, "n": len(pairs)}
+        first, second = zip(*pairs, strict=True)
+        kappa = cohen_kappa(first, second, inputs.view.confidence)
+        alike = sum(one_refuses == other_refuses for one_refuses, other_refuses in pairs)
+        yield tables.Twice(suite, model, judges, kappa, alike, len(pairs))
+
+
+def _verdict_pairs(row: CleanAnswer) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """The first judge and each other one, with whether they say that an answer
+    refuses."""
+    first, *others = loads(row.verdicts) or [{"label": None}]
+    decided = refusal_of(first["label"])
+    for other in others:
+        refused = refusal_of(other["label"])
+        if refused is not None and decided is not None:
+            yield f"{first['judge']}, {other['judge']}", (decided, refused)
 
 
 def _scaling(inputs: Inputs) -> Data:
     """The trends of families with three sizes or more, and the rates behind them."""
-    view = inputs.view
-    points = (
-        {"series": series, "model": model, "point": point, "size": view.sizes[model]}
-        for series in view.series
-        for model, point in series.points.items()
-    )
-    trends = (
-        {"series": series, "of": series.trend, "problem": PROBLEMS.get(series.trend.problem or "")}
-        for series in view.series
-    )
+    view, points = inputs.view, []
+    for series in view.series:
+        for model, point in series.points.items():
+            points.append(tables.SeriesPoint(series, model, point, view.sizes[model]))
     return {
-        "points": shown_table(view.titles, "points", points),
-        "trends": shown_table(view.titles, "trends", trends),
+        "points": shown_table(tables.point_columns(view.titles), points),
+        "trends": shown_table(tables.trend_columns(view.titles), view.series),
         "least": LEAST_MODELS,
     }
 
 
 def _provenance(inputs: Inputs) -> Data:
-    view, models = inputs.view, []
-    for name, facts in view.provenance.items():
-        identity, content = facts["model"]["identity"], facts["model"]["identity"].get("model")
-        row = {"name": name, "identity": identity, "used": facts.get("usage") or {}}
-        row["content"] = content if isinstance(content, dict) else identity
-        models.append(row | facts["model"])
-    judges = ({**judge, "name": name} for name, judge in view.judges.items())
+    view = inputs.view
+    models = shown_table(tables.model_columns(view.titles), view.provenance.items())
     return {
-        "models": shown_table(view.titles, "models", models).filled,
-        "suites": shown_table(view.titles, "suites", view.suites),
-        "judges": shown_table(view.titles, "judges", judges),
-        "pins": inputs.pins,
+        "models": models.filled,
+        "suites": shown_table(tables.suite_columns(view.titles), view.suites),
+        "judges": shown_table(tables.JUDGES, view.judges.items()),
+        "pins": ", ".join(f"{name} {version}" for name, version in inputs.pins.items()),
     }
 
 
-def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
+def report_tables(inputs: Inputs) -> dict[str, tuple[list[str], list[Row]]]:
     """The tables beside the pages, whole: columns and rows by name."""
     view, refused = inputs.view, over_refused(inputs)
-    tables: dict[str, tuple[Sequence[str], list[list[Any]]]] = {}
-    for name, compared in (("comparisons", view.compared), ("fields", view.by_field)):
-        rows = ({"first": a, "second": b, "d": d} for a, b, d in compared if d.n)
-        tables[name] = columns_of(view.titles, f"{name}.csv", rows)
-    if refused.rows:
-        cells = [list(map(csv_cell, row)) for row in refused.rows]
-        tables["over_refusal"] = refused.header, cells
-    if perturbed := [{"d": d} for d in view.perturbed if d.n]:
-        tables["robustness"] = columns_of(view.titles, "robustness.csv", perturbed)
-    return {
-        name: (header, [dict(zip(header, row, strict=True)) for row in rows])
-        for name, (header, rows) in tables.items()
+    compared = tables.compared_numbers(view.titles)
+    written = {
+        "comparisons": _rows(compared, [pair for pair in view.compared if pair.difference.n]),
+        "fields": _rows(compared, [pair for pair in view.by_field if pair.difference.n]),
     }
+    if refused.rows:
+        rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
+        written["over_refusal"] = refused.header, rows
+    perturbed = [difference for difference in view.perturbed if difference.n]
+    if perturbed:
+        written["robustness"] = _rows(tables.perturbed_numbers(view.titles), perturbed)
+    return written
+
+
+def _rows(columns: list[Column[Item]], items: list[Item]) -> tuple[list[str], list[Row]]:
+    rows = [{column.title: column.cell(item) for column in columns} for item in items]
+    return [column.title for column in columns], rows
 
 
 FRONT = (

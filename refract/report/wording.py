@@ -1,8 +1,9 @@
-"""Names, rates and differences as people read them: the one place where the report rounds a number."""
+"""Names, rates and differences as people read them: the one place where the report
+rounds a number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import NamedTuple
@@ -16,7 +17,8 @@ UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many th
 
 
 class Titles(NamedTuple):
-    """The display names under ``metadata``, by name; a name that has none stands for itself."""
+    """The display names under ``metadata``, by name; a name that has none stands for
+    itself."""
 
     models: Mapping[str, str] = {}
     suites: Mapping[str, str] = {}
@@ -26,9 +28,14 @@ class Titles(NamedTuple):
         return self.models.get(name, name)
 
     def suite(self, label: str) -> str:
-        """A suite's label with its title for its name, as in ``Title[sampled 60/309, seed=1]``."""
-        name, bracket, rest = label.partition("[")
-        return self.suites.get(name, name) + bracket + rest
+        """A suite's label with its title for its name, as in ``Title[sampled 60/309,
+        seed=1]``."""
+        name, bracket, sample = label.partition("[")
+        return self.suites.get(name, name) + bracket + sample
+
+    def plain(self, label: str) -> str:
+        """What readers call a suite, without what its label says of samples."""
+        return self.suite(plain(label))
 
 
 def plain(label: str) -> str:
@@ -36,17 +43,20 @@ def plain(label: str) -> str:
     return label.partition("[")[0]
 
 
+def sample_of(label: str) -> str:
+    """What the label of a suite says of samples."""
+    return label.removesuffix("]").partition("[")[2]
+
+
 def three(value: float, sign: str = "", places: int = 3) -> str:
-    """A number in three decimals. A half that floats hold exactly (0.3125) goes to the even digit, as
-    Python writes it; one of a table's four digits that lies above or below by chance (0.8295) goes away
-    from zero."""
+    """A number in three decimals. A half that floats hold exactly (0.3125) goes to
+    the even digit, as Python writes it; one of a table's four digits that lies above
+    or below by chance (0.8295) goes away from zero."""
     digits = Decimal(repr(value))
     rounding = ROUND_HALF_EVEN if Decimal(value) == digits else ROUND_HALF_UP
     # Adding zero takes the sign from a zero that rounding can leave.
-    return f"{digits.quantize(Decimal(1).scaleb(-places), rounding) + 0:{sign}.{places}f}"
-
-
-two = partial(three, places=2)  # what a first table shows
+    number = digits.quantize(Decimal(1).scaleb(-places), rounding) + 0
+    return f"{number:{sign}.{places}f}"
 
 
 def percent(confidence: float) -> str:
@@ -54,15 +64,24 @@ def percent(confidence: float) -> str:
     return f"{round(100 * confidence, 6):g} %"
 
 
-def interval_text(interval: Interval | None, sign: str = "", places: int = 3) -> str:
-    """An interval in brackets; empty where there is none, as for one request with several attacks."""
+def count_text(count: float | None) -> str:
+    """A count with its thousands apart."""
+    return MISSING if count is None else f"{count:,}"
+
+
+Ends = Interval | tuple[float, float]
+
+
+def interval_text(interval: Ends | None, sign: str = "", places: int = 3) -> str:
+    """An interval in brackets; empty where there is none, as for one request with
+    several attacks."""
     if interval is None:
         return ""
     return f"[{three(interval[0], sign, places)}, {three(interval[1], sign, places)}]"
 
 
 def estimate_text(
-    value: float | None, interval: Interval | None = None, sign: str = "", places: int = 3
+    value: float | None, interval: Ends | None = None, sign: str = "", places: int = 3
 ) -> str:
     """A number and its interval, such as ``0.912 [0.850, 0.950]``."""
     if value is None:
@@ -74,19 +93,32 @@ short_estimate = partial(estimate_text, places=2)
 
 
 def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
-    """A rate, its interval, and all else that limits it, such as ``118/129 (7 partial); 5 % cut off``:
-    behind the counts, where there are such, the partial refusals among them, the clusters that the rows
-    come in, the share of the judged answers that was cut off, and the bounds for what was not judged,
-    with their interval."""
+    """A rate, its interval, and all else that limits it, such as ``118/129 (7
+    partial); 5 % cut off``: behind the counts the partial refusals, the clusters, the
+    share that was cut off, and the bounds for what was not judged, with their
+    interval."""
     if rate is None:
         return MISSING, "", ""
     if rate.value is None:
         return MISSING, "", "; ".join(["0/0", *_limits(rate)])
-    counts, interval = rate.counts, interval_text(rate.shown) or "(no interval)"
-    successes = "" if counts.successes is None else counts.successes
-    partial = f" ({counts.partial} partial)" if counts.partial else ""
-    of = f"{successes}/{counts.n}{partial}{clusters_text(rate)}"
-    return three(rate.value), interval, "; ".join([of, *_limits(rate)])
+    successes = "" if rate.counts.successes is None else rate.counts.successes
+    counts = f"{successes}/{rate.counts.n}"
+    interval = interval_text(rate.shown) or "(no interval)"
+    return three(rate.value), interval, _limited(rate, counts)
+
+
+def detail_text(rate: Rate) -> str:
+    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, ``of
+    12``."""
+    counts = rate.counts
+    if rate.value is None or counts.successes is not None:
+        return rate_parts(rate)[2]
+    return _limited(rate, f"of {counts.n}")
+
+
+def _limited(rate: Rate, counts: str) -> str:
+    partial_refusals = f" ({rate.counts.partial} partial)" if rate.counts.partial else ""
+    return "; ".join([f"{counts}{partial_refusals}{clusters_text(rate)}", *_limits(rate)])
 
 
 def short_text(rate: Rate | None) -> str:
@@ -99,53 +131,68 @@ def rate_text(rate: Rate | None) -> str:
     return " ".join(filter(None, rate_parts(rate)))
 
 
-def clusters_text(rate: Rate) -> str:
-    """The clusters that a rate's rows come in: ``, 26 requests (design effect 2.1)``."""
-    clusters, n = rate.counts.clusters, rate.counts.n
-    if not clusters or clusters >= n:
+def clusters_of(rate: Rate) -> str:
+    """The clusters that a rate's rows come in: ``26 requests (design effect
+    2.1)``."""
+    clusters = rate.counts.clusters
+    if not clusters or clusters >= rate.counts.n:
         return ""
     plural = "" if clusters == 1 else "s"
     named = f"value{plural} of {rate.clustered_by}" if rate.clustered_by else f"request{plural}"
-    notes = cluster_notes(clusters, rate.statistics)
-    return f", {clusters} {named}" + (f" ({', '.join(notes)})" if notes else "")
+    notes = ", ".join(cluster_notes(clusters, rate.statistics))
+    return f"{clusters} {named}" + (f" ({notes})" if notes else "")
 
 
-def cluster_notes(clusters: int, of: Statistics | Difference) -> list[str]:
-    """What clusters do to a number: how many they count as where they are unequal, and how much they
-    widen it: ``1.8 effective``, ``design effect 2.1``."""
-    equal, effect = of.effective_clusters, of.design_effect
-    notes = [f"{settled(equal):.1f} effective"] if equal and equal < UNEQUAL * clusters else []
-    return notes + ([] if effect is None else [f"design effect {settled(effect):.1f}"])
+def clusters_text(rate: Rate) -> str:
+    """The same behind a count, with a comma."""
+    clusters = clusters_of(rate)
+    return f", {clusters}" if clusters else ""
+
+
+def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
+    """What clusters do to a number: how many they count as where they are unequal,
+    and how much they widen it: ``1.8 effective``, ``design effect 2.1``."""
+    equal, effect = numbers.effective_clusters, numbers.design_effect
+    notes = []
+    if equal and equal < UNEQUAL * clusters:
+        notes.append(f"{settled(equal):.1f} effective")
+    if effect is not None:
+        notes.append(f"design effect {settled(effect):.1f}")
+    return notes
 
 
 def _limits(rate: Rate) -> list[str]:
     parts = []
-    if share := rate.counts.cut_off_share:
-        loud = share >= WARN_SHARE
-        parts.append(f"{100 * share:.0f} % {'CUT OFF' if loud else 'cut off'}")
-    if bounds := bounds_text(rate):
+    share = rate.counts.cut_off_share
+    if share:
+        parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
+    bounds = bounds_text(rate)
+    if bounds:
         parts.append(f"with {rate.counts.unjudged} not judged {bounds}")
     return parts
 
 
 def bounds_text(rate: Rate) -> str:
-    """What a rate could be once all answers are judged, with its interval: ``0.465 to 0.535 [0.381,
-    0.620]``; empty where all are."""
+    """What a rate could be once all answers are judged, with its interval: ``0.465 to
+    0.535 [0.381, 0.620]``; empty where all are."""
     if not rate.counts.unjudged or rate.bounds is None:
         return ""
-    ends = (rate.with_judge or rate).outer
-    return f"{' to '.join(map(three, rate.bounds))} {interval_text(ends)}".rstrip()
+    low, high = rate.bounds
+    ends = interval_text((rate.with_judge or rate).outer)
+    return f"{three(low)} to {three(high)} {ends}".rstrip()
 
 
 def p_text(p: float | None) -> str:
-    """A p-value; one that rounds to nothing is below what the tables keep, not zero."""
+    """A p-value; one that rounds to nothing is below what the tables keep, not
+    zero."""
     if p is None:
         return MISSING
     return f"{p:.4f}" if round(p, 4) else "<0.0001"
 
 
 def kinds_text(counts: Mapping[str, int]) -> str:
-    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where none did."""
+    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where
+    none did."""
     kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
     return ", ".join(kinds) or "0"
 
@@ -153,3 +200,10 @@ def kinds_text(counts: Mapping[str, int]) -> str:
 def limit_text(threshold: Threshold) -> str:
     """A threshold in words: ``at least 0.8``."""
     return f"{'at least' if threshold.kind == 'min' else 'at most'} {threshold.limit}"
+
+
+def joined(parts: Sequence[str], between: str = "; ") -> str:
+    """A sentence of these parts: the first letter large, a point at the end; empty
+    without a part."""
+    text = between.join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""

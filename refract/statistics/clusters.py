@@ -13,7 +13,7 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
-from refract.statistics.proportions import Proportion, normal_quantile, settled, wilson, wilson_at
+from refract.statistics.proportions import Proportion, normal_quantile, wilson, wilson_at
 
 
 class Clustered(NamedTuple):
@@ -421,12 +421,11 @@ def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
 
 @cache
 def t_quantile(confidence: float, freedom: float) -> float:
-    """The t that leaves ``1 - confidence`` in the two tails, to 12 digits as
-    :func:`refract.statistics.proportions.normal_quantile`."""
+    """The t that leaves ``1 - confidence`` in the two tails."""
     # scipy.stats has it from here, and is slow to import.
     from scipy.special import stdtrit
 
-    return settled(float(stdtrit(freedom, (1 + confidence) / 2)))
+    return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
 def _totals(values: Sequence[float], clusters: Sequence[Hashable]) -> list[tuple[float, int]]:

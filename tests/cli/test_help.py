@@ -49,8 +49,10 @@ def test_options_are_in_panels_and_say_what_their_values_are():
     assert adapter.metavar.split("|") == list(ADAPTERS)
     # Every name of another tool that is pointed out leads to an option that a command has.
     own = {option for command in commands().values() for p in command.params for option in p.opts}
-    assert {ours.split(" ")[0] for ours in OTHER_NAMES.values()} <= own
-    assert not OTHER_NAMES.keys() & {o for p in commands()["run"].params for o in p.opts}
+    assert {ours.split(" ")[0] for ours in OTHER_NAMES} <= own
+    others = " ".join(OTHER_NAMES.values()).split()
+    assert len(others) == len(set(others))
+    assert not {*others} & {o for p in commands()["run"].params for o in p.opts}
 
 
 def test_commands_are_shown_in_groups():

@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from refract.cli import app, reproduce
+from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
+from refract.evaluate import rebuilding
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.models.synthetic import REFUSALS
@@ -59,7 +60,7 @@ def refract(folder: Path, *arguments: object):
 
 
 def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce, "_runs_here", lambda model: model["adapter"] == "recorded")
+    monkeypatch.setattr(rebuilding, "runs_here", lambda model: model["adapter"] == "recorded")
     project.command("git", "clone", "--quiet", str(project.folder), str(tmp_path / "clone"))
     done = refract(tmp_path / "clone", "reproduce", "--exec")
     assert done.exit_code == 0, done.output
@@ -203,7 +204,7 @@ def test_provenance_keeps_to_its_schema(project, run):
     ],
 )
 def test_the_first_line_that_differs_is_named(old, new, line):
-    assert reproduce.first_difference(old, new) == line
+    assert rebuilding.first_difference(old, new) == line
 
 
 def test_inputs_are_named_in_the_order_in_which_they_work():

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from refract.cli.reproduce import verify_recorded
 from refract.core.jsonl import read_rows, write_json, write_rows
+from refract.evaluate.rebuilding import verify_recorded
 from refract.models import open_model
 from refract.models.answering import answer_model, requests_by_turn
 from refract.models.store import ResponseStore

@@ -15,11 +15,9 @@ from refract.report.comparisons import (
     number_of_tests,
     strongest,
 )
-from refract.report.markdown import columns_of
 from refract.report.page_data import page_data
-from refract.report.sections import Inputs, report_pages
-from refract.report.view import View
-from refract.report.wording import Titles
+from refract.report.sections import Inputs, report_pages, report_tables
+from refract.report.view import View, known_of
 from tests.builders import outcome_lines
 from tests.report.test_sections import lines_of
 
@@ -32,8 +30,8 @@ def outcomes_of(letters: str, style: str = "") -> list[dict[str, str]]:
     return lines
 
 
-def pages_of(outcomes: dict[str, list[dict[str, str]]]) -> dict[str, str]:
-    """The report's pages of the comparisons of some models alone."""
+def inputs_of(outcomes: dict[str, list[dict[str, str]]]) -> Inputs:
+    """The comparisons of some models alone."""
     compared, by_field = compare_models(outcomes), compare_fields(outcomes)
     model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
     facts = {"model": model, "judges": {}, "suites": {}}
@@ -44,7 +42,12 @@ def pages_of(outcomes: dict[str, list[dict[str, str]]]) -> dict[str, str]:
         compared=compared,
         by_field=by_field,
     )
-    return report_pages(Inputs(view, page_data([]), {}))
+    return Inputs(view, page_data([]), {})
+
+
+def pages_of(outcomes: dict[str, list[dict[str, str]]]) -> dict[str, str]:
+    """The report's pages of the comparisons of some models alone."""
+    return report_pages(inputs_of(outcomes))
 
 
 @pytest.mark.parametrize(
@@ -64,24 +67,22 @@ def test_one_model_alone_has_no_pair():
     assert compare_fields({}) == []
 
 
-def test_a_comparison_is_first_minus_second_with_a_corrected_p():
+def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_p():
     outcomes = {
-        "a": outcomes_of("r" * 20),
-        "b": outcomes_of("c" * 10 + "r" * 10),
+        "a": outcomes_of("c" * 10 + "r" * 10),
+        "b": outcomes_of("r" * 20),
         "c": outcomes_of("e" * 20),
     }
     (line,) = lines_of(pages_of(outcomes)["comparisons"], "s")
-    assert line[:5] == ["s", "harmful", "a", "b", "1.00, 0.50"]
+    assert line[:5] == ["s", "harmful", "b", "a", "1.00, 0.50"]
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     p = f"{2 / 2**10:.4f}"
     assert line[5:] == ["+0.50 [+0.26, +0.70]", "20", p, p]
-    compared = ({"first": a, "second": b, "d": d} for a, b, d in compare_models(outcomes) if d.n)
-    header, (cells,) = columns_of(Titles(), "comparisons.csv", compared)
-    row = dict(zip(header, cells, strict=True))
-    assert (row["first"], row["second"], row["rate_first"], row["rate_second"]) == (
-        *("a", "b"),
-        *(1.0, 0.5),
-    )
+    (pair, *_) = compare_models(outcomes)
+    assert (pair.a, pair.b, pair.difference.first, pair.difference.second) == ("a", "b", 0.5, 1.0)
+    _, (row,) = report_tables(inputs_of(outcomes))["comparisons"]
+    shares = row["first"], row["second"], row["rate_first"], row["rate_second"]
+    assert shares == ("b", "a", 1.0, 0.5)
     assert (row["difference"], row["n"], row["p_adjusted"]) == (0.5, 20, f"{2 / 2**10:.4g}")
 
 
@@ -102,13 +103,13 @@ def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
     }
     compared = compare_fields(outcomes)
     groups = [(d.group.field, d.group.value, d.n, d.value) for *_, d in compared]
-    assert groups == [("style", "x", 12, 1.0), ("style", "y", 8, 0.0)]
+    assert groups == [("style", "x", 12, -1.0), ("style", "y", 8, 0.0)]
     # Benjamini and Hochberg: the smallest p of two counts twice, the larger once.
     assert [d.p_adjusted for *_, d in compared] == [2 * 2 / 2**12, 1.0]
     assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
     pages = pages_of(outcomes)
     assert "1 of 2 paired comparisons" in pages["fields"]
-    assert ["s", "harmful, style x", "a", "b"] in [x[:4] for x in lines_of(pages["fields"], "s")]
+    assert ["s", "harmful, style x", "b", "a"] in [x[:4] for x in lines_of(pages["fields"], "s")]
 
 
 def test_prompts_without_the_field_are_in_no_comparison_by_it():
@@ -129,7 +130,7 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models
         m: {"model": {"definition": {"adapter": ADAPTERS[m]}, "identity": {}}} for m in models
     }
     outcomes = {m: outcomes_of("rc"[n % 2] * 12, style="x" * 12) for n, m in enumerate(models)}
-    compared = compare(outcomes, provenance=provenance)
+    compared = compare(outcomes, known=known_of(provenance))
     own = [pair for pair in compared if pair.difference.p_adjusted is not None]
     assert ["".join(pair[:2]) for pair in own] == family
     assert number_of_tests(compared) == len(family)

@@ -199,7 +199,7 @@ def pair(first: str, second: str, value: float, p: float) -> Compared:
 
 
 def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
-    compared = [pair("a", "b", 0.25, 0.01), pair("a", "c", -0.125, 0.2)]
+    compared = [pair("b", "a", 0.25, 0.01), pair("c", "a", -0.125, 0.2)]
     (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
     assert figure.note.startswith("a with every other model")
     numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]

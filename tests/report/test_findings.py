@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from refract.judges import language_warnings
+from refract.rates.comparison import DEFAULTS
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Interval, Rate
-from refract.report.comparisons import DEFAULTS, compare_nearest, compare_perturbed
+from refract.report.comparisons import compare_nearest, compare_perturbed
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, perturbed_table, report_pages
-from refract.report.view import JudgeScore, View, _of_suites
+from refract.report.view import JudgeScore, View, _of_suites, known_of
 from tests.builders import outcome_line, outcome_lines, rate
 from tests.report.test_sections import answered, lines_of
 
@@ -49,7 +50,7 @@ def sentence(report: str, name: str) -> str:
 
 def compared(outcomes: Facts, provenance: Facts) -> str:
     """The sentence on the model nearest to the one called plain."""
-    nearest = compare_nearest(outcomes, DEFAULTS, "plain", provenance)
+    nearest = compare_nearest(outcomes, DEFAULTS, "plain", known_of(provenance))
     rates = {model: [rate("refusal_rate", 1, 2, model=model)] for model in outcomes}
     view = View(rates, provenance, reference="plain", nearest=nearest)
     return sentence(report_of(view), "Compared")
@@ -92,9 +93,9 @@ def test_a_model_that_refuses_less_of_harmful_prompts_is_said_to_and_no_cost_is_
 def test_a_live_model_is_set_against_the_nearest_live_one(adapters, nearest):
     models = {f"m{n}": facts(adapter) for n, adapter in enumerate(adapters.split())}
     models["m2"]["model"]["definition"]["dtype"] = "int8"
-    found = compare_nearest(dict.fromkeys(models, PLAIN), DEFAULTS, "m0", models)
+    found = compare_nearest(dict.fromkeys(models, PLAIN), DEFAULTS, "m0", known_of(models))
     assert (found.model, found.reference) == (nearest, "m0")
-    assert compare_nearest({"m0": PLAIN}, DEFAULTS, "m0", models) is None
+    assert compare_nearest({"m0": PLAIN}, DEFAULTS, "m0", known_of(models)) is None
 
 
 def test_which_model_over_refuses_most_and_on_what():

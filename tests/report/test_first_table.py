@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Counts, Interval, Rate, Threshold
-from refract.report.first_table import first_table, threshold_table
+from refract.report.first_table import first_table, threshold_lines, threshold_table
 from refract.report.markdown import ShownTable, markdown_table
 from refract.report.view import View
-from refract.report.wording import Titles, two
+from refract.report.wording import Titles, three
 from tests.builders import rate
 
 ENDS = {"interval": Interval(0.4, 0.6)}
@@ -185,6 +186,44 @@ def test_thresholds_not_met_stand_apart_missed_before_inconclusive_and_met_ones_
     assert threshold_table(view_of(limited("m5", None))) == ShownTable(table.header, [], [])
 
 
+def test_thresholds_not_met_are_lines_by_limit_with_intervals_where_asked():
+    view = view_of(
+        limited("m1", "inconclusive"),
+        limited("m1", "inconclusive", model="two", value=None),
+        limited("m3", "missed", model="two"),
+        limited("m4", "met"),
+    )
+    assert threshold_lines(view, intervals=False) == [
+        "missed: s m3, at most 0.1: two 0.50",
+        "inconclusive: s m1, at most 0.1: one 0.50; two not measured",
+    ]
+    assert threshold_lines(view, intervals=True) == [
+        "missed: s m3, at most 0.1: two 0.50 [0.40, 0.60]",
+        "inconclusive: s m1, at most 0.1: one 0.50 [0.40, 0.60]; two not measured",
+    ]
+
+
+def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
+    error = JudgeError(9, -0.02, 0.018, 0.04)._asdict()
+    suites = {
+        "a": {"label": "a", "judges": ["rules"], "judge_error": error},
+        "b": {"label": "b", "judges": ["other"]},
+    }
+    rates = [harmful(suite=suite) for suite in suites]
+    view = view_of(*rates)
+    view = View(view.rates, {"one": {"suites": suites, "judges": {}}})
+    assert view.brief_interval_note == (
+        "Intervals are of prompts and judge; intervals of b are of the prompts alone"
+    )
+    assert view.interval_note.startswith("Intervals are of prompts and judge: on a model that ")
+    assert view.interval_note.endswith(
+        "; intervals of b are of the prompts alone: how far other is from people there is not known."
+    )
+    prompts = View(view.rates, {"one": {"suites": suites, "judges": {}, "interval": "prompts"}})
+    note = "Intervals are of the prompts alone (decisions.interval)."
+    assert prompts.brief_interval_note == prompts.interval_note == note
+
+
 def test_columns_of_texts_stand_left_and_those_of_numbers_right():
     header = ["model", "rate", "p", "change", "limit", "note"]
     rows = [
@@ -200,4 +239,4 @@ def test_columns_of_texts_stand_left_and_those_of_numbers_right():
     [(0.135, "0.14"), (0.125, "0.12"), (-0.001, "0.00"), (-0.25, "-0.25"), (1.0, "1.00")],
 )
 def test_a_first_table_has_two_decimals(value, shown):
-    assert two(value) == shown
+    assert three(value, places=2) == shown

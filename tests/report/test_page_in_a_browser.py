@@ -501,7 +501,7 @@ def two_models(tmp_path: Path, *answers: tuple[str, str, str]) -> Path:
     shares = (len(answers), len(answers), 0.0, 0.5, 0.5, Interval(0.2, 0.7), None, None, 0.01, 0.02)
     between = Difference("s", "harmful", "", *shares, prompts=ids)
     alone = replace(between, value=-0.25, interval=None, prompts=dict.fromkeys(ids, ()))
-    compared = [Compared("one", "two", between), Compared("one", "three", alone)]
+    compared = [Compared("two", "one", between), Compared("three", "one", alone)]
     rates = {m: [replace(rate, model=m) for rate in RATES] for m in ("one", "two", "three")}
     provenance = dict.fromkeys(rates, PROVENANCE["one"])
     path = tmp_path / "page.html"

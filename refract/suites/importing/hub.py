@@ -59,3 +59,25 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
     # The cache keeps a file under snapshots/COMMIT.
     commit = path.parts[path.parts.index("snapshots") + 1]
     return path, f"{page}/blob/{commit}/{name}"
+
+
+def source_file(
+    file: Path | None, served: str, dataset: str | None, revision: str
+) -> tuple[Path, str | None]:
+    """The file to import, fetched where it is on the hub, and its address there (None: a file here).
+
+    ``served`` is where the publisher serves the file: for imports that name none.
+    """
+    place = file.as_posix() if file else ""
+    if file is None:
+        hub = re.fullmatch(ON_HUB, served)
+        if hub is None:
+            raise UsageError(f"FILE is missing: {served}")
+        dataset, pinned, place = hub.groups()
+        revision = pinned if revision == "main" else revision
+    if dataset is not None:
+        return hub_file(dataset, place, revision)
+    path = Path(place)
+    if not path.exists():
+        raise UsageError(f"no file {path}")
+    return path, None

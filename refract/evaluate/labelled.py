@@ -1,0 +1,129 @@
+"""Runs with human labels of their answers, and judges measured on labelled answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refract.agreement.corrections import Labelled
+from refract.agreement.label_files import JudgedAnswer, read_labels
+from refract.agreement.ledger import LedgerEntry, ledger_entries
+from refract.agreement.scores import Partial, score_labels
+from refract.agreement.stored import answers_in, stored_answers
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import sha256_file
+from refract.core.types import Row
+from refract.core.vocabulary import LABELS
+from refract.evaluate.judge_errors import judge_pairs
+from refract.judges.cases import Judge
+from refract.project import project_root, read_project
+from refract.results.sources import RUN_ROWS, read_run, read_tree
+
+
+def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
+    """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
+
+    Raises :class:`UsageError` where neither or both are named, the pipeline has not run, or the suite's
+    file has changed since.
+    """
+    if rows is not None and model is not None:
+        raise UsageError("give --model with --suite, or --rows, not both")
+    if rows is not None:
+        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json")
+        if rows.name.endswith(RUN_ROWS) and run.is_file():
+            read_run(run)  # raises where the rows have another hash
+        return answers_in(rows, suite)
+    if model is None or suite is None:
+        raise UsageError(
+            "name the run: --model and --suite of the pipeline, or --rows of `refract run`"
+        )
+    root = project_root()
+    params = read_project(root).params
+    answers = stored_answers(root, params, model, suite)
+    # Categories and clusters come from the file as it is now.
+    provenance = read_tree(root, [model])[model].provenance or {"suites": {}}
+    file = params["suites"][suite]["file"]
+    if provenance["suites"].get(suite, {}).get("sha256") != sha256_file(root / file):
+        raise UsageError(f"{file} is not what the results of {model} were made of; run: dvc repro")
+    return answers
+
+
+def labelled_answers(
+    file: Path, model: str | None, suite: str | None, rows: Path | None
+) -> Labelled:
+    """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
+    if not file.is_file():
+        raise UsageError(f"no file {file}; `refract label` writes one")
+    answers = run_answers(model, suite, rows)
+    human = read_labels(file, answers)
+    if human.stale:
+        raise RowError(
+            f"{file}: {len(human.stale)} labels are of other answers than this run's, such as "
+            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
+        )
+    if not human.by_id:
+        raise RowError(f"{file}: no row has a label yet")
+    if human.blank:
+        raise RowError(
+            f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "
+            f"{human.blank[0]}; the others are no random sample: label these too"
+        )
+    return answers, human
+
+
+def answers_of_labels(
+    path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
+) -> list[JudgedAnswer]:
+    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
+    known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
+    asked = []
+    for row in rows:
+        answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
+        if answer is None:
+            name = row["prompt_id"]
+            raise RowError(
+                f"{path}: {name} is of another answer than this run's; name another --out"
+            )
+        asked.append(answer)
+    return asked
+
+
+def measure_judges(
+    judges: Mapping[str, Judge],
+    definitions: Mapping[str, Mapping[str, Any]],
+    rows: Sequence[Row],
+    truth: Sequence[str],
+    partial: Partial,
+    *,
+    merged: bool,
+    confidence: float,
+) -> tuple[dict[str, Row], list[LedgerEntry]]:
+    """The scores of judges on labelled answers, by judge, and their entries of the ledger.
+
+    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of these means among
+    ``LABELS``. ``merged``: people did not tell the four labels apart.
+    """
+    results: dict[str, Row] = {}
+    entries: list[LedgerEntry] = []
+    for name, verdicts in judge_pairs(rows, judges).items():
+        labels = [verdict["label"] for verdict in verdicts]
+        version = judges[name].version
+        own = ledger_entries(name, version, rows, truth, labels, partial, confidence=confidence)
+        entries += own
+        numbers = score_labels(truth, labels, partial, confidence)
+        if merged:
+            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
+        confusion: dict[str, dict[str, int]] = {}
+        for row, label in zip(rows, labels, strict=True):
+            counts = confusion.setdefault(row["label"], dict.fromkeys(LABELS, 0))
+            if label is not None:
+                counts[label] += 1
+        results[name] = {
+            "judge": {name: {**definitions[name], "version": version}},
+            "partial": partial,
+            **numbers,
+            "confusion": dict(sorted(confusion.items())),
+            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in own],
+        }
+    return results, entries

@@ -1,0 +1,76 @@
+"""The results of ``refract run`` as texts: the table of its rates, and a line for each suite."""
+
+from __future__ import annotations
+
+from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
+from refract.evaluate import Evaluation, SuiteResult
+from refract.rates.clean_prompts import MIXED_MEASURE
+from refract.rates.counting import WITHOUT_CUT_OFF, coverage_warnings
+from refract.rates.rate import Rate
+from refract.report.markdown import ShownTable
+from refract.report.view import CATEGORY_OF, View
+from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
+
+
+def run_table(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> ShownTable:
+    """The rates of a run over whole suites, and of its samples, with the note on their intervals;
+    ``wide``: those too that follow from others, and without cut-off answers."""
+    groups = {"": "", SAMPLES_FIELD: ", k = {}"}
+    hidden = {"refusal_difference_to_pair"}
+    header = ["suite", "measure", f"rate [{percent(confidence)}]"]
+    if wide:
+        groups[WITHOUT_CUT_OFF.field] = ", without cut-off answers"
+    else:
+        hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
+        header.append("counts")
+    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
+    rows = []
+    for rate in view.every:
+        if rate.group.field in groups and rate.measure not in hidden:
+            measure = rate.measure + groups[rate.group.field].format(rate.group.value)
+            suite = rate.suite if len(evaluation.suites) > 1 else ""
+            rows.append([suite, measure, *_cells(rate, wide=wide)])
+    header += ["not judged", "cut off"]
+    # Columns in which there is something.
+    kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
+    shown = [[row[n] for n in kept] for row in rows]
+    return ShownTable([header[n] for n in kept], shown, [view.interval_note])
+
+
+def _cells(rate: Rate, *, wide: bool) -> list[str]:
+    counts = rate.counts
+    n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
+    cells = [rate_text(rate)] if wide else [short_text(rate), f"{n}{clusters_text(rate)}"]
+    return [*cells, kinds_text(counts.excluded), str(counts.cut_off or 0)]
+
+
+def coverage_lines(result: SuiteResult) -> list[str]:
+    """What was not judged or cut off in a suite, where it is much."""
+    loops = sum(response["finish_reason"] == "loop" for response in result.responses)
+    lines = []
+    for rate in result.rates.table:
+        if rate.measure == MIXED_MEASURE and not rate.group:
+            lines += coverage_warnings(rate, loops)
+    return lines
+
+
+def suite_summary(result: SuiteResult) -> str:
+    """What was refused of a suite, and how much was not judged."""
+    judged: dict[str, Rate] = {}
+    for rate in result.rates.table:
+        if not rate.group and rate.value is not None:
+            judged[rate.measure] = rate
+    refused = []
+    for measure, category in CATEGORY_OF.items():
+        if measure in judged:
+            rate = judged[measure]
+            refused.append(f"{short_text(rate)} of {rate.counts.n} {category}")
+    parts = [f"refused {', '.join(refused)}"] if refused else []
+    others = {"discrimination"}
+    if not refused:
+        others.update(list(judged)[:3])
+    parts += [f"{name} {short_text(judged[name])}" for name in judged if name in others]
+    unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
+    if unjudged:
+        parts.append(f"{unjudged} not judged")
+    return "; ".join(parts) or "nothing was judged"

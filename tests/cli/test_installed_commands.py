@@ -1,0 +1,85 @@
+"""A package that is installed beside this one brings commands, by entry points."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from refract.cli import app
+
+MODULE = """
+import typer
+
+group = typer.Typer()
+
+
+def greet(name: str, loud: bool = False) -> None:
+    '''Greet somebody.'''
+    print(f"Hello {name}{'!' if loud else ''}")
+
+
+@group.command()
+def first() -> None:
+    print("the first")
+
+
+@group.command()
+def second() -> None:
+    print("the second")
+"""
+POINTS = """
+[refract.commands]
+greet = greetings.commands:greet
+numbers = greetings.commands:group
+lint = greetings.commands:greet
+broken = greetings.nowhere:command
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A distribution on the path, as pip would install it."""
+    info = tmp_path / "greetings-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    (tmp_path / "greetings").mkdir()
+    (tmp_path / "greetings/__init__.py").write_text("")
+    (tmp_path / "greetings/commands.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "greetings"]:
+        del sys.modules[name]
+
+
+def refract(*arguments: str):
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100"})
+
+
+def test_a_function_and_an_app_of_typer_are_commands(package):
+    greeted = refract("greet", "Ada", "--loud")
+    assert (greeted.exit_code, greeted.stdout) == (0, "Hello Ada!\n")
+    assert refract("numbers", "second").stdout == "the second\n"
+    assert "Usage: refract greet [OPTIONS] {name}" in refract("greet", "--help").stdout
+    assert refract("greet").exit_code == 2
+
+
+def test_help_lists_them_behind_our_own_and_imports_nothing(package):
+    shown = refract("--help").stdout
+    listed = shown[shown.index("Installed packages") :]
+    for name in ("greet", "numbers", "broken"):
+        assert f"{name} " in listed
+    assert "From the package greetings." in listed
+    assert "greetings.commands" not in sys.modules
+
+
+def test_a_command_of_our_own_cannot_be_taken(package):
+    assert "Suite files (JSONL)." in refract("lint", "--help").stdout
+
+
+def test_a_command_that_cannot_be_imported_is_named_with_its_place(package):
+    done = refract("broken")
+    assert done.exit_code == 1
+    assert "refract broken: greetings.nowhere:command cannot be imported" in str(done.exception)
