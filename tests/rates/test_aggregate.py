@@ -23,7 +23,6 @@ from refract.rates.counting import (
 from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.key import (
     CHANGED,
-    FAMILY_MEASURES,
     LOOPHOLE,
     NEW_REFUSAL,
     REFUSAL,

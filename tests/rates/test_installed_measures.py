@@ -139,5 +139,5 @@ def test_a_package_that_does_not_say_how_a_judges_error_applies_brings_no_measur
     tmp_path, monkeypatch
 ):
     install(tmp_path, monkeypatch, MODULE.replace('"none", "words asked"', 'title="words asked"'))
-    with pytest.raises(ParamsError, match="TypeError: .*judge_error"):
+    with pytest.raises(ParamsError, match=r"TypeError: .*judge_error"):
         evaluated(rows())

@@ -27,7 +27,16 @@ from tests.builders import ROOT, suite_rows
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
     *("harmful", "over", "under", "borderline", "partial", "full", "any", "all", "any_over"),
-    *("typos", "typos_new", "new", "again", "prediction_powered", "second", "clean_samples", "pair"),
+    *(
+        "typos",
+        "typos_new",
+        "new",
+        "again",
+        "prediction_powered",
+        "second",
+        "clean_samples",
+        "pair",
+    ),
     *("control", "cut_off", "attack", "turn", "language", "samples", "group", "category"),
     *("human_labels", "refusal", "fail", "loophole", "mean", "first", "task", "injection"),
 )
@@ -60,12 +69,12 @@ def definitions(kinds):
 
 
 def counted(grid):
-    """The rates of a small suite under such a definition: every kind of row, of answer and of verdict."""
+    """The rates of a small suite with every kind of row, of answer and of verdict."""
     definition = {**grid, "judges": [*grid["judges"]]}
     own = [x for x in grid["fields"] or () if x not in STRUCTURE]
     sources = []
     for number, row in enumerate(SOURCES):
-        fields = {name: "xy"[number % 2] for name in own}
+        fields = dict.fromkeys(own, "xy"[number % 2])
         text = {"messages": TURNS} if row["category"] == "harmful" else {"prompt": "What?"}
         sources.append({**row, **fields, **text, "behavior": "x"})
     kinds = {name: {"kind": kind} for name, kind in grid["perturbations"].items()}
@@ -182,11 +191,10 @@ def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
 
 
 def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():
-    model = open_model("m", {"adapter": "synthetic"})
-    with ResponseStore(None) as store:
-        with pytest.raises(UsageError, match="'harmful_refusal_rate' would be two numbers"):
-            suites = [Suite("s", suite_rows("s"), {})]
-            evaluate(suites, model, PARAMS["judges"], store, name="m")
+    model, store = open_model("m", {"adapter": "synthetic"}), ResponseStore(None)
+    suites = [Suite("s", suite_rows("s"), {})]
+    with pytest.raises(UsageError, match="'harmful_refusal_rate' would be two numbers"):
+        evaluate(suites, model, PARAMS["judges"], store, name="m")
 
 
 def test_a_measure_says_how_a_judges_error_applies_or_cannot_be_made():

@@ -62,9 +62,7 @@ def by_key(table):
     keys = ("judge", "perturbation", "measure", "field", "value")
     rows = list(table)
     names = ["_".join(row[key] for key in keys[:3] if row[key]) for row in rows]
-    return {
-        (name, row["field"], row["value"]): row for name, row in zip(names, rows, strict=True)
-    }
+    return {(name, row["field"], row["value"]): row for name, row in zip(names, rows, strict=True)}
 
 
 def prompt(id_):

@@ -119,7 +119,9 @@ def with_digits(value: Any) -> Any:
     if isinstance(value, Interval):
         return Interval(with_digits(value.low), with_digits(value.high))
     if is_dataclass(value) and not isinstance(value, Key):
-        return replace(value, **{x.name: with_digits(getattr(value, x.name)) for x in fields(value)})
+        return replace(
+            value, **{x.name: with_digits(getattr(value, x.name)) for x in fields(value)}
+        )
     return value
 
 
