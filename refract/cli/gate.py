@@ -69,7 +69,7 @@ def gate(
     for rate in rates:
         if rate.decision != "met" or owed_to_max_unjudged(rate):
             title = titles.get(str(rate.decision), "INCONCLUSIVE")
-            say(f"{title} {rate.model} {rate.suite} {rate.measure}: {explained(rate)}")
+            say(f"{title} {rate.model} {rate.suite} {rate.name}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
     summary = f"{counts['met']} of {len(rates)} thresholds met"
     for decision in ("missed", "inconclusive"):
@@ -86,7 +86,7 @@ def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
     from refract.evaluate.deciding import explained, fails
     from refract.export.junit import JUnitCase
 
-    case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.measure)
+    case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.name)
     if rate.decision == "met":
         return case
     kind = "failure" if fails(rate, fail_on) else "skipped"

@@ -112,7 +112,7 @@ PIPELINE = ("metrics", "data/suites", "data/prompts", "data/responses", "data/ve
 def decided_by(
     settings: DecisionSettings,
     confidence: str | None,
-    interval: str | None,
+    interval: str | None = None,
     estimand: str | None = None,
 ) -> DecisionSettings:
     """The settings of decisions, changed by the options that are not None."""

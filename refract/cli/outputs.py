@@ -238,7 +238,7 @@ def export(
         Option(
             "--format",
             metavar="<csv|parquet|every_eval_ever>",
-            help="Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3)."
+            help="Tables as CSV or Parquet, or records of Every Eval Ever (schema 0.3).",
         ),
     ] = "csv",
     source: Annotated[

@@ -174,8 +174,8 @@ def print_text(text: str) -> None:
 
 def estimate_cell(numbers: Row, name: str, prefix: str = "", sign: str = "") -> str:
     """A number by its name, with its interval, ``{prefix}low`` to ``{prefix}high``, where it has one."""
+    from refract.core.decimals import estimate_text
     from refract.rates.rate import Interval
-    from refract.report.wording import estimate_text
 
     low, high = numbers.get(f"{prefix}low"), numbers.get(f"{prefix}high")
     interval = None if low is None or high is None else Interval(low, high)

@@ -15,6 +15,7 @@ from typer import Option
 from refract.cli.options import (
     ConfidenceChoice,
     confidence_level,
+    decided_by,
     files_named,
     judge_base_url,
     judge_model,
@@ -158,6 +159,7 @@ def run(
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
+    from refract.core.params import decision_settings
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges import language_warnings
@@ -187,7 +189,7 @@ def run(
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
     judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
-    level = float(confidence or 0.95)
+    decisions = decided_by(decision_settings(project.folder), confidence)
     inputs: list[Path | str] = []
     if protocol is None:
         files = [find_suite(suite_name, project)[1] for suite_name in suite or []]
@@ -209,7 +211,7 @@ def run(
                 cut_off,
             )
             evaluation = run_protocol(
-                protocol, name, asked, store, seed=seed, sample=limit, confidence=level
+                protocol, name, asked, store, seed=seed, sample=limit, settings=decisions
             )
         else:
             if samples is not None:
@@ -228,7 +230,7 @@ def run(
                 definition=definition,
                 seed=seed,
                 sample=limit,
-                confidence=level,
+                settings=decisions,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
     answers = evaluation.rows()
@@ -237,7 +239,7 @@ def run(
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    _print_rates(evaluation, level, wide=wide)
+    _print_rates(evaluation, decisions.confidence, wide=wide)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():

@@ -19,46 +19,31 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.export import Export
+from refract.rates.key import CATEGORY_MEASURES, CHANGED, Key
 from refract.report.view import SERVED
-from refract.report.wording import plain
 from refract.results.sources import read_run
-from refract.results.table_rows import confidence_of
+from refract.results.table_rows import confidence_of, key_from_row
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = "0.3.0"
-# Which rate an answer to a clean prompt is counted in, and what it should be.
-CLEAN = {
-    "harmful": ("harmful_refusal_rate", "refusal"),
-    "helpful": ("over_refusal_rate", "compliance"),
-    "borderline": ("borderline_refusal_rate", "compliance"),
+# What an answer to a clean prompt should be.
+RIGHT = {"harmful": "refusal", "helpful": "compliance", "borderline": "compliance"}
+# Of measures of published protocols, which direction is better.
+PROTOCOL_BETTER = {
+    "strongreject_score": "lower",
+    "inspect_strong_reject": "lower",
+    "jailbreak_rate": "lower",
+    "accuracy": "higher",
 }
-# How the names of measures end of which less, or more, is better.
-LOWER_IS_BETTER = (
-    "over_refusal_rate",
-    "borderline_refusal_rate",
-    "under_refusal_rate",
-    "fail_rate",
-    "loophole_rate",
-    "new_refusal_rate",
-    "injection_success_rate",
-    "attack_success_rate",
-    "harmful_rate",
-    "any_compliance_rate",
-    "all_compliance_rate",
-    "strongreject_score",
-    "inspect_strong_reject",
-    "jailbreak_rate",
-)
-HIGHER_IS_BETTER = ("harmful_refusal_rate", "task_done_rate", "accuracy")
 METHOD = "docs/metrics.md of Refract: Wilson's or Tango's score interval, with clusters"
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 
@@ -92,15 +77,15 @@ def write_records(export: Export) -> Iterator[str]:
     lines = 0
     answers = _answers(results.outcomes, results.rows)
     with_rate = results.tables.dropna(subset="rate")
-    for (name, label), rates in with_rate.groupby(["model", "suite"], sort=False):
+    for (name, suite), rates in with_rate.groupby(["model", "suite"], sort=False):
         evaluated = Evaluated(
             model=ids[name],
-            label=label,
+            suite=suite,
             moment=moment,
             publisher=export.publisher,
             facts=provenance[name],
             rates=_as_rows(rates),
-            answers=answers.get((name, label), []) or answers.get((name, plain(label)), []),
+            answers=answers.get((name, suite), []),
         )
         path, samples, unjudged = evaluated.write(export.out)
         yield f"{path}: {len(rates)} rates, {samples} answers"
@@ -163,7 +148,7 @@ class Evaluated:
     """One model on one suite: what a record says."""
 
     model: str
-    label: str
+    suite: str
     moment: str
     publisher: Mapping[str, str]
     facts: Row
@@ -171,28 +156,24 @@ class Evaluated:
     answers: list[Row]
 
     @property
-    def suite(self) -> Row:
-        """What provenance says of the suite; a run of ``refract run`` names suites by
-        their labels."""
-        for name, suite in self.facts["suites"].items():
-            if suite.get("label", name) == self.label:
-                return dict(suite)
-        return {}
+    def suite_facts(self) -> Row:
+        """What provenance says of the suite."""
+        return dict(self.facts["suites"].get(self.suite, {}))
 
     @property
     def judge(self) -> str:
         """The judge that decides refusal."""
-        return str((self.suite.get("judges") or ["unknown"])[0])
+        return str((self.suite_facts.get("judges") or ["unknown"])[0])
 
     @property
     def id(self) -> str:
         """The name of the evaluation."""
-        return f"{self.label}/{self.model}/{self.moment}"
+        return f"{self.suite}/{self.model}/{self.moment}"
 
     def write(self, out: Path) -> tuple[Path, int, Counter[str]]:
         """Writes the record and its samples: where, how many samples, how many
         answers have none and why."""
-        overall = {row["measure"] for row in self.rates if not row["field"]}
+        overall = {key_from_row(row).name for row in self.rates if not row["field"]}
         samples, left_out = [], Counter[str]()
         for row in self.answers:
             measure, right, counted, reason = _counted(row)
@@ -203,16 +184,14 @@ class Evaluated:
         record = self.record(left_out)
         # The same results have the same name, whenever they are exported.
         content = [
-            self.label,
+            self.suite,
             self.model,
             record["evaluation_results"],
             [row["sample_hash"] for row in samples],
             self.publisher["organization"],
         ]
         name = str(uuid.UUID(bytes=bytes.fromhex(sha256_json(content))[:16], version=4))
-        folder = PurePosixPath(
-            "data", *map(_component, (plain(self.label), *self.model.split("/", 1)))
-        )
+        folder = PurePosixPath("data", *map(_component, (self.suite, *self.model.split("/", 1))))
         path = folder / name
         if samples:
             record["detailed_evaluation_results"] = {
@@ -229,7 +208,7 @@ class Evaluated:
 
     def record(self, left_out: Mapping[str, int]) -> Row:
         """The aggregate record."""
-        facts, suite = self.facts, self.suite
+        facts, suite = self.facts, self.suite_facts
         definition, identity = facts["model"]["definition"], facts["model"].get("identity")
         served = _is_served(definition)
         local = definition["adapter"] in ("hf", "vllm")
@@ -273,7 +252,9 @@ class Evaluated:
 
     def result(self, row: Row) -> Row:
         """One rate of the record."""
-        measure, better = row["measure"], _polarity(row["measure"])
+        key = key_from_row(row)
+        measure = key.name
+        better = key.measure.better or PROTOCOL_BETTER.get(measure)
         group = f"/{row['field']}={row['value']}" if row["field"] else ""
         metric = {
             "evaluation_description": f"docs/metrics.md of Refract: {measure}",
@@ -282,9 +263,9 @@ class Evaluated:
             "metric_unit": "proportion",
             "lower_is_better": better == "lower",
         }
-        least = -1 if "difference" in measure else 0
-        if not measure.endswith("_mean_score") and least <= row["rate"] <= 1:
-            metric |= {"score_type": "continuous", "min_score": least, "max_score": 1}
+        low, high = key.measure.low, key.measure.high
+        if low is not None and high is not None and low <= row["rate"] <= high:
+            metric |= {"score_type": "continuous", "min_score": low, "max_score": high}
         metric["additional_details"] = _details(
             {
                 "judge": self.judge,
@@ -308,8 +289,8 @@ class Evaluated:
         arguments = {key: definition[key] for key in SAMPLING if definition.get(key) is not None}
         return {
             "evaluation_result_id": f"{measure}{group}",
-            "evaluation_name": self.label,
-            "source_data": {"dataset_name": plain(self.label), "source_type": "other"},
+            "evaluation_name": self.suite,
+            "source_data": {"dataset_name": self.suite, "source_type": "other"},
             "metric_config": metric,
             "score_details": {
                 "score": row["rate"],
@@ -326,7 +307,7 @@ class Evaluated:
             "schema_version": SCHEMA,
             "evaluation_id": self.id,
             "model_id": self.model,
-            "evaluation_name": self.label,
+            "evaluation_name": self.suite,
             "evaluation_result_id": measure,
             "sample_id": row["prompt_id"],
             "sample_hash": sha256((row["prompt"] + right).encode()).hexdigest(),
@@ -350,23 +331,18 @@ class Evaluated:
         }
 
 
-def _polarity(measure: str) -> Literal["lower", "higher"] | None:
-    if measure.endswith(LOWER_IS_BETTER):
-        return "lower"
-    return "higher" if measure.endswith(HIGHER_IS_BETTER) else None
-
-
 def _counted(row: Row) -> tuple[str, str, bool, str]:
     """The rate that an answer is counted in, what it should be, whether it is one of
     those that the rate is the share of, and why it is in none."""
     if row["perturbation"]:
         if row["changed"] is None:
             return "", "", False, "not compared"
-        return f"{row['perturbation']}_fail_rate", "unchanged", bool(row["changed"]), ""
+        key = Key(CHANGED, perturbation=row["perturbation"])
+        return key.name, "unchanged", bool(row["changed"]), ""
     if row["outcome"] not in JUDGED:
         return "", "", False, row["outcome"]
-    measure, right = CLEAN[row["category"]]
-    return measure, right, row["outcome"] in REFUSED, ""
+    measure = CATEGORY_MEASURES[row["category"]]
+    return measure.name, RIGHT[row["category"]], row["outcome"] in REFUSED, ""
 
 
 def _component(name: str) -> str:

@@ -16,21 +16,20 @@ from markupsafe import Markup
 from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
-from refract.core.vocabulary import DISCRIMINATION
 from refract.export.bundle import find_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
 from refract.judges import published_judges
+from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
 from refract.rates.rate import Counts
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
-from refract.report.view import HEADLINES, View, read_view
-from refract.report.wording import plain
+from refract.report.view import View, read_view
 from refract.results.current import current_note, named
 from refract.results.sources import ResultsError, Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
-from refract.suites.protocols.catalogue import CATALOGUE as PROTOCOLS
+from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")
@@ -76,8 +75,10 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     contrasts = "Harmful minus other requests refused"
     tables = {}
     for table in (
-        interval_table(view, list(HEADLINES), "rates", "Refusal by category", places),
-        interval_table(view, list(DISCRIMINATION), "discrimination", contrasts, places),
+        interval_table(
+            view, list(CATEGORY_MEASURES.values()), "rates", "Refusal by category", places
+        ),
+        interval_table(view, list(CONTRASTS.values()), "discrimination", contrasts, places),
         difference_table(view, places),
         agreement_table(view, places),
     ):
@@ -198,10 +199,10 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
         if not row["perturbation"] and row["sample"] in ("", "1"):
             kinds.setdefault(row["suite"], []).append(row["category"])
     suites = []
-    for facts in view.suites:
+    for name, facts in view.suites.items():
         card = (root / facts["definition"]["file"]).with_suffix(".md")
         suite = {"facts": facts, "cites": _suite_keys(card, facts["definition"])}
-        suite |= {"kinds": kinds.get(plain(facts["label"]), []), "card": card.is_file()}
+        suite |= {"kinds": kinds.get(name, []), "card": card.is_file()}
         suites.append(suite)
     return suites
 

@@ -9,23 +9,20 @@ from typing import NamedTuple
 
 from refract.agreement.ledger import LEDGER, LedgerEntry, read_ledger
 from refract.agreement.unseen_models import counting_lines
+from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
-from refract.core.vocabulary import DISCRIMINATION
-from refract.rates.rate import Rate
+from refract.rates.comparison import DISCRIMINATION
+from refract.rates.key import Key, Measure, measure_called
+from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import Compared, number_of_tests
 from refract.report.first_table import mark_notes, mark_of, sample_notes
 from refract.report.markdown import Column, ShownTable, shown_table
-from refract.report.measures import HEADLINES, by_judge, title_of
+from refract.report.measures import HEADLINES, title_of
 from refract.report.view import View, check_names
 from refract.report.wording import (
-    MISSING,
-    Ends,
     Titles,
-    estimate_text,
-    interval_text,
     p_text,
     percent,
-    plain,
     rate_text,
 )
 from refract.results.sources import stand_ins
@@ -67,17 +64,17 @@ def paper_table(
     fields: set[str] = set()
     for rates in tables.values():
         for rate in rates:
-            labels |= {rate.suite, plain(rate.suite)}
+            labels.add(rate.suite)
             fields |= {rate.group.field} if rate.group else set()
     check_names("--suite", suites, sorted(labels))
     check_names("--by", [by] if by else [], sorted(fields))
     lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
     for model, rates in tables.items():
         for rate in rates:
-            wanted = not suites or rate.suite in suites or plain(rate.suite) in suites
+            wanted = not suites or rate.suite in suites
             if wanted and rate.group.field == (by or ""):
                 line = lines.setdefault((rate.suite, model, rate.group.value), {})
-                line[rate.measure] = rate
+                line[rate.name] = rate
     present = sorted({measure for line in lines.values() for measure in line})
     check_names("--measure", measures, present)
     columns = list(measures) or [measure for measure in HEADLINES if measure in present]
@@ -87,21 +84,21 @@ def paper_table(
     shown = list(dict.fromkeys(suite for suite, *_ in keys))
     rows, marked = [], []
     for suite, model, value in sorted(keys, key=lambda key: shown.index(key[0])):
-        row = [plain(suite), model, value]
+        row = [suite, model, value]
         for measure in columns:
             cell = lines[suite, model, value].get(measure)
             row.append(rate_text(cell) if wide else _short(cell, places))
             if cell:
-                marked.append((mark_of(cell), f"{model} on {plain(suite)}", cell))
+                marked.append((mark_of(cell), f"{model} on {suite}", cell))
         rows.append(row)
     several = len(shown) > 1
-    titles = [title_of(measure).capitalize() for measure in columns]
+    titles = [title_of(measure_called(name)).capitalize() for name in columns]
     table = ShownTable(["Suite", "Model", by or "", *titles], rows, [])
     names = [place for place, kept in enumerate((several, True, by)) if kept]
     table = table.only([*names, *range(3, len(table.header))])
     notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles())]
     notes = [f"{text}." for text in notes] + ([note] if note else [])
-    of_suite = "" if several else f" Suite: {plain(shown[0])}."
+    of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"
     return PaperTable(
         header=table.header,
@@ -128,7 +125,7 @@ class Measured(NamedTuple):
 
 
 def interval_table(
-    view: View, measures: Sequence[str], label: str, caption: str, places: int
+    view: View, measures: Sequence[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both
     intervals."""
@@ -137,7 +134,7 @@ def interval_table(
     for suite, model, measure in product(view.deciding, view.models, measures):
         overall = view.overall.get((suite, model), {})
         for judge in ("", *view.judges):
-            name = by_judge(measure, judge)
+            name = Key(measure, judge=judge).name
             if judge != view.deciding[suite] and name in overall:
                 title = title_of(measure) + (f" ({judge})" if judge else "")
                 row = Measured(overall[name], title)
@@ -187,7 +184,7 @@ def difference_table(view: View, places: int) -> PaperTable:
     def models(pair: Compared) -> str:
         return f"{view.titles.model(pair.b)} − {view.titles.model(pair.a)}"
 
-    def number(value: float | None, interval: Ends | None = None, sign: str = "") -> str:
+    def number(value: float | None, interval: Interval | None = None, sign: str = "") -> str:
         return estimate_text(value, interval, sign, places)
 
     columns: list[Column[Compared]] = [
@@ -195,8 +192,8 @@ def difference_table(view: View, places: int) -> PaperTable:
         Column("Suite", lambda pair: view.titles.plain(pair.difference.suite)),
         Column("Category", lambda pair: _category(pair.difference.category)),
         Column("Prompts", lambda pair: pair.difference.n),
-        Column("First", lambda pair: number(pair.difference.second)),
-        Column("Second", lambda pair: number(pair.difference.first)),
+        Column("First", lambda pair: number(pair.difference.b)),
+        Column("Second", lambda pair: number(pair.difference.a)),
         Column("Difference", lambda x: number(x.difference.value, x.difference.shown, "+")),
         Column("p", lambda pair: p_text(pair.difference.p_adjusted)),
     ]
@@ -221,10 +218,10 @@ def agreement_table(view: View, places: int) -> PaperTable:
         for line in counting_lines(entries, judge["kind"], str(judge["version"])):
             rows.append((name, line))
 
-    def ends(low: float | None, high: float | None) -> Ends | None:
-        return None if low is None or high is None else (low, high)
+    def ends(low: float | None, high: float | None) -> Interval | None:
+        return None if low is None or high is None else Interval(low, high)
 
-    def number(value: float | None, interval: Ends | None = None, sign: str = "") -> str:
+    def number(value: float | None, interval: Interval | None = None, sign: str = "") -> str:
         return estimate_text(value, interval, sign, places)
 
     columns: list[Column[tuple[str, LedgerEntry]]] = [

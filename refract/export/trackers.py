@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
-from refract.report.wording import plain
 from refract.results import results_and_notes
 from refract.results.current import result_files
+from refract.results.table_rows import key_from_row
 
 
 class LoggedRun(NamedTuple):
@@ -45,10 +45,11 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
         files = [root / path for path in result_files(name)]
         runs[name] = LoggedRun(name, settings, {}, tags, files)
     for row in results.metrics.to_dict("records"):
-        runs[row["model"]].numbers[f"{plain(row['suite'])}/{row['measure']}"] = row["value"]
+        runs[row["model"]].numbers[f"{row['suite']}/{row['measure']}"] = row["value"]
     overall = results.tables[results.tables["field"] == ""].dropna(subset=["low", "high"])
     for row in overall.to_dict("records"):
-        key, numbers = f"{plain(row['suite'])}/{row['measure']}", runs[row["model"]].numbers
+        key = f"{row['suite']}/{key_from_row(row).name}"
+        numbers = runs[row["model"]].numbers
         if key in numbers:
             numbers |= {f"{key}_low": row["low"], f"{key}_high": row["high"]}
     return list(runs.values())

@@ -118,7 +118,12 @@ DISCRIMINATION = Measure(
     "discrimination", "difference", "discrimination", low=-1.0, better="higher", metric="first"
 )
 BORDERLINE_DISCRIMINATION = Measure(
-    "borderline_discrimination", "difference", low=-1.0, better="higher", metric="first"
+    "borderline_discrimination",
+    "difference",
+    "borderline discrimination",
+    low=-1.0,
+    better="higher",
+    metric="first",
 )
 PAIR_DIFFERENCE = Measure("refusal_difference_to_pair", "not_carried", low=-1.0)
 CONTROLS_PASSED = Measure("control_pass_rate", "not_carried", better="higher")
@@ -278,6 +283,7 @@ NEW_REFUSAL = Measure(
     "new_refusal_rate",
     "not_carried",
     counted=REFUSED,
+    better="lower",
     metric="threshold",
     counted_for="perturbation",
 )

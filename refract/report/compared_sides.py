@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from refract.core.decimals import MISSING, estimate_text
 from refract.rates.rate import Difference, DropDecision
 from refract.report.comparisons import ORDER
 from refract.report.markdown import ShownTable
-from refract.report.wording import MISSING, cluster_notes, estimate_text, short_estimate
+from refract.report.wording import (
+    cluster_notes,
+    short_estimate,
+)
 from refract.results.sources import ComparedSides
 from refract.statistics.hypotheses import NOT_WORSE
 
@@ -145,7 +149,7 @@ class SidesText:
         difference, drop = row.difference, row.drop
         text = "no pair judged on both sides"
         if difference.n:
-            text = f"refusal {difference.first:.3f} → {difference.second:.3f}"
+            text = f"refusal {difference.a:.3f} → {difference.b:.3f}"
         if drop.p_worse_holm is not None:
             text += f", {self.worse_title} {drop.p_worse_holm:.2g}"
         if drop.worst is not None:
@@ -166,8 +170,8 @@ def _cells(difference: Difference) -> list[str]:
     return [
         *_names(difference),
         str(difference.n),
-        _number(difference.first, ".2f"),
-        _number(difference.second, ".2f"),
+        _number(difference.a, ".2f"),
+        _number(difference.b, ".2f"),
         short_estimate(difference.value, difference.shown, "+"),
         difference.drop.decision if difference.drop else MISSING,
     ]
@@ -187,8 +191,8 @@ def _wide_cells(difference: Difference) -> list[str]:
     return [
         *_names(difference),
         n,
-        _number(difference.first),
-        _number(difference.second),
+        _number(difference.a),
+        _number(difference.b),
         estimate_text(difference.value, difference.shown, "+"),
         _number(difference.p, ".2g"),
         _number(difference.p_adjusted, ".2g"),

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.types import is_last
-from refract.core.vocabulary import DISCRIMINATION, OUTCOME_COLUMNS, outcome_columns
-from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
+from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
+from refract.rates.comparison import DEFAULTS, DISCRIMINATION, compare_groups, pair_outcomes
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference
 from refract.statistics.hypotheses import benjamini_hochberg, holm

@@ -19,13 +19,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from refract.core.decimals import estimate_text
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.rates.rate import Interval, rounded
 from refract.report.markdown import TEMPLATES
-from refract.report.wording import estimate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

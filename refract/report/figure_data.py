@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from refract.rates.key import CHANGED, LOOPHOLE
 from refract.rates.rate import Rate
 from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
-from refract.report.measures import CATEGORY_OF, CHANGED, HEADLINES, LOOPHOLE, perturbation_of
+from refract.report.measures import CATEGORY_OF, HEADLINES, perturbation_of
 from refract.report.model_sizes import Series
 from refract.report.view import View
 from refract.report.wording import percent
@@ -106,7 +107,7 @@ def _refusal(view: View) -> Iterator[Mark]:
     """The share refused of each category, by suite and model."""
     for measure, label in HEADLINES.items():
         for rate in view.every:
-            if rate.measure == measure and not rate.group:
+            if rate.name == measure and not rate.group:
                 suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
                 yield _mark(suite, model, label, rate)
 
@@ -133,7 +134,7 @@ def _injections(view: View) -> list[Mark]:
     for rate in view.every:
         group = rate.group
         if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = perturbation_of(rate, CHANGED) or rate.measure
+            perturbation = perturbation_of(rate, CHANGED) or rate.name
             panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
             character, _, times = group.value.partition(" x")
             dose = panel, character, int(times) if times.isdigit() else 0
@@ -155,7 +156,7 @@ def _comparisons(view: View) -> Iterator[Mark]:
     for a, b, difference in view.near_compared:
         if difference.value is not None:
             yield Mark(
-                panel=view.titles.suite(difference.suite),
+                panel=view.titles.plain(difference.suite),
                 line=f"{view.titles.model(b)} − {view.titles.model(a)}",
                 series=difference.category,
                 n=difference.n,

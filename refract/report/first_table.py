@@ -11,14 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from refract.rates.key import (
+    BORDERLINE_DISCRIMINATION,
+    CATEGORY_MEASURES,
+    DISCRIMINATION,
+    FIRST_MEASURES,
+    REFUSED_UNTIL_END,
+    Key,
+)
 from refract.rates.rate import Rate
-from refract.rates.turns import FIRST_MEASURES, REFUSED_UNTIL_END, TURN_FIELD
+from refract.rates.turns import TURN_FIELD
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.measures import (
-    CATEGORY_OF,
     HEADLINES,
     MEASURES,
-    by_judge,
     first_in_turn,
     title_of,
 )
@@ -28,7 +34,6 @@ from refract.report.wording import (
     WARN_SHARE,
     Titles,
     limit_text,
-    sample_of,
     short_estimate,
     short_text,
 )
@@ -39,7 +44,6 @@ MARKS = {
     NOT_JUDGED: "not judged",
     SEVERAL: "several limits, or no interval",
 }
-DISCRIMINATION, BORDERLINE = "discrimination", "borderline_discrimination"
 
 
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
@@ -62,7 +66,7 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
                 counted = line.refusal if mark == NOT_JUDGED else rate
                 marked.append((mark, view.titles.model(line.model), counted))
         rows.append([*cells, short_text(contrast_of(view, line))])
-    header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES), DISCRIMINATION]
+    header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES), DISCRIMINATION.title]
     notes = [*mark_notes(marked), _contrast_note(view, lines), *notes]
     return ShownTable(header, rows, list(filter(None, notes))).filled
 
@@ -105,7 +109,7 @@ def threshold_lines(view: View, *, intervals: bool) -> list[str]:
     lines: dict[str, list[str]] = {}
     for rate in unmet_thresholds(view):
         assert rate.threshold
-        where = f"{view.titles.plain(rate.suite)} {rate.measure}, {limit_text(rate.threshold)}"
+        where = f"{view.titles.plain(rate.suite)} {rate.name}, {limit_text(rate.threshold)}"
         value = short_estimate(rate.value, rate.shown if intervals else None)
         if rate.value is None:
             value = "not measured"
@@ -118,37 +122,35 @@ def turns_table(view: View) -> ShownTable:
     """The conversations that were played, by turn: what was refused there, and in
     which share of them that, or an answer, was there first; notes say which share was
     refused at every turn."""
-    shown = dict.fromkeys(CATEGORY_OF, "rate")
-    categories = dict(CATEGORY_OF)
-    for measure, category, _ in FIRST_MEASURES:
+    shown = dict.fromkeys(CATEGORY_MEASURES.values(), "rate")
+    for measure in FIRST_MEASURES:
         shown[measure] = first_in_turn(measure)
-        categories[measure] = category
-    first = shown.keys() - CATEGORY_OF.keys()
-    played = {rate.suite for rate in view.every if rate.measure in first}
+    played = {rate.suite for rate in view.every if rate.measure in FIRST_MEASURES}
     suites: dict[tuple[str, str, str], dict[str, Turn]] = {}
     for rate in view.every:
         if rate.group.field == TURN_FIELD and rate.suite in played and rate.measure in shown:
-            turn = Turn(rate.suite, rate.model, categories[rate.measure], rate.group.value, {})
+            category = rate.measure.category or ""
+            turn = Turn(rate.suite, rate.model, category, rate.group.value, {})
             turns = suites.setdefault(turn[:3], {})
             turns.setdefault(turn.turn, turn).rates[shown[rate.measure]] = rate
     rows = chain.from_iterable(turns.values() for turns in suites.values())
     table = shown_table(turn_columns(view.titles), rows)
     notes = []
     for (suite, model), rates in view.overall.items():
-        if REFUSED_UNTIL_END in rates:
+        if REFUSED_UNTIL_END.name in rates:
             where = f"{view.titles.plain(suite)}, {view.titles.model(model)}"
-            share = short_text(rates[REFUSED_UNTIL_END])
+            share = short_text(rates[REFUSED_UNTIL_END.name])
             notes.append(f"{where}: of harmful conversations refused at every turn {share}")
     return table._replace(notes=notes).filled
 
 
-def sample_notes(labels: Iterable[str], titles: Titles) -> list[str]:
-    """What the labels of suites say of samples."""
+def sample_notes(suites: Iterable[str], titles: Titles) -> list[str]:
+    """What must be known of how suites were drawn."""
     notes = []
-    for label in dict.fromkeys(labels):
-        sample = sample_of(label)
+    for suite in dict.fromkeys(suites):
+        sample = ", ".join(titles.draws[suite].notes) if suite in titles.draws else ""
         if sample:
-            notes.append(f"{titles.plain(label)}: {sample}")
+            notes.append(f"{titles.plain(suite)}: {sample}")
     return notes
 
 
@@ -156,7 +158,7 @@ def contrast_of(view: View, line: Summary) -> Rate | None:
     """Harmful minus helpful refused, where the suite has helpful prompts; else minus
     borderline."""
     overall = view.overall[line.suite, line.model]
-    return overall.get(DISCRIMINATION) or overall.get(BORDERLINE)
+    return overall.get(DISCRIMINATION.name) or overall.get(BORDERLINE_DISCRIMINATION.name)
 
 
 def _limits(rate: Rate | None) -> set[str]:
@@ -217,19 +219,19 @@ def _contrast_note(view: View, lines: Sequence[Summary]) -> str:
     helpful, borderline = False, []
     for line in lines:
         contrast = contrast_of(view, line)
-        helpful |= contrast is not None and contrast.measure != BORDERLINE
-        if contrast and contrast.measure == BORDERLINE:
+        helpful |= contrast is not None and contrast.measure != BORDERLINE_DISCRIMINATION
+        if contrast and contrast.measure == BORDERLINE_DISCRIMINATION:
             borderline.append(line.suite)
     suites = ", ".join(map(view.titles.plain, dict.fromkeys(borderline)))
     if helpful:
         of_others = f"; of {suites} harmful minus borderline" if suites else ""
-        return f"{DISCRIMINATION}: harmful minus helpful refused{of_others}"
-    return f"{DISCRIMINATION}: harmful minus borderline refused" if suites else ""
+        return f"{DISCRIMINATION.title}: harmful minus helpful refused{of_others}"
+    return f"{DISCRIMINATION.title}: harmful minus borderline refused" if suites else ""
 
 
 def _details(view: View) -> Iterator[Detail]:
     """Each rate by category and for discrimination, of every judge of refusal."""
-    measures = (*HEADLINES, DISCRIMINATION, BORDERLINE)
+    measures = (*CATEGORY_MEASURES.values(), DISCRIMINATION, BORDERLINE_DISCRIMINATION)
     for line in summaries(view):
         overall = view.overall[line.suite, line.model]
         uncut = view.without_cut_off.get((line.suite, line.model), {})
@@ -237,9 +239,10 @@ def _details(view: View) -> Iterator[Detail]:
         for judge in dict.fromkeys((first, *view.judges)):
             other = "" if judge == first else judge
             for measure in measures:
-                name = by_judge(measure, other)
+                name = Key(measure, judge=other).name
                 # Of the two contrasts the one that the first table shows.
-                if measure == BORDERLINE and by_judge(DISCRIMINATION, other) in overall:
+                both = Key(DISCRIMINATION, judge=other).name in overall
+                if measure == BORDERLINE_DISCRIMINATION and both:
                     continue
                 if name in overall:
                     yield Detail(overall[name], judge, title_of(measure), uncut.get(name))

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from refract.core.decimals import MISSING
 from refract.core.showing import printable, text_columns
 from refract.report import wording
 
 if TYPE_CHECKING:
     import jinja2
 
-    from refract.report.wording import Titles
+    from refract.report.wording import (
+        Titles,
+    )
 
 Item = TypeVar("Item")
 TEMPLATES = Path(__file__).parent / "templates"
@@ -70,7 +73,7 @@ class ShownTable(NamedTuple):
     @property
     def filled(self) -> ShownTable:
         """The table without the columns that are empty in all rows."""
-        empty = {"", wording.MISSING}
+        empty = {"", MISSING}
         columns = range(len(self.header))
         return self.only([place for place in columns if {row[place] for row in self.rows} - empty])
 

@@ -1,73 +1,51 @@
-"""What a rate is of. Where a name of a measure has to be put together or read, it is
-done here."""
+"""How reports call measures, and which of them stand in which table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from refract.core.vocabulary import FAMILIES
+from refract.core.vocabulary import REFUSED
+from refract.rates.key import (
+    ATTACK_SUCCESS,
+    BORDERLINE_REFUSAL,
+    CATEGORY_MEASURES,
+    HARMFUL_REFUSAL,
+    INJECTION_SUCCESS,
+    OVER_REFUSAL,
+    TASK_DONE,
+    Measure,
+    measure_called,
+)
 from refract.rates.rate import Rate
 
+# The columns of the first table, with their long titles.
 HEADLINES = {
-    "harmful_refusal_rate": "Harmful refused",
-    "over_refusal_rate": "Helpful refused (over-refusal)",
-    "borderline_refusal_rate": "Borderline refused",
+    HARMFUL_REFUSAL.name: "Harmful refused",
+    OVER_REFUSAL.name: "Helpful refused (over-refusal)",
+    BORDERLINE_REFUSAL.name: "Borderline refused",
 }
-CATEGORY_OF = dict(zip(HEADLINES, ("harmful", "helpful", "borderline"), strict=True))
+CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
 # What a column or a panel of a measure is called.
-MEASURES = {measure: f"{category} refused" for measure, category in CATEGORY_OF.items()}
-MEASURES["attack_success_rate"] = "attack success"
-PAIR_DIFFERENCE = "refusal_difference_to_pair"
-ATTACKS = ("attack_success_rate", "injection_success_rate", "task_done_rate")
-CHANGED, LOOPHOLE = "fail_rate", "loophole_rate"
-_CONTROL, _DIFFERS, _POWERED = "control_pass_rate", "_differs_rate", "prediction_powered_"
+MEASURES = {name: measure_called(name).title for name in HEADLINES}
+MEASURES[ATTACK_SUCCESS.name] = "attack success"
+ATTACKS = (ATTACK_SUCCESS.name, INJECTION_SUCCESS.name, TASK_DONE.name)
 
 
-def title_of(measure: str) -> str:
+def title_of(measure: Measure) -> str:
     """A measure in words."""
-    return MEASURES.get(measure, measure.replace("_", " "))
+    return measure.title or measure.name.replace("_", " ")
 
 
-def by_judge(measure: str, judge: str) -> str:
-    """The name of a measure by a judge; by a suite's first judge (empty) it is the
-    measure's own."""
-    return f"{judge}_{measure}" if judge else measure
-
-
-def control_judge(rate: Rate) -> str:
-    """Which judge a control was judged by; empty: the first."""
-    return rate.measure.removesuffix(_CONTROL).removesuffix("_")
-
-
-def perturbation_of(rate: Rate, measure: str) -> str:
+def perturbation_of(rate: Rate, measure: Measure) -> str:
     """Of which perturbation a rate is this measure; empty where it is another
     measure."""
-    ending = f"_{measure}"
-    return rate.measure.removesuffix(ending) if rate.measure.endswith(ending) else ""
-
-
-def is_of_repeats(rate: Rate) -> bool:
-    """Whether it says how often a repeat has another text."""
-    return rate.measure.endswith(_DIFFERS)
+    return rate.key.perturbation if rate.measure == measure else ""
 
 
 def is_powered(rate: Rate) -> bool:
     """Whether human labels of the run correct it."""
-    return rate.measure.startswith(_POWERED)
+    return bool(rate.measure.corrects)
 
 
-def without_labels(rate: Rate) -> str:
-    """The measure that a prediction-powered rate corrects."""
-    return rate.measure.removeprefix(_POWERED)
-
-
-def of_other_families(judges: Iterable[str]) -> set[str]:
-    """The measures of these judges, where they judge other things than refusal."""
-    endings = {family.measure for family in FAMILIES.values()} - {FAMILIES["refusal"].measure}
-    return {by_judge(ending, judge) for judge in judges for ending in endings}
-
-
-def first_in_turn(measure: str) -> str:
+def first_in_turn(measure: Measure) -> str:
     """What a measure of turns says that happened there for the first time: refusal or
     compliance."""
-    return measure.split("_")[-2]
+    return "refusal" if measure.counted == REFUSED else "compliance"

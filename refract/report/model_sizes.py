@@ -85,9 +85,9 @@ def is_sized(rate: Rate) -> bool:
     """Whether a rate is shown over size: refusal by category, and success by attack
     (each by itself, not over all attacks). One request alone has no interval, and no
     weight in a trend."""
-    if rate.measure not in MEASURES or rate.interval is None or rate.counts.successes is None:
+    if rate.name not in MEASURES or rate.interval is None or rate.counts.successes is None:
         return False
-    return rate.group.field == ("attack" if rate.measure == ATTACKS[0] else "")
+    return rate.group.field == ("attack" if rate.name == ATTACKS[0] else "")
 
 
 def scaling_series(
@@ -111,7 +111,7 @@ def scaling_series(
                 assert yes is not None
                 assert interval is not None
                 point = SizedRate(parameters, yes, rate.counts.n, interval)
-                key = rate.suite, rate.measure, rate.group.value, family
+                key = rate.suite, rate.name, rate.group.value, family
                 groups.setdefault(key, {})[model] = point
     series = []
     for key, points in groups.items():

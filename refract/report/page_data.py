@@ -34,6 +34,7 @@ from refract.core.types import (
 from refract.core.vocabulary import JUDGED
 from refract.report.view import View
 from refract.results.current import ROWS, rows_missing, rows_note
+from refract.suites.draws import draw_of
 
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
@@ -104,7 +105,7 @@ class StoredAnswers:
                 earlier: dict[str, list[str]] = {}
                 # Stages write all three in the order of the prompts.
                 for prompt, response, verdict in zip(
-                    sample_prompts(iter_prompts(prompts), about.get("samples", 1)),
+                    sample_prompts(iter_prompts(prompts), draw_of(about).samples),
                     iter_responses(responses),
                     iter_verdicts(verdicts),
                     strict=True,
@@ -115,7 +116,7 @@ class StoredAnswers:
                     outcome, changed = outcomes[suite][prompt["prompt_id"]]
                     yield Answered(
                         model=self.view.titles.model(model),
-                        suite=self.view.titles.suite(about["label"]),
+                        suite=self.view.titles.suite(suite),
                         prompt=with_answers(prompt, response["response"], earlier),
                         response=response,
                         verdicts=verdict["judges"],

@@ -8,10 +8,11 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from refract.core.decimals import MISSING, decimals, interval_text
+from refract.rates.key import DISCRIMINATION
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import Compared
 from refract.report.first_table import (
-    DISCRIMINATION,
     contrast_of,
     first_lines,
     first_table,
@@ -21,14 +22,11 @@ from refract.report.measures import CATEGORY_OF, MEASURES
 from refract.report.tables import kind_of
 from refract.report.view import Summary, View
 from refract.report.wording import (
-    MISSING,
     detail_text,
-    interval_text,
     limit_text,
     p_text,
     rate_text,
     short_estimate,
-    three,
 )
 
 Ends = tuple[float, float]
@@ -94,18 +92,18 @@ def results(view: View) -> dict[str, list[ResultLine]]:
 
 
 def _rates_by_column(view: View, line: Summary) -> dict[str, Rate | None]:
-    rates: dict[str, Rate | None] = {DISCRIMINATION: contrast_of(view, line)}
+    rates: dict[str, Rate | None] = {DISCRIMINATION.title: contrast_of(view, line)}
     for rate in line.headlines:
         if rate:
-            rates[MEASURES[rate.measure]] = rate
+            rates[MEASURES[rate.name]] = rate
     return rates
 
 
 def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) -> ResultCell:
     if rate is None or rate.value is None:
         return ResultCell(column, text, rate is not None)
-    category = CATEGORY_OF.get(rate.measure, "")
-    detail, without = detail_text(rate), line.without.get(rate.measure)
+    category = CATEGORY_OF.get(rate.name, "")
+    detail, without = detail_text(rate), line.without.get(rate.name)
     if without:
         detail += f"; without cut-off answers: {rate_text(without)}"
     if rate.threshold:
@@ -125,7 +123,7 @@ def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) 
         text=text,
         measured=True,
         bar=rate_bar(rate) if category else difference_bar(rate.value, rate.shown),
-        value=three(rate.value, places=2),
+        value=decimals(rate.value, places=2),
         interval=interval_text(rate.shown, places=2),
         mark=mark_of(rate) if category else "",
         detail=detail,
@@ -149,7 +147,7 @@ def compared(view: View) -> dict[tuple[str, str], list[Against]]:
 def _against(view: View, pair: Compared, *, turned: bool) -> Against:
     """A pair as the page shows it: ``b`` minus ``a``, or ``turned``."""
     difference, value, ends = pair.difference, pair.difference.value, pair.difference.shown
-    models, shares = (pair.b, pair.a), (difference.second, difference.first)
+    models, shares = (pair.b, pair.a), (difference.b, difference.a)
     prompts = difference.prompts
     alone = prompts.get("to_refusal", ()), prompts.get("to_compliance", ())
     if turned:
@@ -162,7 +160,7 @@ def _against(view: View, pair: Compared, *, turned: bool) -> Against:
         link = filter_link(
             model=by,
             differs=other,
-            suite=view.titles.suite(difference.suite),
+            suite=view.titles.plain(difference.suite),
             category=difference.category,
             perturbation="none",
             outcome="refused",
@@ -170,7 +168,7 @@ def _against(view: View, pair: Compared, *, turned: bool) -> Against:
         nothing = "0" if difference.category in CATEGORY_OF.values() else MISSING
         links.append((link, str(len(ids))) if ids else ("", nothing))
     return Against(
-        suite=view.titles.suite(difference.suite),
+        suite=view.titles.plain(difference.suite),
         prompts=f"{kind_of(difference)}, {difference.n}",
         shares=(short_estimate(shares[0]), short_estimate(shares[1])),
         value=short_estimate(value, sign="+"),

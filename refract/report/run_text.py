@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation, SuiteResult
-from refract.rates.clean_prompts import MIXED_MEASURE
-from refract.rates.counting import WITHOUT_CUT_OFF, coverage_warnings
+from refract.rates.counting import coverage_warnings
+from refract.rates.key import WITHOUT_CUT_OFF
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable
 from refract.report.view import CATEGORY_OF, View
@@ -26,9 +26,9 @@ def run_table(evaluation: Evaluation, confidence: float, *, wide: bool = False) 
     view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
     rows = []
     for rate in view.every:
-        if rate.group.field in groups and rate.measure not in hidden:
-            measure = rate.measure + groups[rate.group.field].format(rate.group.value)
-            suite = rate.suite if len(evaluation.suites) > 1 else ""
+        if rate.group.field in groups and rate.name not in hidden:
+            measure = rate.name + groups[rate.group.field].format(rate.group.value)
+            suite = rate.key.label if len(evaluation.suites) > 1 else ""
             rows.append([suite, measure, *_cells(rate, wide=wide)])
     header += ["not judged", "cut off"]
     # Columns in which there is something.
@@ -47,19 +47,16 @@ def _cells(rate: Rate, *, wide: bool) -> list[str]:
 def coverage_lines(result: SuiteResult) -> list[str]:
     """What was not judged or cut off in a suite, where it is much."""
     loops = sum(response["finish_reason"] == "loop" for response in result.responses)
-    lines = []
-    for rate in result.rates.table:
-        if rate.measure == MIXED_MEASURE and not rate.group:
-            lines += coverage_warnings(rate, loops)
-    return lines
+    whole = result.numbers.whole
+    return coverage_warnings(whole, loops) if whole else []
 
 
 def suite_summary(result: SuiteResult) -> str:
     """What was refused of a suite, and how much was not judged."""
     judged: dict[str, Rate] = {}
-    for rate in result.rates.table:
+    for rate in result.numbers.rates:
         if not rate.group and rate.value is not None:
-            judged[rate.measure] = rate
+            judged[rate.name] = rate
     refused = []
     for measure, category in CATEGORY_OF.items():
         if measure in judged:

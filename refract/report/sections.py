@@ -20,12 +20,15 @@ from collections.abc import Callable, Iterator, Mapping
 from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from refract.core.decimals import decimals
 from refract.core.registry import Registry, find
 from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
+from refract.rates.key import CHANGED, LABEL_CHANGE, PAIR_DIFFERENCE
 from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
+from refract.rates.sampled import VARIANTS_FIELD
 from refract.report import tables
 from refract.report.comparisons import ALL_PAIRS, number_of_tests, strongest
 from refract.report.first_table import first_table, threshold_table, turns_table
@@ -33,17 +36,15 @@ from refract.report.markdown import Column, Item, ShownTable, environment, shown
 from refract.report.measures import (
     ATTACKS,
     CATEGORY_OF,
-    CHANGED,
-    PAIR_DIFFERENCE,
     is_powered,
-    of_other_families,
     perturbation_of,
-    without_labels,
 )
 from refract.report.page_data import CleanAnswer, PageData
 from refract.report.sentences import NO_FIELDS, sentences_of
 from refract.report.view import JudgeScore, View, summaries
-from refract.report.wording import kinds_text, three
+from refract.report.wording import (
+    kinds_text,
+)
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.raters import cohen_kappa
@@ -135,7 +136,7 @@ def _results(inputs: Inputs) -> Data:
     limits: dict[str, dict[str, Rate]] = {}
     for line in summaries(view):
         for rate in line.limited:
-            limits.setdefault(rate.suite, {}).setdefault(rate.measure, rate)
+            limits.setdefault(rate.suite, {}).setdefault(rate.name, rate)
     return {
         "first": first_table(view),
         "details": first_table(view, wide=True),
@@ -180,15 +181,15 @@ def _protocols(inputs: Inputs) -> Data:
     view = inputs.view
     rates, notes = [], dict[tuple[str, str, str], None]()
     for model, facts in view.provenance.items():
-        for suite in facts["suites"].values():
+        for name, suite in facts["suites"].items():
             protocol = suite.get("protocol")
             if not protocol:
                 continue
-            overall = view.overall.get((suite["label"], model), {})
+            overall = view.overall.get((name, model), {})
             for measure in protocol["measures"]:
                 if measure in overall:
                     rates.append((protocol, overall[measure]))
-            run = f"{view.titles.suite(suite['label'])}, {view.titles.model(model)}"
+            run = f"{view.titles.suite(name)}, {view.titles.model(model)}"
             for phrase in protocol["deviations"]:
                 notes[run, "deviation", phrase] = None
             for phrase in protocol["unknown"]:
@@ -226,7 +227,7 @@ def over_refused(inputs: Inputs) -> ShownTable:
     view = inputs.view
     live = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
     models = {view.titles.model(model) for model in live}
-    private = {view.titles.suite(label) for label in view.private}
+    private = {view.titles.suite(name) for name in view.private}
     prompts: dict[str, HarmlessPrompt] = {}
     for row in inputs.answers.clean():
         if row.category != "harmful" and row.model in models:
@@ -292,12 +293,12 @@ def _by_field(inputs: Inputs) -> Data:
     tested = number_of_tests(view.by_field)
     telling = [pair for pair in strongest(view.by_field, view.confidence) if pair.difference.n]
     for rate in view.every:
-        if rate.group.field in NO_FIELDS or rate.measure not in CATEGORY_OF:
+        if rate.group.field in NO_FIELDS or rate.name not in CATEGORY_OF:
             continue
         counted += 1
-        whole = view.overall[rate.suite, rate.model].get(rate.measure)
+        whole = view.overall[rate.suite, rate.model].get(rate.name)
         if whole and _leaves_out(rate.shown, whole.value):
-            rows.append(tables.StandingOut(rate, whole, CATEGORY_OF[rate.measure]))
+            rows.append(tables.StandingOut(rate, whole, CATEGORY_OF[rate.name]))
     columns = tables.compared_columns(view.titles, f"p (BH, {tested})")
     return {
         "telling": shown_table(columns, telling).filled,
@@ -348,7 +349,7 @@ def _attacks(inputs: Inputs) -> Data:
     model."""
     view, rows = inputs.view, []
     for (suite, model), rates in view.overall.items():
-        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE}:
+        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE.name}:
             rows.append(tables.OfSuite(suite, model, rates))
     rows.sort(key=lambda row: view.titles.plain(row.suite))
     return {"attacks": shown_table(tables.attack_columns(view.titles), rows).filled}
@@ -384,7 +385,7 @@ def _stability(inputs: Inputs) -> Data:
     perturbations."""
     rates = []
     for rate in inputs.view.every:
-        varied = rate.group.field == "over" and rate.measure == "label_change_rate"
+        varied = rate.group.field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE
         if varied or rate.group.field == SAMPLES_FIELD:
             rates.append(rate)
     return {"sampled": shown_table(tables.stability_columns(inputs.view.titles), rates).filled}
@@ -405,13 +406,12 @@ def _judges(inputs: Inputs) -> Data:
     refusal say, κ of the first judge with every other, and scores on the project's
     own pairs."""
     view = inputs.view
-    names = of_other_families(judge for suite in view.suites for judge in suite["judges"])
     powered, further = [], []
     for rate in view.every:
-        if rate.measure in names and not rate.group:
+        if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
             further.append(rate)
         if rate.counts.labels and is_powered(rate):
-            measure = without_labels(rate)
+            measure = rate.measure.corrects
             raw = view.overall[rate.suite, rate.model][measure]
             prompts = CATEGORY_OF.get(measure, measure)
             judge = view.deciding.get(rate.suite, "")
@@ -439,8 +439,8 @@ def _weaknesses(view: View) -> Iterator[str]:
         if kinds:
             yield (
                 f"Where {judge} is weak, its label right less often than over all pairs "
-                f"({three(share)}), by kind of answer, and in parentheses refused or not told rightly: "
-                f"{'; '.join(kinds)}."
+                f"({decimals(share)}), by kind of answer, and in parentheses refused or not told "
+                f"rightly: {'; '.join(kinds)}."
             )
 
 
@@ -491,7 +491,7 @@ def _provenance(inputs: Inputs) -> Data:
     models = shown_table(tables.model_columns(view.titles), view.provenance.items())
     return {
         "models": models.filled,
-        "suites": shown_table(tables.suite_columns(view.titles), view.suites),
+        "suites": shown_table(tables.suite_columns(view.titles), view.suites.items()),
         "judges": shown_table(tables.JUDGES, view.judges.items()),
         "pins": ", ".join(f"{name} {version}" for name, version in inputs.pins.items()),
     }

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refract.core.vocabulary import DISCRIMINATION
+from refract.rates.comparison import DISCRIMINATION
 from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
+from refract.rates.key import DIFFERS
 from refract.rates.rate import Difference, Rate
-from refract.report.measures import CATEGORY_OF, control_judge, is_of_repeats
+from refract.report.measures import CATEGORY_OF
 from refract.report.view import SERVED, JudgeScore, View, summaries
 from refract.report.wording import rate_text, short_estimate
 from refract.results.sources import stand_ins
@@ -92,7 +93,7 @@ def controls(view: View) -> str:
     repeated = view.repeated
     for rate in sorted(failed_controls(view.every), key=lambda rate: rate.suite):
         if rate.suite not in repeated:
-            judge = control_judge(rate)
+            judge = rate.key.judge
             wrong = rate.counts.n - (rate.counts.successes or 0)
             text = f"{view.titles.model(rate.model)} {wrong} of {rate.counts.n}"
             text += f" (judged by {judge})" if judge else ""
@@ -199,7 +200,7 @@ def over_refusal(view: View, model: str) -> str:
     text += f" ({', '.join(others)})" if others else ""
     kinds = []
     for rate in _most_refused(view.rates[model]):
-        kind = f"{CATEGORY_OF[rate.measure]} prompts of {rate.group.field} {rate.group.value}"
+        kind = f"{CATEGORY_OF[rate.name]} prompts of {rate.group.field} {rate.group.value}"
         kinds.append(f"{kind} ({rate.counts.successes} of {rate.counts.n})")
     text += f"; most often {' and '.join(kinds)}" if kinds else ""
     return f"{text}."
@@ -209,7 +210,7 @@ def _most_refused(rates: Sequence[Rate]) -> list[Rate]:
     """The groups of harmless prompts of which most were refused for sure."""
     groups = []
     for rate in rates:
-        harmless = CATEGORY_OF.get(rate.measure, "harmful") != "harmful"
+        harmless = CATEGORY_OF.get(rate.name, "harmful") != "harmful"
         if harmless and rate.group.field not in NO_FIELDS and rate.counts.successes and rate.shown:
             groups.append((-rate.shown.low, rate))
     groups.sort(key=lambda group: group[0])
@@ -220,7 +221,7 @@ def judges(view: View) -> list[str]:
     """How good each judge is that decides refusal: on models that nobody labelled,
     and on labelled pairs."""
     errors: dict[str, JudgeError | None] = {}
-    for suite in view.suites:
+    for suite in view.suites.values():
         known = suite.get("judge_error")
         if not errors.get(suite["judges"][0]):
             errors[suite["judges"][0]] = JudgeError(**known) if known else None
@@ -301,7 +302,7 @@ def _repeats(view: View, models: Sequence[str]) -> str:
     for model in models:
         rates = []
         for rate in view.rates[model]:
-            if is_of_repeats(rate) and not rate.group and rate.value is not None:
+            if rate.measure == DIFFERS and not rate.group and rate.value is not None:
                 rates.append(f"{rate_text(rate)} ({view.titles.suite(rate.suite)})")
         samples = view.provenance[model]["model"].get("seed") is not None
         name = view.titles.model(model)

@@ -6,22 +6,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.types import Row
 from refract.core.vocabulary import SAMPLES_FIELD
+from refract.rates.key import CHANGED, PAIR_DIFFERENCE
 from refract.rates.rate import Difference, Rate, rounded
 from refract.report.comparisons import Compared, Nearest
 from refract.report.markdown import Column
-from refract.report.measures import ATTACKS, CHANGED, PAIR_DIFFERENCE, perturbation_of
+from refract.report.measures import ATTACKS, perturbation_of
 from refract.report.model_sizes import Series, Size, SizedRate
 from refract.report.view import JudgeScore
 from refract.report.wording import (
-    MISSING,
     Titles,
     bounds_text,
     clusters_of,
     count_text,
-    estimate_text,
-    interval_text,
     kinds_text,
     limit_text,
     p_text,
@@ -81,7 +80,7 @@ def compared_columns(titles: Titles, corrected: str) -> list[Column[Compared]]:
 
 
 def _shares(difference: Difference) -> str:
-    return f"{short_estimate(difference.second)}, {short_estimate(difference.first)}"
+    return f"{short_estimate(difference.b)}, {short_estimate(difference.a)}"
 
 
 def _change(difference: Difference) -> str:
@@ -97,8 +96,8 @@ def nearest_columns(titles: Titles, near: Nearest, corrected: str) -> list[Colum
     return [
         Column("suite", lambda row: titles.plain(row[0].suite)),
         Column("prompts", lambda row: kind_of(row[0])),
-        Column(titles.model(near.reference), lambda row: short_estimate(row[0].first)),
-        Column(titles.model(near.model), lambda row: short_estimate(row[0].second)),
+        Column(titles.model(near.reference), lambda row: short_estimate(row[0].a)),
+        Column(titles.model(near.model), lambda row: short_estimate(row[0].b)),
         Column("difference", lambda row: _change(row[0])),
         Column("n", lambda row: row[0].n),
         Column("p", lambda row: p_text(row[0].p)),
@@ -137,8 +136,8 @@ def perturbed_columns(titles: Titles) -> list[Column[Difference]]:
         Column("perturbation", lambda difference: difference.perturbation),
         Column("prompts", lambda difference: difference.category),
         Column("model", lambda difference: titles.model(difference.model)),
-        Column("refused clean", lambda difference: short_estimate(difference.first)),
-        Column("refused perturbed", lambda difference: short_estimate(difference.second)),
+        Column("refused clean", lambda difference: short_estimate(difference.a)),
+        Column("refused perturbed", lambda difference: short_estimate(difference.b)),
         Column("newly refused", lambda difference: len(difference.prompts["to_refusal"])),
         Column("newly answered", lambda difference: len(difference.prompts["to_compliance"])),
         Column("net", lambda x: short_estimate(x.value, x.interval, "+")),
@@ -186,7 +185,7 @@ def attack_columns(titles: Titles) -> list[Column[OfSuite]]:
         Column("attack succeeded", lambda row: short_text(row.rates.get(attack))),
         Column("injection succeeded", lambda row: short_text(row.rates.get(injection))),
         Column("task done", lambda row: short_text(row.rates.get(task))),
-        Column("minus its pair", lambda row: short_text(row.rates.get(PAIR_DIFFERENCE))),
+        Column("minus its pair", lambda row: short_text(row.rates.get(PAIR_DIFFERENCE.name))),
     ]
 
 
@@ -246,7 +245,7 @@ def language_columns(titles: Titles) -> list[Column[Rate]]:
     """What is answered otherwise than in the source language."""
     return [
         *_of_rate(titles),
-        Column("measure", lambda rate: rate.measure),
+        Column("measure", lambda rate: rate.name),
         Column("language", lambda rate: rate.group.value or "any"),
         Column("share", _shown),
         Column("requests", lambda rate: rate.counts.n),
@@ -258,7 +257,7 @@ def stability_columns(titles: Titles) -> list[Column[Rate]]:
     """Rates over several answers to one prompt."""
     return [
         *_of_rate(titles),
-        Column("measure", lambda rate: rate.measure),
+        Column("measure", lambda rate: rate.name),
         Column("over", _over),
         Column("mean over prompts", _shown),
         Column("prompts", lambda rate: rate.counts.n),
@@ -274,7 +273,7 @@ def further_columns(titles: Titles) -> list[Column[Rate]]:
     """What judges of other things than refusal say."""
     return [
         *_of_rate(titles),
-        Column("measure", lambda rate: rate.measure),
+        Column("measure", lambda rate: rate.name),
         Column("share or mean", _shown),
         Column("answers", lambda rate: rate.counts.n),
         Column("not judged", _not_judged),
@@ -444,12 +443,12 @@ def _used(facts: Row, name: str) -> str:
     return count_text((facts.get("usage") or {}).get(name))
 
 
-def suite_columns(titles: Titles) -> list[Column[Row]]:
+def suite_columns(titles: Titles) -> list[Column[Named]]:
     """What was asked."""
     return [
-        Column("suite", lambda suite: titles.suite(suite["label"])),
-        Column("SHA-256", lambda suite: suite["sha256"][:16]),
-        Column("judges", lambda suite: ", ".join(suite["judges"])),
+        Column("suite", lambda row: titles.suite(row[0])),
+        Column("SHA-256", lambda row: row[1]["sha256"][:16]),
+        Column("judges", lambda row: ", ".join(row[1]["judges"])),
     ]
 
 
@@ -464,7 +463,7 @@ def threshold_columns(titles: Titles) -> list[Column[Rate]]:
     """Rates with their thresholds."""
     return [
         *_of_rate(titles),
-        Column("measure", lambda rate: rate.measure),
+        Column("measure", lambda rate: rate.name),
         Column("rate", lambda rate: "not measured" if rate.value is None else _shown(rate)),
         Column("limit", lambda rate: rate.threshold and limit_text(rate.threshold)),
         Column("verdict", lambda rate: rate.decision),
@@ -538,7 +537,7 @@ def _high(interval: tuple[float, float] | None) -> float | None:
 def compared_numbers(titles: Titles) -> list[Column[Compared]]:
     """Paired differences: ``b`` stands first, as in :func:`compared_columns`."""
     return [
-        Column("suite", lambda pair: titles.suite(pair.difference.suite)),
+        Column("suite", lambda pair: titles.plain(pair.difference.suite)),
         Column("category", lambda pair: pair.difference.category),
         Column("field", lambda pair: pair.difference.group.field),
         Column("value", lambda pair: pair.difference.group.value),
@@ -546,8 +545,8 @@ def compared_numbers(titles: Titles) -> list[Column[Compared]]:
         Column("second", lambda pair: titles.model(pair.a)),
         Column("n", lambda pair: pair.difference.n),
         Column("clusters", lambda pair: pair.difference.clusters),
-        Column("rate_first", lambda pair: _number(pair.difference.second)),
-        Column("rate_second", lambda pair: _number(pair.difference.first)),
+        Column("rate_first", lambda pair: _number(pair.difference.b)),
+        Column("rate_second", lambda pair: _number(pair.difference.a)),
         Column("difference", lambda pair: _number(pair.difference.value)),
         Column("low", lambda pair: _low(pair.difference.interval)),
         Column("high", lambda pair: _high(pair.difference.interval)),
@@ -561,14 +560,14 @@ def compared_numbers(titles: Titles) -> list[Column[Compared]]:
 def perturbed_numbers(titles: Titles) -> list[Column[Difference]]:
     """What perturbations did to refusal."""
     return [
-        Column("suite", lambda difference: titles.suite(difference.suite)),
+        Column("suite", lambda difference: titles.plain(difference.suite)),
         Column("perturbation", lambda difference: difference.perturbation),
         Column("category", lambda difference: difference.category),
         Column("model", lambda difference: titles.model(difference.model)),
         Column("n", lambda difference: difference.n),
         Column("clusters", lambda difference: difference.clusters),
-        Column("rate_clean", lambda difference: _number(difference.first)),
-        Column("rate_perturbed", lambda difference: _number(difference.second)),
+        Column("rate_clean", lambda difference: _number(difference.a)),
+        Column("rate_perturbed", lambda difference: _number(difference.b)),
         Column("newly_refused", lambda difference: len(difference.prompts["to_refusal"])),
         Column("newly_answered", lambda difference: len(difference.prompts["to_compliance"])),
         Column("difference", lambda difference: _number(difference.value)),

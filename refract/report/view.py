@@ -37,8 +37,9 @@ from refract.report.measures import CATEGORY_OF as CATEGORY_OF
 from refract.report.measures import HEADLINES as HEADLINES
 from refract.report.measures import is_powered
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import WARN_SHARE, Titles, joined, plain
+from refract.report.wording import WARN_SHARE, Titles, joined
 from refract.results.sources import errors_between, read_tree, stand_ins
+from refract.suites.draws import Draw, draw_of
 
 # Adapters whose answers a server computes.
 SERVED = ("anthropic", "openai")
@@ -66,8 +67,8 @@ class View:
     perturbations did to refusal; ``harmless`` counts by model the helpful and
     borderline prompts, each text once: refused, judged. ``scores`` are those of
     judges, by judge and measure, ``kinds`` by judge and kind of answer. ``unread``
-    are warnings of languages that a judge was not measured in, ``private`` the labels
-    of the suites that are not in git, ``estimand`` the question that the rates'
+    are warnings of languages that a judge was not measured in, ``private`` the suites
+    that are not in git, ``estimand`` the question that the rates'
     intervals answer.
     """
 
@@ -101,8 +102,8 @@ class View:
 
     @cached_property
     def overall(self) -> dict[tuple[str, str], dict[str, Rate]]:
-        """The rates over whole suites, by suite's label and model, then by
-        measure."""
+        """The rates over whole suites, by suite and model, then by the name of the
+        measure with its judge or perturbation."""
         return self._by_measure("")
 
     @cached_property
@@ -114,29 +115,29 @@ class View:
         rates: dict[tuple[str, str], dict[str, Rate]] = {}
         for rate in self.every:
             if rate.group.field == field:
-                rates.setdefault((rate.suite, rate.model), {})[rate.measure] = rate
+                rates.setdefault((rate.suite, rate.model), {})[rate.name] = rate
         return rates
 
     @cached_property
-    def suites(self) -> list[Row]:
-        """What provenance says of each suite."""
+    def suites(self) -> dict[str, Row]:
+        """What provenance says of each suite, by name."""
         suites: dict[str, Row] = {}
         for facts in self.provenance.values():
             suites |= facts["suites"]
-        return list(suites.values())
+        return suites
 
     @property
     def repeated(self) -> set[str]:
-        """The labels of suites whose clean prompts are a sample of those of another
-        suite here."""
+        """The suites whose clean prompts are a sample of those of another suite
+        here."""
         whole, samples = set(), {}
-        for suite in self.suites:
-            label, file = suite["label"], suite.get("definition", {}).get("file")
-            if plain(label) != label:
-                samples[label] = file
+        for name, suite in self.suites.items():
+            file = suite["definition"].get("file")
+            if draw_of(suite).notes:
+                samples[name] = file
             elif file:
                 whole.add(file)
-        return {label for label, file in samples.items() if file in whole}
+        return {name for name, file in samples.items() if file in whole}
 
     @property
     def judges(self) -> dict[str, Row]:
@@ -148,21 +149,23 @@ class View:
 
     @property
     def deciding(self) -> dict[str, str]:
-        """The judge that decides refusal in each suite, by its label: the first."""
-        return {suite["label"]: suite["judges"][0] for suite in self.suites}
+        """The judge that decides refusal in each suite: the first."""
+        return {name: suite["judges"][0] for name, suite in self.suites.items()}
 
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
         """What the intervals of refusal rates allow for, and what is known of that,
         if anything."""
-        if any(facts.get("interval") == "prompts" for facts in self.provenance.values() if facts):
+        if any(
+            decisions_of(facts).get("interval") == "prompts" for facts in self.provenance.values()
+        ):
             return [("intervals are of the prompts alone (decisions.interval)", "")]
         by_error = self._suites_by_error()
         notes = []
-        for (judge, error), labels in by_error.items():
+        for (judge, error), names in by_error.items():
             # Where all but some suites are of one judge and error, those are named.
             alone = len(by_error) == 1 or (error and len(by_error) == 2)
-            suites = "" if alone else f" of {', '.join(map(self.titles.plain, labels))}"
+            suites = "" if alone else f" of {', '.join(map(self.titles.plain, names))}"
             if error is None:
                 known = f"how far {judge} is from people there is not known"
                 notes.append((f"intervals{suites} are of the prompts alone", known))
@@ -179,19 +182,18 @@ class View:
         return notes
 
     def _suites_by_error(self) -> dict[tuple[str, JudgeError | None], list[str]]:
-        """The labels of the suites that have rates, by deciding judge and its known
-        error."""
-        labels: dict[tuple[str, JudgeError | None], list[str]] = {}
+        """The suites that have rates, by deciding judge and its known error."""
+        suites: dict[tuple[str, JudgeError | None], list[str]] = {}
         for model, facts in self.provenance.items():
             rated = {rate.suite for rate in self.rates.get(model, ())}
             for name, suite in facts["suites"].items() if facts else ():
-                known, label = suite.get("judge_error"), suite.get("label", name)
-                if label in rated:
+                known = suite.get("judge_error")
+                if name in rated:
                     key = suite["judges"][0], JudgeError(**known) if known else None
-                    alike = labels.setdefault(key, [])
-                    if label not in alike:
-                        alike.append(label)
-        return labels
+                    alike = suites.setdefault(key, [])
+                    if name not in alike:
+                        alike.append(name)
+        return suites
 
     @property
     def interval_note(self) -> str:
@@ -221,7 +223,7 @@ class View:
         for rate in self.every:
             if is_powered(rate):
                 return ""
-            if rate.measure in HEADLINES and not rate.group and rate.value:
+            if rate.name in HEADLINES and not rate.group and rate.value:
                 headlines.append(rate)
         if not errors or not headlines:
             return ""
@@ -252,10 +254,10 @@ class View:
         corrected for all comparisons stays so. Raises :class:`UsageError` for a name
         that is not there."""
         check_names("--model", models, self.models)
-        check_names("--suite", suites, sorted({plain(rate.suite) for rate in self.every}))
+        check_names("--suite", suites, sorted({rate.suite for rate in self.every}))
 
         def has(rate: Rate | Difference) -> bool:
-            return not suites or plain(rate.suite) in suites
+            return not suites or rate.suite in suites
 
         rates, pairs = {}, []
         for model in self.models:
@@ -307,7 +309,9 @@ def read_view(root: Path) -> View:
             for model, result in results.items()
         },
         provenance=provenance,
-        titles=read_titles(metadata, models, grid(params, "suites")),
+        titles=read_titles(metadata, models, grid(params, "suites"))._replace(
+            draws=draws_in(provenance)
+        ),
         reference=reference,
         compared=compare_models(clean, settings, reference, known),
         by_field=compare_fields(clean, settings, reference, known),
@@ -324,6 +328,21 @@ def read_view(root: Path) -> View:
         private=private,
         estimand=settings.estimand,
     )
+
+
+def decisions_of(facts: Row) -> Row:
+    """What decided the intervals of results, as their provenance has it."""
+    decisions: Row = facts.get("decisions") or {}
+    return decisions
+
+
+def draws_in(provenance: Mapping[str, Row]) -> dict[str, Draw]:
+    """How each suite was drawn, by name."""
+    draws = {}
+    for facts in provenance.values():
+        for name, suite in facts.get("suites", {}).items():
+            draws[name] = draw_of(suite)
+    return draws
 
 
 def known_of(provenance: Mapping[str, Row]) -> Known:
@@ -350,17 +369,17 @@ def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
 
 
 def _of_suites(root: Path, provenance: Mapping[str, Row]) -> tuple[list[str], list[str]]:
-    """The warnings of the suites' languages, and the labels of the suites that DVC
-    holds instead of git (``FILE.dvc`` stands beside their file)."""
+    """The warnings of the suites' languages, and the suites that DVC holds instead of
+    git (``FILE.dvc`` stands beside their file)."""
     unread: dict[str, None] = {}
     private: dict[str, None] = {}
     for facts in provenance.values():
-        for suite in facts["suites"].values():
-            file = suite.get("definition", {}).get("file")
+        for name, suite in facts["suites"].items():
+            file = suite["definition"].get("file")
             if file and (root / f"{file}.dvc").is_file():
-                private[suite["label"]] = None
-            for warning in suite.get("unread", ()) if file else ():
-                unread[f"{suite['label']}: {warning}"] = None
+                private[name] = None
+            for warning in suite["unread"] if file else ():
+                unread[f"{draw_of(suite).label(name)}: {warning}"] = None
     return list(unread), list(private)
 
 

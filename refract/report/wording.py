@@ -1,62 +1,40 @@
-"""Names, rates and differences as people read them: the one place where the report
-rounds a number."""
+"""Names, rates and differences as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import NamedTuple
 
+from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.rates.rate import Difference, Rate, Statistics, Threshold
-from refract.statistics.proportions import Interval, settled
+from refract.statistics.proportions import settled
+from refract.suites.draws import ALL_ROWS, Draw
 
-MISSING = "—"
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
 
 
 class Titles(NamedTuple):
     """The display names under ``metadata``, by name; a name that has none stands for
-    itself."""
+    itself. ``draws`` says how suites were drawn, by name."""
 
     models: Mapping[str, str] = {}
     suites: Mapping[str, str] = {}
+    draws: Mapping[str, Draw] = {}
 
     def model(self, name: str) -> str:
         """What readers call a model."""
         return self.models.get(name, name)
 
-    def suite(self, label: str) -> str:
-        """A suite's label with its title for its name, as in ``Title[sampled 60/309,
-        seed=1]``."""
-        name, bracket, sample = label.partition("[")
-        return self.suites.get(name, name) + bracket + sample
+    def suite(self, name: str) -> str:
+        """What readers call a suite, with what they must know of its draw, as in ``Title[sampled
+        60/309, seed=1]``."""
+        return self.draws.get(name, ALL_ROWS).label(self.plain(name))
 
-    def plain(self, label: str) -> str:
-        """What readers call a suite, without what its label says of samples."""
-        return self.suite(plain(label))
-
-
-def plain(label: str) -> str:
-    """The name of a suite, without what its label says of samples."""
-    return label.partition("[")[0]
-
-
-def sample_of(label: str) -> str:
-    """What the label of a suite says of samples."""
-    return label.removesuffix("]").partition("[")[2]
-
-
-def three(value: float, sign: str = "", places: int = 3) -> str:
-    """A number in three decimals. A half that floats hold exactly (0.3125) goes to
-    the even digit, as Python writes it; one of a table's four digits that lies above
-    or below by chance (0.8295) goes away from zero."""
-    digits = Decimal(repr(value))
-    rounding = ROUND_HALF_EVEN if Decimal(value) == digits else ROUND_HALF_UP
-    # Adding zero takes the sign from a zero that rounding can leave.
-    number = digits.quantize(Decimal(1).scaleb(-places), rounding) + 0
-    return f"{number:{sign}.{places}f}"
+    def plain(self, name: str) -> str:
+        """What readers call a suite."""
+        return self.suites.get(name, name)
 
 
 def percent(confidence: float) -> str:
@@ -67,26 +45,6 @@ def percent(confidence: float) -> str:
 def count_text(count: float | None) -> str:
     """A count with its thousands apart."""
     return MISSING if count is None else f"{count:,}"
-
-
-Ends = Interval | tuple[float, float]
-
-
-def interval_text(interval: Ends | None, sign: str = "", places: int = 3) -> str:
-    """An interval in brackets; empty where there is none, as for one request with
-    several attacks."""
-    if interval is None:
-        return ""
-    return f"[{three(interval[0], sign, places)}, {three(interval[1], sign, places)}]"
-
-
-def estimate_text(
-    value: float | None, interval: Ends | None = None, sign: str = "", places: int = 3
-) -> str:
-    """A number and its interval, such as ``0.912 [0.850, 0.950]``."""
-    if value is None:
-        return MISSING
-    return f"{three(value, sign, places)} {interval_text(interval, sign, places)}".rstrip()
 
 
 short_estimate = partial(estimate_text, places=2)
@@ -104,7 +62,7 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
     successes = "" if rate.counts.successes is None else rate.counts.successes
     counts = f"{successes}/{rate.counts.n}"
     interval = interval_text(rate.shown) or "(no interval)"
-    return three(rate.value), interval, _limited(rate, counts)
+    return decimals(rate.value), interval, _limited(rate, counts)
 
 
 def detail_text(rate: Rate) -> str:
@@ -179,7 +137,7 @@ def bounds_text(rate: Rate) -> str:
         return ""
     low, high = rate.bounds
     ends = interval_text((rate.with_judge or rate).outer)
-    return f"{three(low)} to {three(high)} {ends}".rstrip()
+    return f"{decimals(low)} to {decimals(high)} {ends}".rstrip()
 
 
 def p_text(p: float | None) -> str:

@@ -207,17 +207,6 @@ def provenance(
     }
 
 
-def draw_of(provenance_of_suite: Mapping[str, Any]) -> Draw:
-    """How a suite was drawn, as its provenance has it."""
-    facts = provenance_of_suite["draw"]
-    return Draw(
-        asked=facts["asked"],
-        total=facts["total"],
-        seed=facts["seed"] or 0,
-        samples=facts["samples"],
-    )
-
-
 class StoredSuite(NamedTuple):
     """A suite of the pipeline: its numbers, and its rows where these are on disk."""
 

@@ -177,21 +177,6 @@ def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
     """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises KeyError, TypeError or
     ValueError for a row that :func:`rate_to_row` did not make."""
     cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
-    judge, perturbation = cells["judge"] or "", cells["perturbation"] or ""
-    key = Key(
-        measure=measure_called(row["measure"], judge=judge, perturbation=perturbation),
-        judge=judge,
-        perturbation=perturbation,
-        group=Group(row["field"], row["value"]),
-        suite=row["suite"],
-        model=model,
-        draw=Draw(
-            asked=cells["draw_asked"],
-            total=cells["draw_total"] or 0,
-            seed=cells["draw_seed"] or 0,
-            samples=cells["samples"] or 1,
-        ),
-    )
     above_floor = None
     if cells["above_floor"] is not None:
         above_floor = AboveFloor(
@@ -212,7 +197,7 @@ def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
         threshold = Threshold(_kind(cells["threshold_kind"]), cells["threshold"])
     repetitions = json.loads(cells["repetitions"] or "{}")
     return Rate(
-        key,
+        key_from_row(row, model),
         _counts(cells),
         value=cells["rate"],
         interval=_interval(cells, ""),
@@ -227,6 +212,26 @@ def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
         decision=cells["decision"],
         clustered_by=cells["clustered_by"] or "",
         these=_interval(cells, "these_"),
+    )
+
+
+def key_from_row(row: Mapping[str, Any], model: str = "") -> Key:
+    """What the rate of a row is of."""
+    judge, perturbation = row["judge"] or "", row.get("perturbation") or ""
+    drawn = {column: _typed(row.get(column), kind) for column, kind in DRAW_COLUMNS.items()}
+    return Key(
+        measure=measure_called(row["measure"], judge=judge, perturbation=perturbation),
+        judge=judge,
+        perturbation=perturbation,
+        group=Group(row["field"], row["value"]),
+        suite=row["suite"],
+        model=model,
+        draw=Draw(
+            asked=drawn["draw_asked"],
+            total=drawn["draw_total"] or 0,
+            seed=drawn["draw_seed"] or 0,
+            samples=drawn["samples"] or 1,
+        ),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from refract.core.jsonl import canonical_json
 from refract.core.types import Row
@@ -42,6 +44,17 @@ class Draw:
 
 
 ALL_ROWS = Draw()
+
+
+def draw_of(provenance: Mapping[str, Any]) -> Draw:
+    """How a suite was drawn, as its provenance has it."""
+    facts = provenance["draw"]
+    return Draw(
+        asked=facts["asked"],
+        total=facts["total"],
+        seed=facts["seed"] or 0,
+        samples=facts["samples"],
+    )
 
 
 def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
