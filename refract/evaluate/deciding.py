@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from refract.agreement.stored import stored_suites
 from refract.core.errors import RefractError, UsageError
 from refract.core.params import DecisionSettings, decision_settings, grid
 from refract.project import read_project
 from refract.rates.rate import Interval, Rate
 from refract.rates.thresholds import hidden_by_unjudged
+from refract.results.counted import stored_suites
 from refract.results.current import current_note, rows_missing, rows_note
 from refract.results.sources import read_side
 
@@ -47,7 +47,7 @@ def decided_rates(
             raise UsageError(f"{names} decides again from data/: {rows_note(missing)}")
         for model in provenance:
             for suite in stored_suites(root, params, model, settings):
-                rates += suite.table
+                rates += suite.numbers.rates
     decided = [rate.asked(settings.estimand) for rate in rates if rate.decision]
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
