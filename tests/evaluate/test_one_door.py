@@ -13,10 +13,10 @@ from jsonschema import validate
 import refract
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.tables import read_table
-from refract.evaluate import evaluate, read_suites
+from refract.evaluate import Suite, evaluate, read_suites
 from refract.evaluate.protocol_run import Asked, run_protocol
 from refract.models import open_model
-from refract.models.store import open_store
+from refract.models.store import ResponseStore, open_store
 from refract.project import read_project
 from refract.rates.key import REFUSAL
 from refract.rates.rate import Rate
@@ -185,6 +185,19 @@ def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
 def test_a_json_row_and_a_row_of_csv_are_one_rate(project):
     rates = by_repro(project, "m", "s")
     assert rates_from_rows(json.loads(json.dumps(json_rows(rates))), "m") == rates
+
+
+def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_number_for():
+    limits = {
+        "injection_success_rate": {"max": 0.5},
+        "attack_success_rate": {"max": 0.5},
+        "typos_fail_rate": {"max": 0.5},
+        "refusal_rate": {"max": 1},
+    }
+    suite = Suite("s", rows(), {"thresholds": limits})
+    model = open_model("m", MODEL)
+    found = evaluate([suite], model, {"rules": JUDGES["rules"]}, ResponseStore(None), name="m")
+    assert [rate.name for rate in found.rates if rate.decision] == ["refusal_rate"]
 
 
 def test_two_judges_of_one_name_are_an_error(tmp_path, monkeypatch):

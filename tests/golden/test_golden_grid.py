@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from tests.golden.grid import FOLDER, computed, tables_of
@@ -20,6 +22,20 @@ def test_the_grid_has_the_tables_that_are_kept(tables):
     assert tables.keys() == KEPT.keys()
 
 
+def cells(text: str) -> list[list[object]]:
+    """The cells of a table, numbers with the nine digits that other libraries compute alike too."""
+    return [[_cell(cell) for cell in row] for row in csv.reader(text.splitlines())]
+
+
+def _cell(text: str) -> object:
+    if "." not in text:
+        return text
+    try:
+        return f"{float(text):.9g}"
+    except ValueError:
+        return text
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_a_table_of_the_grid_is_as_it_was(tables, name):
-    assert tables[name].splitlines() == KEPT[name].splitlines()
+    assert cells(tables[name]) == cells(KEPT[name])
