@@ -6,15 +6,25 @@ import csv
 
 import pytest
 
-from tests.golden.grid import FOLDER, computed, tables_of
+from tests.builders import Project
+from tests.golden.grid import FOLDER, REPORT, TABLES, computed, report_of, texts_in
 
-KEPT = tables_of(FOLDER)
+KEPT, PAGES = texts_in(FOLDER, TABLES), texts_in(FOLDER, REPORT)
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory) -> dict[str, str]:
-    project = computed(tmp_path_factory.mktemp("golden") / "project")
-    return tables_of(project.folder / "metrics")
+def project(tmp_path_factory) -> Project:
+    return computed(tmp_path_factory.mktemp("golden") / "project")
+
+
+@pytest.fixture(scope="module")
+def tables(project) -> dict[str, str]:
+    return texts_in(project.folder / "metrics", TABLES)
+
+
+@pytest.fixture(scope="module")
+def pages(project, tables) -> dict[str, str]:
+    return report_of(project)
 
 
 def test_the_grid_has_the_tables_that_are_kept(tables):
@@ -39,3 +49,9 @@ def _cell(text: str) -> object:
 @pytest.mark.parametrize("name", KEPT)
 def test_a_table_of_the_grid_is_as_it_was(tables, name):
     assert cells(tables[name]) == cells(KEPT[name])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_grids_report_is_as_it_was(pages, name):
+    assert pages.keys() == PAGES.keys()
+    assert pages[name].splitlines() == PAGES[name].splitlines()
