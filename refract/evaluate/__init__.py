@@ -35,7 +35,7 @@ from refract.project import Project, find_suite
 from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.comparison import DEFAULTS
-from refract.rates.names import name_problems, possible_keys
+from refract.rates.names import name_problems
 from refract.rates.rate import Rate, rounded
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
@@ -245,12 +245,12 @@ def evaluate(
             raise UsageError(f"two suites are called {suite.name!r}")
         ready[suite.name] = _with_prompts(suite, list(judges), sample, seed)
     used: dict[str, dict[str, Judge]] = {}
-    for suite in list(ready.values()):
+    for suite in ready.values():
         own = {judge: opened[judge] for judge in suite.definition["judges"]}
         perturbed = bool(suite.definition.get("perturbations"))
         check_counted(suite.name, own, perturbed=perturbed)
         used[suite.name] = own
-        ready[suite.name] = _with_own_thresholds(suite, own)
+        _check_names(suite, own)
     answers = answer_model(
         name,
         definition,
@@ -330,6 +330,7 @@ def _judge_and_count(
         definitions,
         {name: judge.FAMILY for name, judge in judges.items()},
         settings,
+        strict=False,  # a sample may have no row, and other judges no verdict, that a threshold is for
     )
     return SuiteResult(suite, prompts, responses, verdicts, numbers, answers.counts[suite.name])
 
@@ -340,17 +341,12 @@ def _suite_inputs(suite: Suite, seed: int | None) -> Row:
     return {**suite.definition, "perturbations": perturbations, "seed": seed}
 
 
-def _with_own_thresholds(suite: Suite, judges: Mapping[str, Judge]) -> Suite:
-    """A suite with those of its thresholds that its judges and prompts here can have a number for.
-    Raises :class:`UsageError` where two of its numbers would have one name."""
+def _check_names(suite: Suite, judges: Mapping[str, Judge]) -> None:
+    """Raises :class:`UsageError` where two numbers of a suite would have one name."""
     families = {name: judge.FAMILY for name, judge in judges.items()}
     problems = name_problems(suite.definition, families)
     if problems:
         raise UsageError(f"{suite.name}: {problems[0]}; rename the judge, perturbation or field")
-    names = {key.name for key in possible_keys(suite.definition, families)}
-    wanted = suite.definition.get("thresholds") or {}
-    thresholds = {name: limit for name, limit in wanted.items() if name in names}
-    return replace(suite, definition={**suite.definition, "thresholds": thresholds})
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

@@ -84,6 +84,7 @@ def aggregate_suite(
     errors: Mapping[str, JudgeError] | None = None,
     estimand: Estimand = "prompts_like_these",
     texts: Mapping[str, PromptRow] | None = None,
+    strict: bool = True,
 ) -> Aggregate:
     """Outcomes and rates of one suite; responses and verdicts by prompt id need not be in memory
     (:class:`refract.core.jsonl.RowsById`).
@@ -92,7 +93,8 @@ def aggregate_suite(
     the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label family of each.
     The first ``strings`` judge measures injections, the first ``similarity`` judge measures changed
     answers. ``errors`` is the known error of each refusal judge. ``estimand`` is what thresholds ask
-    about. ``texts`` has the prompts with their texts where ``prompts`` come without. Raises
+    about. ``texts`` has the prompts with their texts where ``prompts`` come without. Unless ``strict``,
+    a threshold of a measure that these rows and judges have no number for is left out. Raises
     :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
     thresholds that the suite does not have."""
     if not isinstance(responses, Mapping):
@@ -146,6 +148,9 @@ def aggregate_suite(
         for place, rate in enumerate(rates):
             if rate.these and rate.these.low == rate.these.high:
                 rates[place] = replace(rate, these=None)
+    if not strict:
+        names = {rate.name for rate in rates}
+        thresholds = {name: limit for name, limit in thresholds.items() if name in names}
     # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
     rates = apply_thresholds(
         rates,

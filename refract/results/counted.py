@@ -88,13 +88,14 @@ def count_suite(
     judges: Mapping[str, Definition],
     families: Mapping[str, str],
     settings: DecisionSettings = DEFAULTS,
+    strict: bool = True,
 ) -> SuiteNumbers:
     """The numbers of one suite and model.
 
     ``judges`` are the definitions of its judges with their versions, ``families`` the family of each
     one's labels, both by name. ``settings`` say the confidence, whether intervals allow for the judge's
-    error, and what thresholds ask about. Raises :class:`refract.core.errors.RefractError` for rows that
-    cannot be used."""
+    error, and what thresholds ask about; ``strict`` is as in :func:`aggregate_suite`. Raises
+    :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     suite = answers.definition
     own_judges = {name: judges[name] for name in suite["judges"]}
     errors = known_errors(own_judges, answers.sources)
@@ -111,6 +112,7 @@ def count_suite(
         errors=errors if with_judge else {},
         estimand=settings.estimand,
         texts=answers.texts,
+        strict=strict,
     )
     rates = list(aggregate.table)
     warnings: list[str] = []

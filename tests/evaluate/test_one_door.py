@@ -13,10 +13,10 @@ from jsonschema import validate
 import refract
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.tables import read_table
-from refract.evaluate import evaluate, read_suites
+from refract.evaluate import Suite, evaluate, read_suites
 from refract.evaluate.protocol_run import Asked, run_protocol
 from refract.models import open_model
-from refract.models.store import open_store
+from refract.models.store import ResponseStore, open_store
 from refract.project import read_project
 from refract.rates.key import REFUSAL
 from refract.rates.rate import Rate
@@ -25,7 +25,7 @@ from tests.builders import ROOT, Project
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
 MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.7, "helpful": 0.2}}
-JUDGES = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
+JUDGES = {"refusal": {"kind": "refusal"}, "second": {"kind": "rules"}}
 SUITE = {
     "sample": 14,
     "samples": 2,
@@ -70,7 +70,7 @@ def project(request, tmp_path_factory) -> Project:
     params = project.params()
     params["judges"] = JUDGES
     params["suites"]["s"] |= {**SUITE, "judges": [*JUDGES]}
-    params["suites"]["xstest"] |= {"protocol": "xstest@1.0", "sample": 12}
+    params["suites"]["xstest"] |= {"protocol": "xstest@1.0", "sample": 12, "judges": ["refusal"]}
     params["decisions"] |= DECISIONS[request.param]
     project.set_params(params)
     project.repro()
@@ -122,6 +122,8 @@ def test_the_stages_and_evaluate_give_the_same_rates(project):
     assert (headline.counts.n, headline.clustered_by) == (28, "topic")
     assert {rate.key.judge for rate in expected} == {"", "second"}
     assert {rate.name for rate in expected if rate.decision} == SUITE["thresholds"].keys()
+    allows_for_judge = settings_of(project).interval == "prompts_and_judge"
+    assert any(rate.with_judge for rate in expected) == allows_for_judge
     written = json.loads((project.folder / "metrics/m.json").read_text("utf-8"))
     assert evaluation.results()["metrics"]["s"] == written["s"]
     facts = json.loads((project.folder / "metrics/provenance/m.json").read_text("utf-8"))
@@ -141,7 +143,7 @@ def test_python_gives_the_same_rates(project):
     own = read_project(project.folder)
     with contextlib.chdir(project.folder):
         results = refract.measure(
-            "m", "s", ["rules", "second"], sample=SUITE["sample"], seed=own.params["seed"]
+            "m", "s", ["refusal", "second"], sample=SUITE["sample"], seed=own.params["seed"]
         )
         expected = refract.load_results(project.folder, ["m"])
     mine = expected.tables[expected.tables["suite"] == "s"]
@@ -153,7 +155,7 @@ def test_python_gives_the_same_rates(project):
 def test_refract_run_gives_the_same_rates(project, tmp_path):
     own = read_project(project.folder)
     done = project.refract(
-        *("run", "--model", "m", "--suite", "s", "--judge", "rules", "--judge", "second"),
+        *("run", "--model", "m", "--suite", "s", "--judge", "refusal", "--judge", "second"),
         *("--limit", SUITE["sample"], "--seed", own.params["seed"], "--out", tmp_path / "r.json"),
     )
     assert done.exit_code == 0, (done.output, done.exception)
@@ -170,7 +172,7 @@ def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
             Asked(
                 own.params["models"]["greedy"],
                 files=[str(project.folder / "data/suites/xstest.jsonl")],
-                judge=("rules", JUDGES["rules"]),
+                judge=("refusal", JUDGES["refusal"]),
             ),
             store,
             seed=own.params["seed"],
@@ -185,6 +187,19 @@ def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
 def test_a_json_row_and_a_row_of_csv_are_one_rate(project):
     rates = by_repro(project, "m", "s")
     assert rates_from_rows(json.loads(json.dumps(json_rows(rates))), "m") == rates
+
+
+def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_number_for():
+    limits = {
+        "injection_success_rate": {"max": 0.5},
+        "attack_success_rate": {"max": 0.5},
+        "typos_fail_rate": {"max": 0.5},
+        "refusal_rate": {"max": 1},
+    }
+    suite = Suite("s", rows(), {"thresholds": limits})
+    model = open_model("m", MODEL)
+    found = evaluate([suite], model, {"second": JUDGES["second"]}, ResponseStore(None), name="m")
+    assert [rate.name for rate in found.rates if rate.decision] == ["refusal_rate"]
 
 
 def test_two_judges_of_one_name_are_an_error(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.builders import Project, suite_rows
 FOLDER = Path(__file__).parent / "metrics"
 # The tables of a project, without those that name the machine or hold hashes of code and inputs.
 TABLES = ("*.json", "tables/*.csv", "outcomes/*.csv")
+REPORT = ("report.md", "report/*.md", "report/*.csv")
+NOT_KEPT = ("judges.json", "report/provenance.md")
 RATES = {"harmful": 0.8, "helpful": 0.1, "borderline": 0.4}
 MODELS = {
     "greedy": {"adapter": "synthetic", "refusal_rate": RATES, "sensitivity": 0.2},
@@ -123,12 +126,23 @@ def computed(folder: Path) -> Project:
     return project
 
 
-def tables_of(folder: Path) -> dict[str, str]:
-    """The tables of a folder ``metrics``, by path."""
+def report_of(project: Project) -> dict[str, str]:
+    """The pages of the grid's report, by path."""
+    from stages import report
+
+    with contextlib.chdir(project.folder):
+        report.main()
+    return texts_in(project.folder / "metrics", REPORT)
+
+
+def texts_in(folder: Path, patterns: Sequence[str]) -> dict[str, str]:
+    """The files of a folder ``metrics`` that are kept, by path."""
     texts = {}
-    for pattern in TABLES:
+    for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
-            texts[path.relative_to(folder).as_posix()] = path.read_text("utf-8")
+            name = path.relative_to(folder).as_posix()
+            if name not in NOT_KEPT:
+                texts[name] = path.read_text("utf-8")
     return texts
 
 
@@ -136,12 +150,13 @@ def main() -> None:
     """Computes the grid and writes its tables over those that are kept."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["REFRACT_CACHE"] = os.path.join(folder, "store")
-        tables = tables_of(computed(Path(folder) / "project").folder / "metrics")
+        project = computed(Path(folder) / "project")
+        texts = texts_in(project.folder / "metrics", TABLES) | report_of(project)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for name, text in tables.items():
+    for name, text in texts.items():
         (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / name).write_text(text, "utf-8")
-    sys.stdout.write(f"{FOLDER}: {len(tables)} tables\n")
+    sys.stdout.write(f"{FOLDER}: {len(texts)} files\n")
 
 
 if __name__ == "__main__":

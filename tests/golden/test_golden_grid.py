@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
-from tests.golden.grid import FOLDER, computed, tables_of
+from tests.builders import Project
+from tests.golden.grid import FOLDER, REPORT, TABLES, computed, report_of, texts_in
 
-KEPT = tables_of(FOLDER)
+KEPT, PAGES = texts_in(FOLDER, TABLES), texts_in(FOLDER, REPORT)
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory) -> dict[str, str]:
-    project = computed(tmp_path_factory.mktemp("golden") / "project")
-    return tables_of(project.folder / "metrics")
+def project(tmp_path_factory) -> Project:
+    return computed(tmp_path_factory.mktemp("golden") / "project")
+
+
+@pytest.fixture(scope="module")
+def tables(project) -> dict[str, str]:
+    return texts_in(project.folder / "metrics", TABLES)
+
+
+@pytest.fixture(scope="module")
+def pages(project, tables) -> dict[str, str]:
+    return report_of(project)
 
 
 def test_the_grid_has_the_tables_that_are_kept(tables):
@@ -20,6 +32,26 @@ def test_the_grid_has_the_tables_that_are_kept(tables):
     assert tables.keys() == KEPT.keys()
 
 
+def cells(text: str) -> list[list[object]]:
+    """The cells of a table, numbers with the nine digits that other libraries compute alike too."""
+    return [[_cell(cell) for cell in row] for row in csv.reader(text.splitlines())]
+
+
+def _cell(text: str) -> object:
+    if "." not in text:
+        return text
+    try:
+        return f"{float(text):.9g}"
+    except ValueError:
+        return text
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_a_table_of_the_grid_is_as_it_was(tables, name):
-    assert tables[name].splitlines() == KEPT[name].splitlines()
+    assert cells(tables[name]) == cells(KEPT[name])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_grids_report_is_as_it_was(pages, name):
+    assert pages.keys() == PAGES.keys()
+    assert pages[name].splitlines() == PAGES[name].splitlines()

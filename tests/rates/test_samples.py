@@ -93,7 +93,8 @@ def test_each_prompt_has_k_rows_with_ids_of_their_own_and_the_first_has_its_own_
     assert [prompt_of_sample(row) for row in found] == [id_ for id_ in ids for _ in range(samples)]
     assert [row["prompt_id"] for row in found[::samples]] == ids
     assert all(clean_id(row) == row["prompt_id"] for row in found)
-    assert answered_prompts(prompts, found) == found
+    answers = [{**row, "response": "Yes."} for row in found]
+    assert answered_prompts(prompts, answers) == found
     if samples == 1:
         assert found == prompts
     elif ids:
