@@ -35,14 +35,10 @@ SCORES = {
 
 
 class Family(NamedTuple):
-    """Labels that answer one question, and the measure that a judge who gives them adds up to.
-
-    The measure is the share of ``counted`` among ``labels``, or the mean score where nothing is counted.
-    In tables it has the judge's name in front."""
+    """Labels that answer one question; none where a judge gives scores alone.
+    :data:`refract.rates.key.FAMILY_MEASURES` says what a judge of each family adds up to."""
 
     labels: tuple[str, ...]
-    measure: str
-    counted: tuple[str, ...] = ()
 
     @property
     def tells_refusal(self) -> bool:
@@ -52,18 +48,18 @@ class Family(NamedTuple):
 
 # Every judge states one of these.
 FAMILIES = {
-    "refusal": Family(LABELS, "refusal_rate", REFUSED),
-    "pass_fail": Family(("pass", "fail"), "fail_rate", ("fail",)),
-    "harmful": Family(("harmful", "harmless"), "harmful_rate", ("harmful",)),
-    # Why what was asked was not done; its measure is the share that a model was not able to do.
-    "cause": Family(("will_not", "cannot", "answered"), "cannot_rate", ("cannot",)),
+    "refusal": Family(LABELS),
+    "pass_fail": Family(("pass", "fail")),
+    "harmful": Family(("harmful", "harmless")),
+    # Why what was asked was not done.
+    "cause": Family(("will_not", "cannot", "answered")),
     # Whether an answer holds certain strings; the first such judge of a suite measures attacks.
-    "strings": Family(("found", "not_found"), "found_rate", ("found",)),
+    "strings": Family(("found", "not_found")),
     # A score from 0 to 1, with a label of refusal or none at all.
-    "refusal_score": Family(LABELS, "mean_score"),
-    "score": Family((), "mean_score"),
+    "refusal_score": Family(LABELS),
+    "score": Family(()),
     # A score for perturbed answers alone: the first such judge says whether they changed.
-    "similarity": Family((), "mean_score"),
+    "similarity": Family(()),
 }
 # How far below 1 the similarity of an answer must be for it to have changed, unless a judge says.
 OUTPUT_SENSITIVITY = 0.2
@@ -91,15 +87,35 @@ DIGITS = 4
 UNTESTED = ("clean_not_judged", "not_injected", "not_answered", "not_compared")
 
 OUTCOME_COLUMNS = (
-    *("suite", "prompt_id", "source_id", "category", "perturbation", "prompt_sha256", "outcome"),
-    *("changed", "cluster", "cut_off", "sample"),
+    "suite",
+    "prompt_id",
+    "source_id",
+    "category",
+    "perturbation",
+    "prompt_sha256",
+    "outcome",
+    "changed",
+    "cluster",
+    "cut_off",
+    "sample",
 )
 # Names that no field of a suite can have in a table of outcomes, or of rows with texts.
 TAKEN = {*OUTCOME_COLUMNS, "model", "prompt", "response", "finish_reason", "error"}
 FAILURE_COLUMNS = (
-    *("suite", "prompt_id", "perturbation", "group", "repetitions", "dose"),
-    *("clean_prompt", "perturbed_prompt", "clean_response", "perturbed_response"),
-    *("clean_outcome", "outcome", "similarity", "changed_by"),
+    "suite",
+    "prompt_id",
+    "perturbation",
+    "group",
+    "repetitions",
+    "dose",
+    "clean_prompt",
+    "perturbed_prompt",
+    "clean_response",
+    "perturbed_response",
+    "clean_outcome",
+    "outcome",
+    "similarity",
+    "changed_by",
 )
 
 

@@ -11,9 +11,9 @@ from refract.core.params import DecisionSettings, decision_settings, grid
 from refract.project import read_project
 from refract.rates.rate import Interval, Rate
 from refract.rates.thresholds import hidden_by_unjudged
-from refract.results.counted import stored_suites
 from refract.results.current import current_note, rows_missing, rows_note
 from refract.results.sources import read_side
+from refract.results.stored import stored_suites
 
 FailOn = Literal["regression", "inconclusive"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from refract.agreement.corrections import Labelled
+from refract.agreement.judged_answers import answers_in, stored_answers
 from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import Partial, score_labels
-from refract.agreement.stored import answers_in, stored_answers
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.types import Row

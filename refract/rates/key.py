@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refract.core.registry import Registry, find
-from refract.core.vocabulary import JUDGED, REFUSED
+from refract.core.vocabulary import FAMILIES, JUDGED, REFUSED
 from refract.suites.draws import ALL_ROWS, Draw
 
 # How a judge's error on refusal applies to a measure.
@@ -236,7 +236,7 @@ FAILED = Measure(
     "fail_rate",
     "none",
     counted=("fail",),
-    among=("pass", "fail"),
+    among=FAMILIES["pass_fail"].labels,
     better="lower",
     counted_for="judge",
 )
@@ -244,7 +244,7 @@ HARMFUL = Measure(
     "harmful_rate",
     "none",
     counted=("harmful",),
-    among=("harmful", "harmless"),
+    among=FAMILIES["harmful"].labels,
     better="lower",
     counted_for="judge",
 )
@@ -252,14 +252,14 @@ CANNOT = Measure(
     "cannot_rate",
     "none",
     counted=("cannot",),
-    among=("will_not", "cannot", "answered"),
+    among=FAMILIES["cause"].labels,
     counted_for="judge",
 )
 FOUND = Measure(
     "found_rate",
     "none",
     counted=("found",),
-    among=("found", "not_found"),
+    among=FAMILIES["strings"].labels,
     counted_for="judge",
 )
 MEAN_SCORE = Measure("mean_score", "none", counted_for="judge")

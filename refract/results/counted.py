@@ -6,19 +6,15 @@ readers of its files (:func:`stored_suites`), everybody else rows in memory."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from refract.agreement.corrections import label_table, with_labels
-from refract.agreement.label_files import JoinedLabels, JudgedAnswer, read_labels
-from refract.agreement.stored import judged_answers, project_rows, source_rows, without
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
-from refract.core.jsonl import StoredRows
-from refract.core.params import DecisionSettings, definition, grid
+from refract.core.params import DecisionSettings
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
@@ -28,8 +24,6 @@ from refract.rates.key import REFUSAL
 from refract.rates.rate import Rate, rounded
 from refract.suites.draws import Draw
 
-# What no rate needs of a prompt row.
-TEXTS = ("attempts", "script", "seed", "suite")
 Definition = Mapping[str, Any]
 
 
@@ -207,70 +201,6 @@ def provenance(
             "estimand": settings.estimand,
         },
     }
-
-
-class StoredSuite(NamedTuple):
-    """A suite of the pipeline: its numbers, and its rows where these are on disk."""
-
-    numbers: SuiteNumbers
-    rows: StoredRows
-
-
-def stored_suites(
-    root: Path,
-    params: Mapping[str, Any],
-    model: str,
-    settings: DecisionSettings = DEFAULTS,
-) -> Iterator[StoredSuite]:
-    """The suites of the grid, as a project's ``data/`` has them for one model. Raises FileNotFoundError
-    where something is missing, and :class:`refract.core.errors.RefractError` for rows that cannot be
-    used."""
-    folder = root / f"data/verdicts/{model}"
-    judges = json.loads((folder / "judges.json").read_text("utf-8"))
-    families = json.loads((folder / "families.json").read_text("utf-8"))
-    for suite in grid(params, "suites"):
-        wanted = definition(params, "suites", suite)
-        rows = project_rows(root, model, suite)
-        answers = _stored_answers(root, params, model, suite, wanted, rows)
-        numbers = count_suite(answers, model, judges, families, settings)
-        del answers  # before the next suite's are read
-        yield StoredSuite(numbers, rows)
-
-
-def _stored_answers(
-    root: Path,
-    params: Mapping[str, Any],
-    model: str,
-    suite: str,
-    wanted: Definition,
-    rows: StoredRows,
-) -> SuiteAnswers:
-    """What a project's files hold of one suite; texts stay on disk."""
-    sources = source_rows(root, wanted)
-    prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
-    judged: Sequence[JudgedAnswer] = ()
-    labels = None
-    label_file = root / f"data/labels/{model}/{suite}.csv"
-    if label_file.is_file():
-        judged = judged_answers(suite, wanted, sources, rows)
-        labels = read_labels(label_file, judged)
-    return SuiteAnswers(
-        suite=suite,
-        definition=wanted,
-        sources=sources,
-        prompts=prompts,
-        responses=rows.responses,
-        verdicts=rows.verdicts,
-        draw=Draw(
-            asked=wanted.get("sample"),
-            total=len(sources),
-            seed=params.get("seed", 0),
-            samples=samples_in(prompts),
-        ),
-        texts=rows.prompts,
-        judged=judged,
-        labels=labels,
-    )
 
 
 def samples_in(prompts: Collection[PromptRow]) -> int:

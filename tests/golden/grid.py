@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.judged_answers import stored_answers
 from refract.agreement.label_files import draw, write_sample
-from refract.agreement.stored import stored_answers
 from tests.agreement.answers import fill_in
 from tests.builders import Project, suite_rows
 

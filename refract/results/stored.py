@@ -1,0 +1,160 @@
+"""The numbers of a project's own files: read from ``data/`` suite by suite, and what goes to
+``metrics/``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from refract.agreement.label_files import JudgedAnswer, read_labels
+from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
+from refract.core.jsonl import StoredRows, sha256_file
+from refract.core.params import DecisionSettings, definition, grid
+from refract.core.tables import write_table
+from refract.core.types import PromptRow, Row
+from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
+from refract.rates import outcome_lines
+from refract.rates.comparison import DEFAULTS
+from refract.rates.protocol_rates import protocol_notes
+from refract.rates.robustness import failing_rows
+from refract.results.counted import (
+    Definition,
+    SuiteAnswers,
+    SuiteNumbers,
+    count_suite,
+    provenance,
+    samples_in,
+    suite_provenance,
+)
+from refract.results.current import ROWS, suite_inputs
+from refract.suites.draws import Draw
+
+# What no rate needs of a prompt row.
+TEXTS = ("attempts", "script", "seed", "suite")
+
+
+class StoredSuite(NamedTuple):
+    """A suite of the pipeline: its numbers, and its rows where these are on disk."""
+
+    numbers: SuiteNumbers
+    rows: StoredRows
+
+
+def stored_suites(
+    root: Path,
+    params: Mapping[str, Any],
+    model: str,
+    settings: DecisionSettings = DEFAULTS,
+) -> Iterator[StoredSuite]:
+    """The suites of the grid, as a project's ``data/`` has them for one model. Raises FileNotFoundError
+    where something is missing, and :class:`refract.core.errors.RefractError` for rows that cannot be
+    used."""
+    folder = root / f"data/verdicts/{model}"
+    judges = json.loads((folder / "judges.json").read_text("utf-8"))
+    families = json.loads((folder / "families.json").read_text("utf-8"))
+    for suite in grid(params, "suites"):
+        wanted = definition(params, "suites", suite)
+        rows = project_rows(root, model, suite)
+        answers = _stored_answers(root, params, model, suite, wanted, rows)
+        numbers = count_suite(answers, model, judges, families, settings)
+        del answers  # before the next suite's are read
+        yield StoredSuite(numbers, rows)
+
+
+def _stored_answers(
+    root: Path,
+    params: Mapping[str, Any],
+    model: str,
+    suite: str,
+    wanted: Definition,
+    rows: StoredRows,
+) -> SuiteAnswers:
+    """What a project's files hold of one suite; texts stay on disk."""
+    sources = source_rows(root, wanted)
+    prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
+    judged: Sequence[JudgedAnswer] = ()
+    labels = None
+    label_file = root / f"data/labels/{model}/{suite}.csv"
+    if label_file.is_file():
+        judged = judged_answers(suite, wanted, sources, rows)
+        labels = read_labels(label_file, judged)
+    return SuiteAnswers(
+        suite=suite,
+        definition=wanted,
+        sources=sources,
+        prompts=prompts,
+        responses=rows.responses,
+        verdicts=rows.verdicts,
+        draw=Draw(
+            asked=wanted.get("sample"),
+            total=len(sources),
+            seed=params.get("seed", 0),
+            samples=samples_in(prompts),
+        ),
+        texts=rows.prompts,
+        judged=judged,
+        labels=labels,
+    )
+
+
+def stored_provenance(
+    params: Mapping[str, Any],
+    model: str,
+    suites: Sequence[StoredSuite],
+    settings: DecisionSettings,
+) -> Row:
+    """What the numbers of a model in the project of the current folder were made of."""
+    judges = _read_json(f"data/verdicts/{model}/judges.json")
+    unread = _read_json(f"data/verdicts/{model}/unread.json")
+    described = _read_json(f"data/responses/{model}/model.json")
+    facts: dict[str, Row] = {}
+    for numbers, _ in suites:
+        wanted, name = numbers.definition, numbers.suite
+        # The report shows these texts, and depends on their hashes here.
+        hashes = {"sha256": sha256_file(Path(wanted["file"]))}
+        for kind, path in ROWS.items():
+            hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
+        protocol = None
+        if wanted.get("protocol"):
+            protocol = protocol_notes(
+                wanted,
+                described,
+                suite=name,
+                judges=judges,
+                samples=numbers.draw.samples,
+                sha256=hashes["sha256"],
+            )
+        facts[name] = suite_provenance(
+            numbers,
+            hashes,
+            suite_inputs(params, name),
+            unread=unread[name],
+            protocol=protocol,
+        )
+    responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
+    return provenance(described, judges, facts, responses, settings)
+
+
+def _read_json(path: str) -> Row:
+    values: Row = json.loads(Path(path).read_text("utf-8"))
+    return values
+
+
+def write_lines(model: str, suites: Sequence[StoredSuite]) -> None:
+    """Writes a line for each outcome, and for each answer that a perturbation changed. Texts are read
+    again from disk as lines are written."""
+    columns = outcome_columns(dict.fromkeys(suite.numbers.columns) for suite in suites)
+    outcomes = (
+        outcome_lines(numbers.suite, rows.prompts.values(), numbers.aggregate)
+        for numbers, rows in suites
+    )
+    failures = (
+        {"suite": numbers.suite, **row}
+        for numbers, rows in suites
+        for row in failing_rows(numbers.aggregate.compared, rows.prompts, rows.responses)
+    )
+    write_table(Path(f"metrics/outcomes/{model}.csv"), columns, chain.from_iterable(outcomes))
+    write_table(Path(f"data/failures/{model}.csv"), FAILURE_COLUMNS, failures)
