@@ -28,9 +28,9 @@ from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES, published_judges
 from refract.models import ADAPTERS
+from refract.suites import protocols
 from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites import protocols
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"

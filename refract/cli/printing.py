@@ -128,9 +128,17 @@ def _print(
     Console(width=sum(widths) + GAP * len(widths)).print(table, crop=False)
 
 
+def brief_titles() -> dict[str, str]:
+    """What the columns of refusal are called in a table that says what it shows above it."""
+    from refract.report.measures import CATEGORY_OF, MEASURES
+
+    return {MEASURES[name]: category for name, category in CATEGORY_OF.items()}
+
+
 def print_by_suite(table: ShownTable) -> None:
     """The first table of the report as one for each suite: its name, below it the models, and across
     the measures that it has."""
+    titles = brief_titles()
     suites: dict[str, list[list[str]]] = {}
     for suite, model, *cells in table.rows:
         suites.setdefault(suite, []).append([f" {model}", *cells])
@@ -138,7 +146,7 @@ def print_by_suite(table: ShownTable) -> None:
         block = table._replace(header=[suite, *table.header[2:]], rows=rows).filled
         columns = list(zip(*block.rows, strict=True))
         aligned = [columns[0], *map(_align_marks, columns[1:])]
-        header = [name.removesuffix(" refused") for name in block.header]
+        header = [titles.get(name, name) for name in block.header]
         print_table(header, list(zip(*aligned, strict=True)), rule=False)
 
 

@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
+from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.core.jsonl import StoredRows, sha256_file
 from refract.core.params import DecisionSettings, definition, grid
 from refract.core.tables import write_table
