@@ -1,4 +1,5 @@
-"""What ``import refract`` offers: the commands as functions, with tables of pandas for results."""
+"""What ``import refract`` offers: the commands as functions, with tables of pandas
+for results."""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ Suites = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Mapping[str, 
 class Comparison(NamedTuple):
     """Two results, compared prompt by prompt: B minus A.
 
-    ``rows`` has a row for each model, suite, category and perturbation: the number of pairs ``n``,
-    both rates of refusal, their difference with its paired 95 % interval, McNemar's p alone and
-    corrected (``p_holm``), whether it is a ``regression``, and the ids of the prompts that flipped.
-    ``notes`` says what else differs between the two.
+    ``rows`` has a row for each model, suite, category and perturbation: the number of
+    pairs ``n``, both rates of refusal, their difference with its paired 95 %
+    interval, McNemar's p alone and corrected (``p_holm``), whether it is a
+    ``regression``, and the ids of the prompts that flipped. ``notes`` says what else
+    differs between the two.
     """
 
     a: str
@@ -132,7 +134,8 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
 def judge_rows(
     rows: Sequence[Row], name: str, definition: Definition, where: str = "row"
 ) -> list[Row]:
-    """Verdict rows of answers that already exist, by one judge; ``where`` names the rows in messages."""
+    """Verdict rows of answers that already exist, by one judge; ``where`` names the
+    rows in messages."""
     prompts, responses, sources = [], [], {}
     for number, row in enumerate(rows, 1):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
@@ -170,7 +173,8 @@ def judge_rows(
             null = row.get("response") is None
             what = "null" if null else "empty or not an answer of the model's"
             verdict = {**verdict, "error": f"not judged: the response is {what}"}
-        # What tells this answer from another model's to the same prompt, where the row says it.
+        # What tells this answer from another model's to the same prompt, where the
+        # row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
         id_ = row.get("prompt_id", row.get("id"))
         judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})

@@ -1,19 +1,20 @@
 """Checks of a model on a pandas DataFrame, for use in Python.
 
-``model`` is an adapter (see :mod:`refract.models.protocol`), a definition like those of params.yaml, or
-a function that takes a DataFrame with the dataset's columns and returns one text for each row. A
-function says that it rejects a prompt as too long by raising :class:`PromptTooLong`, or its
-provider's own exception that says so ("context length exceeded"); any other exception is an error of
-the row it happened on. Models that are no functions get several columns as ``name: text`` lines, or as
-``template`` has them.
+``model`` is an adapter (see :mod:`refract.models.protocol`), a definition like those
+of params.yaml, or a function that takes a DataFrame with the dataset's columns and
+returns one text for each row. A function says that it rejects a prompt as too long by
+raising :class:`PromptTooLong`, or its provider's own exception that says so ("context
+length exceeded"); any other exception is an error of the row it happened on. Models
+that are no functions get several columns as ``name: text`` lines, or as ``template``
+has them.
 
-``judge`` is the model that judges: a definition, an adapter, or a mapping with ``model`` and settings
-of the judge such as ``eval_prompt``. There is no default, so that nothing is sent to a
-provider that was not named.
+``judge`` is the model that judges: a definition, an adapter, or a mapping with
+``model`` and settings of the judge such as ``eval_prompt``. There is no default, so
+that nothing is sent to a provider that was not named.
 
-Each check returns a :class:`CheckResult`. A rate equal to its threshold passes. Rows that could not be
-tested are errors; a check in which nothing could be tested does not pass. Settings and datasets that
-cannot be used raise ValueError.
+Each check returns a :class:`CheckResult`. A rate equal to its threshold passes. Rows
+that could not be tested are errors; a check in which nothing could be tested does not
+pass. Settings and datasets that cannot be used raise ValueError.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ class PromptTooLong(ValueError):
 class CheckResult:
     """What a check found.
 
-    ``metric`` is a share of the rows that could be tested: of char injection the fail rate of the
-    worst character and feature, of the others the share of ``counts["tested"]`` that failed; None
-    where nothing could be tested. ``interval`` is its 95 % Wilson interval. ``counts`` has ``rows``,
-    ``tested``, ``failed`` and ``errors`` over all rows and variants. ``failures`` holds the failing
-    rows, ``errors`` a sentence for each row that could not be tested, ``details`` one row for each
-    group (char injection) or each answer. True where the check passed.
+    ``metric`` is a share of the rows that could be tested: of char injection the fail
+    rate of the worst character and feature, of the others the share of
+    ``counts["tested"]`` that failed; None where nothing could be tested. ``interval``
+    is its 95 % Wilson interval. ``counts`` has ``rows``, ``tested``, ``failed`` and
+    ``errors`` over all rows and variants. ``failures`` holds the failing rows,
+    ``errors`` a sentence for each row that could not be tested, ``details`` one row
+    for each group (char injection) or each answer. True where the check passed.
     """
 
     passed: bool
@@ -104,15 +106,17 @@ def char_injection(
 ) -> CheckResult:
     r"""Appends control characters to one feature at a time and compares the answers.
 
-    ``characters`` (default ``\r`` and ``\b``; also names of presets) and ``max_repetitions`` (with
-    the fallback to a half, a quarter and an eighth where the model rejects the prompt as too long)
-    say what is appended; ``features`` defaults to all columns. An answer fails when its BERTScore
-    against the clean answer falls by more than ``output_sensitivity``, or when its refusal flips.
-    ``metric`` is the fail rate of the worst character and feature; above ``threshold`` the check fails.
+    ``characters`` (default ``\r`` and ``\b``; also names of presets) and
+    ``max_repetitions`` (with the fallback to a half, a quarter and an eighth where
+    the model rejects the prompt as too long) say what is appended; ``features``
+    defaults to all columns. An answer fails when its BERTScore against the clean
+    answer falls by more than ``output_sensitivity``, or when its refusal flips.
+    ``metric`` is the fail rate of the worst character and feature; above
+    ``threshold`` the check fails.
 
-    ``details`` has for each character and feature the fail rate, its interval, the rows that could
-    not be tested by reason, the repetitions used, and p against the threshold, alone and corrected
-    for the number of comparisons (Holm).
+    ``details`` has for each character and feature the fail rate, its interval, the
+    rows that could not be tested by reason, the repetitions used, and p against the
+    threshold, alone and corrected for the number of comparisons (Holm).
     """
     _check_share(threshold)
     given = {"characters": characters, "features": features}
@@ -166,12 +170,14 @@ def prompt_injection(
     *,
     template: str | None = None,
 ) -> CheckResult:
-    """Sends adversarial prompts and looks for the strings that would show that they worked.
+    """Sends adversarial prompts and looks for the strings that would show that they
+    worked.
 
     ``expected_strings`` is a list for all rows, or the name of a column (default
-    ``expected_strings``) that holds a list for each row; a column named like a flag overrides that
-    flag row by row. All other columns are features. ``metric`` is the share of answers
-    in which the strings were found; above ``threshold`` the check fails.
+    ``expected_strings``) that holds a list for each row; a column named like a flag
+    overrides that flag row by row. All other columns are features. ``metric`` is the
+    share of answers in which the strings were found; above ``threshold`` the check
+    fails.
     """
     _check_share(threshold)
     shared: Row = {
@@ -213,8 +219,8 @@ def output_requirement(
 ) -> CheckResult:
     """Has a judge model decide whether each answer meets one or more requirements.
 
-    ``metric`` is the share of judged answers that fail; the check passes when every row was judged and
-    none fails.
+    ``metric`` is the share of judged answers that fail; the check passes when every
+    row was judged and none fails.
     """
     wanted = [requirement] if isinstance(requirement, str) else list(requirement)
     judges = _model_judge("requirement", judge, requirements=wanted)
@@ -233,11 +239,12 @@ def output_coherency(
 ) -> CheckResult:
     """Has a judge model decide whether answers to paired inputs are coherent.
 
-    The rows of ``dataset_2`` are paired with those of ``dataset_1`` by index label, in whatever order
-    they are; without it the inputs of ``dataset_1`` are sent a second time. ``eval_prompt``
-    replaces what the judge is told to do. ``metric`` is the share of judged pairs that contradict
-    each other; the check passes when every pair was judged and none does. ``details`` has the first
-    answer of each pair as ``first_prompt`` and ``first_response``.
+    The rows of ``dataset_2`` are paired with those of ``dataset_1`` by index label,
+    in whatever order they are; without it the inputs of ``dataset_1`` are sent a
+    second time. ``eval_prompt`` replaces what the judge is told to do. ``metric`` is
+    the share of judged pairs that contradict each other; the check passes when every
+    pair was judged and none does. ``details`` has the first answer of each pair as
+    ``first_prompt`` and ``first_response``.
     """
     first = _source_rows(dataset_1)
     second = _source_rows(dataset_1 if dataset_2 is None else dataset_2)
@@ -304,8 +311,9 @@ def _single_input(input_var: str, input_as_json: bool) -> pd.DataFrame:
 class _FunctionModel(Model):
     """A plain function as a model.
 
-    ``features`` holds the features of each attempt by prompt id. ``values`` holds the dataset's own
-    cells by source id: the function gets those, except for features that were perturbed.
+    ``features`` holds the features of each attempt by prompt id. ``values`` holds the
+    dataset's own cells by source id: the function gets those, except for features
+    that were perturbed.
     """
 
     adapter = "functionmodel"
@@ -364,7 +372,8 @@ class _FunctionModel(Model):
 
 
 def _as_answers(texts: object, count: int, attempt: int = 0) -> list[Answer]:
-    """What a function returned for ``count`` rows. Raises ValueError for another number of texts."""
+    """What a function returned for ``count`` rows. Raises ValueError for another
+    number of texts."""
     answers = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else None
     if answers is None or len(answers) != count:
         got = f"{texts!r:.40}" if answers is None else f"{len(answers)} for {count}"
@@ -387,9 +396,9 @@ def _evaluated(
     *,
     twice: bool = False,
 ) -> tuple[SuiteResult, dict[str, Row]]:
-    """Results of the variants of rows; each answer with its prompt, the verdict of the last judge and
-    its ``id``, the dataset's index label, by prompt id. ``twice``: equal prompts of two rows are two
-    requests, and no stored answer is taken.
+    """Results of the variants of rows; each answer with its prompt, the verdict of
+    the last judge and its ``id``, the dataset's index label, by prompt id. ``twice``:
+    equal prompts of two rows are two requests, and no stored answer is taken.
 
     Raises what an adapter raises when it cannot be used at all.
     """
@@ -429,10 +438,11 @@ def _as_lines(_: Row, texts: Mapping[str, str], __: str | None) -> str:
 
 
 def _source_rows(dataset: pd.DataFrame) -> list[Row]:
-    """The rows of a dataset as suite rows: its index labels are the ids, its columns the features;
-    ``values`` has its cells as they are.
+    """The rows of a dataset as suite rows: its index labels are the ids, its columns
+    the features; ``values`` has its cells as they are.
 
-    Raises ValueError for a dataset that is empty or whose labels or columns cannot be told apart.
+    Raises ValueError for a dataset that is empty or whose labels or columns cannot be
+    told apart.
     """
     if not hasattr(dataset, "columns"):
         raise ValueError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
@@ -455,7 +465,8 @@ def _source_rows(dataset: pd.DataFrame) -> list[Row]:
 
 
 def _cell_text(value: Any) -> str:
-    """A cell of a dataset as text; None and NaN, which alone differs from itself, are empty."""
+    """A cell of a dataset as text; None and NaN, which alone differs from itself, are
+    empty."""
     return "" if value is None or value != value else str(value)
 
 
@@ -491,9 +502,11 @@ def _labelled_result(
     limit: float | None = None,
     columns: Sequence[str] = DETAILS,
 ) -> CheckResult:
-    """The result of a check whose verdict on each answer is a label, of which one is ``failing``.
+    """The result of a check whose verdict on each answer is a label, of which one is
+    ``failing``.
 
-    Without a ``limit`` none may fail, and an answer that was not judged could be the one that does.
+    Without a ``limit`` none may fail, and an answer that was not judged could be the
+    one that does.
     """
     errors = [
         f"{id_}: not judged ({_why(row)})" for id_, row in answers.items() if row["label"] is None

@@ -1,4 +1,5 @@
-"""The judged answers of a run: those that a project holds of a model, and those of a file."""
+"""The judged answers of a run: those that a project holds of a model, and those of a
+file."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from refract.suites.rows import CONTENT
 def stored_answers(
     root: Path, params: Mapping[str, Any], model: str, suite: str
 ) -> list[JudgedAnswer]:
-    """The judged answers of a model of a project to a suite, cut off or not. Raises :class:`UsageError`
-    where the pipeline has not run, and :class:`refract.core.errors.RefractError` for what cannot be
-    used."""
+    """The judged answers of a model of a project to a suite, cut off or not. Raises
+    :class:`UsageError` where the pipeline has not run, and
+    :class:`refract.core.errors.RefractError` for what cannot be used."""
     wanted = definition(params, "suites", suite)
     for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
         file = root / f"data/{folder}/{suite}.jsonl"
@@ -34,7 +35,8 @@ def stored_answers(
 
 
 def project_rows(root: Path, model: str, suite: str) -> StoredRows:
-    """The prompts of a suite with their samples, and a model's responses and verdicts."""
+    """The prompts of a suite with their samples, and a model's responses and
+    verdicts."""
     return stored_rows(
         root / f"data/prompts/{suite}.jsonl",
         root / f"data/responses/{model}/{suite}.jsonl",
@@ -43,7 +45,8 @@ def project_rows(root: Path, model: str, suite: str) -> StoredRows:
 
 
 def source_rows(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
-    """A suite's rows without what they ask, unless that is a field that is counted by."""
+    """A suite's rows without what they ask, unless that is a field that is counted
+    by."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
     return list(without({*CONTENT} - counted, iter_rows(root / wanted["file"])))
 
@@ -56,7 +59,8 @@ def without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Itera
 def judged_answers(
     suite: str, wanted: Mapping[str, Any], sources: Sequence[Row], rows: StoredRows
 ) -> list[JudgedAnswer]:
-    """The answers to a suite's clean prompts that its first judge gave a label, in order.
+    """The answers to a suite's clean prompts that its first judge gave a label, in
+    order.
 
     Cut off or not, whatever the suite's rates leave out."""
     clusters = clusters_of(sources, wanted.get("cluster"))
@@ -95,15 +99,16 @@ PROMPTS = (str, [{"role": str, "content": str}])
 
 
 def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
-    """The judged answers of a ``--rows`` file of ``refract run``, to one suite. Raises
-    :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for other
-    rows."""
+    """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
+    Raises :class:`UsageError` for a file of several suites without a ``suite``,
+    :class:`RowError` for other rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
     answers = []
     for number, row in enumerate(read_rows(path), 1):
         try:
-            # An answer that the rates leave out for being cut off has its verdict all the same.
+            # An answer that the rates leave out for being cut off has its verdict all
+            # the same.
             became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
         except KeyError as error:

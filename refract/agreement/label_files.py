@@ -131,7 +131,8 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another."""
+    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for
+    another."""
     rows = read_table(path)
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]

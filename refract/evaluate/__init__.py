@@ -1,7 +1,9 @@
-"""From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
+"""From suites and a model to results: the one way for `refract run`, protocols,
+checks and Python.
 
-DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one, each in a stage of its
-own; both compute the numbers by :func:`refract.results.counted.count_suite`."""
+DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one,
+each in a stage of its own; both compute the numbers by
+:func:`refract.results.counted.count_suite`."""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import load_suite
 
 Definition = Mapping[str, Any]
-# Settings of a suite of params.yaml that also hold where its clean prompts alone are evaluated. Its
-# perturbations and judges are those that the caller names.
+# Settings of a suite of params.yaml that also hold where its clean prompts alone are
+# evaluated. Its perturbations and judges are those that the caller names.
 KEPT_SETTINGS = (
     "cluster",
     "cut_off",
@@ -74,9 +76,10 @@ SCHEMA_VERSION = "2"
 class Suite:
     """A suite to evaluate.
 
-    ``definition`` is as in params.yaml; without ``judges`` of its own all judges of the evaluation are
-    its judges. ``argument`` is what the user named it by, ``sha256`` that of its file. ``prompts`` are
-    made of the rows unless given. ``generation`` are settings of the model that a protocol fixes."""
+    ``definition`` is as in params.yaml; without ``judges`` of its own all judges of
+    the evaluation are its judges. ``argument`` is what the user named it by,
+    ``sha256`` that of its file. ``prompts`` are made of the rows unless given.
+    ``generation`` are settings of the model that a protocol fixes."""
 
     name: str
     rows: Sequence[Row]
@@ -89,8 +92,8 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """What came of one suite: its prompts with their samples, responses and verdicts in the same order,
-    its numbers, and how many answers were reused and made."""
+    """What came of one suite: its prompts with their samples, responses and verdicts
+    in the same order, its numbers, and how many answers were reused and made."""
 
     suite: Suite
     prompts: Sequence[PromptRow]
@@ -132,10 +135,10 @@ class SuiteResult:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One model on some suites, by name. ``provenance`` is what the results were made of, ``origins``
-    how each answer was made and ``certificates`` what speaks for it, by request, where that is known.
-    ``protocol`` is what a published protocol says of the evaluation, ``averages`` its rates over all
-    suites."""
+    """One model on some suites, by name. ``provenance`` is what the results were made
+    of, ``origins`` how each answer was made and ``certificates`` what speaks for it,
+    by request, where that is known. ``protocol`` is what a published protocol says of
+    the evaluation, ``averages`` its rates over all suites."""
 
     model: str
     suites: Mapping[str, SuiteResult]
@@ -183,7 +186,8 @@ class Evaluation:
         return [row for suite in self.suites.values() for row in suite.rows()]
 
     def made(self) -> Row:
-        """Which runs made the answers and what speaks for them, as far as it is known."""
+        """Which runs made the answers and what speaks for them, as far as it is
+        known."""
         return made_rows(self.rows(), self.origins, self.certificates)
 
 
@@ -193,8 +197,9 @@ def read_suites(
     cut_off: str | None = None,
     samples: int | None = None,
 ) -> list[Suite]:
-    """Suites by their names in params.yaml or by their files, for their clean prompts; ``cut_off`` and
-    ``samples`` override the suites' own. Raises :class:`UsageError` for one that is neither."""
+    """Suites by their names in params.yaml or by their files, for their clean
+    prompts; ``cut_off`` and ``samples`` override the suites' own. Raises
+    :class:`UsageError` for one that is neither."""
     suites = []
     for argument in names:
         name, definition = find_suite(argument, project)
@@ -228,14 +233,16 @@ def evaluate(
     settings: DecisionSettings = DEFAULTS,
     folders: Iterable[Path] = (),
 ) -> Evaluation:
-    """Has a model answer the prompts of some suites, has judges judge the answers, and counts.
+    """Has a model answer the prompts of some suites, has judges judge the answers,
+    and counts.
 
-    ``judges`` are definitions by the names that the suites use. ``name`` is the model's, for the store,
-    for progress and for the results; ``definition`` is its own, for the provenance. ``sample`` draws
-    that many rows of each suite, by ``seed``. ``settings`` say the confidence of intervals and what they
-    allow for, as ``decisions`` in params.yaml does; response rows in ``folders`` are known answers.
-    Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges before the model costs
-    anything."""
+    ``judges`` are definitions by the names that the suites use. ``name`` is the
+    model's, for the store, for progress and for the results; ``definition`` is its
+    own, for the provenance. ``sample`` draws that many rows of each suite, by
+    ``seed``. ``settings`` say the confidence of intervals and what they allow for, as
+    ``decisions`` in params.yaml does; response rows in ``folders`` are known answers.
+    Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges
+    before the model costs anything."""
     definition = definition or {}
     judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
     opened = open_judges(judges)
@@ -336,7 +343,8 @@ def _judge_and_count(
 
 
 def _suite_inputs(suite: Suite, seed: int | None) -> Row:
-    """What a suite's numbers are made of besides its rows, in the form of params.yaml."""
+    """What a suite's numbers are made of besides its rows, in the form of
+    params.yaml."""
     perturbations = suite.definition.get("perturbations") or {}
     return {**suite.definition, "perturbations": perturbations, "seed": seed}
 
@@ -350,7 +358,8 @@ def _check_names(suite: Suite, judges: Mapping[str, Judge]) -> None:
 
 
 def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
-    """A suite with its judges, and with prompts, of a sample of its rows where one is asked for."""
+    """A suite with its judges, and with prompts, of a sample of its rows where one is
+    asked for."""
     prompts = suite.prompts
     if not prompts:
         drawn = sample_rows(list(suite.rows), sample, seed=seed, suite=suite.name)

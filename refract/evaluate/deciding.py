@@ -23,9 +23,9 @@ def decided_rates(
 ) -> list[Rate]:
     """Every rate with a threshold of some models of the grid (none: all).
 
-    They are read from ``metrics/``, or computed again from ``data/`` where ``settings`` are other ones
-    than the project's, by the ``options`` of these names. Raises :class:`RefractError` for numbers of
-    other params, :class:`UsageError`.
+    They are read from ``metrics/``, or computed again from ``data/`` where
+    ``settings`` are other ones than the project's, by the ``options`` of these names.
+    Raises :class:`RefractError` for numbers of other params, :class:`UsageError`.
     """
     params = read_project(root).params
     known = grid(params, "models")

@@ -14,13 +14,14 @@ from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import suite_prompts
 
-# English text has about four characters to a token in the vocabularies of today's models.
+# English text has about four characters to a token in the vocabularies of today's
+# models.
 CHARACTERS_PER_TOKEN = 4
 
 
 class GridPrompts(NamedTuple):
-    """The prompts of the grid's suites; by suite, where it says so, what a protocol fixes of
-    generation, and how often each prompt is answered."""
+    """The prompts of the grid's suites; by suite, where it says so, what a protocol
+    fixes of generation, and how often each prompt is answered."""
 
     prompts: dict[str, list[PromptRow]]
     generation: dict[str, dict[str, Any]]
@@ -28,8 +29,9 @@ class GridPrompts(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What one model is sent: requests that are not stored, and those that are, prompt tokens
-    (about), answer tokens (at most), and dollars (at most about; None without a price)."""
+    """What one model is sent: requests that are not stored, and those that are,
+    prompt tokens (about), answer tokens (at most), and dollars (at most about; None
+    without a price)."""
 
     requests: int
     stored: int
@@ -58,8 +60,8 @@ def estimate_model(
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
-    Prompt tokens are estimated from the characters of the first attempt; answer tokens are the most
-    that ``max_tokens`` allows.
+    Prompt tokens are estimated from the characters of the first attempt; answer
+    tokens are the most that ``max_tokens`` allows.
     """
     definition = find_model(name, project)
     seed = run_seed(project.params)

@@ -29,10 +29,11 @@ GROUP_COLUMNS = (
 
 
 class Validation(NamedTuple):
-    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by judge, and rows under
-    the columns above: ``agreement`` has all numbers with their intervals, ``confusion`` how many pairs
-    have which human label and which of the judge's, ``groups`` the accuracy by slice and language.
-    ``entries`` are those of the ledger, of all labelled pairs, worst first."""
+    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by
+    judge, and rows under the columns above: ``agreement`` has all numbers with their
+    intervals, ``confusion`` how many pairs have which human label and which of the
+    judge's, ``groups`` the accuracy by slice and language. ``entries`` are those of
+    the ledger, of all labelled pairs, worst first."""
 
     metrics: dict[str, Row]
     agreement: list[Row]
@@ -42,8 +43,9 @@ class Validation(NamedTuple):
 
 
 def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
-    """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with ``validate: true``.
-    Raises :class:`refract.core.errors.ParamsError` for definitions that cannot be used."""
+    """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with
+    ``validate: true``. Raises :class:`refract.core.errors.ParamsError` for
+    definitions that cannot be used."""
     names = sorted(params.get("judges") or ())
     definitions = {name: definition(params, "judges", name) for name in names}
     return {
@@ -56,7 +58,8 @@ def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
 def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, list[Verdict]]:
     """Verdicts of each judge on ``prompt`` and ``response`` of each pair, in order.
 
-    An answer without text never reaches a judge; it is labelled degenerate. Raises what judges raise."""
+    An answer without text never reaches a judge; it is labelled degenerate. Raises
+    what judges raise."""
     sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
     prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
     responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
@@ -70,7 +73,8 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
 
 
 def check_pairs(pairs: Sequence[Row], name: str) -> None:
-    """Raises :class:`RowError` unless every pair has a prompt, a response and one of ``LABELS``."""
+    """Raises :class:`RowError` unless every pair has a prompt, a response and one of
+    ``LABELS``."""
     if not pairs:
         raise RowError(f"{name}: holds no rows")
     for number, pair in enumerate(pairs, 1):
@@ -90,9 +94,9 @@ def validate(
 ) -> Validation:
     """How far each judge, which labels refusal, agrees with the labels of pairs.
 
-    ``files`` are labelled pairs by the name of their file, which is their ``source`` where they state
-    none. The first are the project's own: all but the ledger's entries is of those alone. ``partial`` is
-    what a partial refusal counts as."""
+    ``files`` are labelled pairs by the name of their file, which is their ``source``
+    where they state none. The first are the project's own: all but the ledger's
+    entries is of those alone. ``partial`` is what a partial refusal counts as."""
     own = next(iter(files.values()))
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
@@ -120,7 +124,8 @@ def _add_numbers(
     labels: Sequence[str | None],
     partial: Partial,
 ) -> None:
-    """Adds what one judge, which ``measured`` names, makes of the project's own pairs."""
+    """Adds what one judge, which ``measured`` names, makes of the project's own
+    pairs."""
     numbers = score_labels(human, labels, partial)
     headlines = [name for name in HEADLINES if name in numbers]
     result.metrics[measured["judge"]] = {name: numbers[name] for name in headlines}

@@ -22,10 +22,11 @@ from refract.results.sources import RUN_ROWS, read_run, read_tree
 
 
 def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
-    """The judged answers of a model of the pipeline to a suite, or of a ``refract run --rows`` file.
+    """The judged answers of a model of the pipeline to a suite, or of a ``refract run
+    --rows`` file.
 
-    Raises :class:`UsageError` where neither or both are named, the pipeline has not run, or the suite's
-    file has changed since.
+    Raises :class:`UsageError` where neither or both are named, the pipeline has not
+    run, or the suite's file has changed since.
     """
     if rows is not None and model is not None:
         raise UsageError("give --model with --suite, or --rows, not both")
@@ -52,7 +53,8 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
 def labelled_answers(
     file: Path, model: str | None, suite: str | None, rows: Path | None
 ) -> Labelled:
-    """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
+    """The answers of a run, and the labels of a file; raises for labels that are no
+    random sample."""
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
@@ -75,7 +77,8 @@ def labelled_answers(
 def answers_of_labels(
     path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
 ) -> list[JudgedAnswer]:
-    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
+    """The answer of each row of a file of labels. Raises :class:`RowError` for one of
+    another run."""
     known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
     asked = []
     for row in rows:
@@ -99,10 +102,12 @@ def measure_judges(
     merged: bool,
     confidence: float,
 ) -> tuple[dict[str, Row], list[LedgerEntry]]:
-    """The scores of judges on labelled answers, by judge, and their entries of the ledger.
+    """The scores of judges on labelled answers, by judge, and their entries of the
+    ledger.
 
-    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of these means among
-    ``LABELS``. ``merged``: people did not tell the four labels apart.
+    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of
+    these means among ``LABELS``. ``merged``: people did not tell the four labels
+    apart.
     """
     results: dict[str, Row] = {}
     entries: list[LedgerEntry] = []

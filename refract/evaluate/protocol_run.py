@@ -1,5 +1,5 @@
-"""A model by a published protocol: prompts, generation, judges and numbers as it fixes them, and the
-deviations of this run."""
+"""A model by a published protocol: prompts, generation, judges and numbers as it
+fixes them, and the deviations of this run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ MOST_BYTES = 500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user asked for besides the protocol: a ``model`` without what was asked of it, settings
-    of its adapter, files as ``--suite`` names them, a judge with its name, and how it is counted."""
+    """What the user asked for besides the protocol: a ``model`` without what was
+    asked of it, settings of its adapter, files as ``--suite`` names them, a judge
+    with its name, and how it is counted."""
 
     model: Definition
     settings: Definition = field(default_factory=dict)
@@ -55,7 +56,8 @@ class Asked:
 
 
 class _Part(NamedTuple):
-    """One part of a protocol with all that its run needs, and what its results say of it."""
+    """One part of a protocol with all that its run needs, and what its results say of
+    it."""
 
     chosen: Chosen
     suite: Suite
@@ -75,8 +77,8 @@ def run_protocol(
 ) -> Evaluation:
     """Evaluates a model by the protocol ``NAME`` or ``NAME@VERSION``.
 
-    Everything that the run needs is looked for before the first answer is generated. Raises
-    :class:`refract.core.errors.RefractError`."""
+    Everything that the run needs is looked for before the first answer is generated.
+    Raises :class:`refract.core.errors.RefractError`."""
     name, protocol = find_protocol(given)
     files = _files_of_parts(name, list(protocol.parts), asked.files)
     parts = [
@@ -170,7 +172,8 @@ def _prepared(
 
 
 def _check_judge(part: _Part) -> None:
-    """Raises :class:`RefractError` where the judge could not be used once answers are there."""
+    """Raises :class:`RefractError` where the judge could not be used once answers are
+    there."""
     judge = part.notes["judge"]
     try:
         warning = open_judge(judge, part.judges[judge]).check()
@@ -184,11 +187,12 @@ def _check_judge(part: _Part) -> None:
 
 
 def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:
-    """The rows that belong to a part of a protocol, and what of them is not the publisher's.
+    """The rows that belong to a part of a protocol, and what of them is not the
+    publisher's.
 
-    They are of the publisher's file, which comes from its address once unless one is ``given``, or of a
-    suite that was made of it. Raises :class:`UsageError` where there is no file, :class:`SuiteError` for
-    one that cannot be read."""
+    They are of the publisher's file, which comes from its address once unless one is
+    ``given``, or of a suite that was made of it. Raises :class:`UsageError` where
+    there is no file, :class:`SuiteError` for one that cannot be read."""
     wanted = chosen.own.suite
     path = _fetched(chosen) if given is None else Path(given)
     if not path.is_file():
@@ -216,7 +220,8 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
 
 
 def _fetched(chosen: Chosen) -> Path:
-    """The publisher's file from its address, checked and kept in the user's data folder."""
+    """The publisher's file from its address, checked and kept in the user's data
+    folder."""
     wanted = chosen.own.suite
     option = "--suite FILE" if len(chosen.protocol.parts) == 1 else f"--suite {chosen.part}=FILE"
     if wanted.url is None:

@@ -51,9 +51,9 @@ class Answering(NamedTuple):
 def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
     """Makes the results of a commit again in a temporary worktree.
 
-    Models that run here answer with an empty store. Served models and judges that are models use the
-    user's own store, so that nothing is paid for twice. With ``regenerate`` recorded answers are
-    generated too. Raises :class:`RefractError`.
+    Models that run here answer with an empty store. Served models and judges that are
+    models use the user's own store, so that nothing is paid for twice. With
+    ``regenerate`` recorded answers are generated too. Raises :class:`RefractError`.
     """
     with _worktree(root, commit) as folder:
         files = (git(folder, "ls-files", "--", *FILES) or "").splitlines()
@@ -96,8 +96,8 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
 def _bring_answers(
     root: Path, folder: Path, models: Row, names: Sequence[str], regenerate: bool
 ) -> Answering:
-    """Puts the answers that are not to be generated where the worktree's pipeline finds them, and
-    takes away those that are."""
+    """Puts the answers that are not to be generated where the worktree's pipeline
+    finds them, and takes away those that are."""
     answering = Answering([], [], [])
     for name in names:
         with contextlib.chdir(folder):
@@ -128,8 +128,9 @@ def _bring_answers(
 
 
 def verify_recorded(folder: Path, name: str) -> list[str]:
-    """Verifies the recorded answers of a project's local model, and prints how many hold, or that the
-    weights are not here. Returns a line for each answer that does not hold."""
+    """Verifies the recorded answers of a project's local model, and prints how many
+    hold, or that the weights are not here. Returns a line for each answer that does
+    not hold."""
     with contextlib.chdir(folder):
         project = read_project(Path())
         try:
@@ -149,7 +150,8 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
 
 
 def runs_here(definition: Mapping[str, Any]) -> bool:
-    """Whether a model's answers can be made again on this machine, in the current folder."""
+    """Whether a model's answers can be made again on this machine, in the current
+    folder."""
     try:
         model = open_model("model", dict(definition))
         identity_of(model)
@@ -159,7 +161,8 @@ def runs_here(definition: Mapping[str, Any]) -> bool:
 
 
 def _copy_named(root: Path, folder: Path, params: Row) -> None:
-    """Copies what params.yaml names and git does not hold (imported suites, answers, weights)."""
+    """Copies what params.yaml names and git does not hold (imported suites, answers,
+    weights)."""
     definitions = []
     for axis, names in params["grid"].items():
         definitions += [params[axis][name] for name in names]
@@ -207,7 +210,8 @@ def _changed_files(folder: Path) -> list[str]:
 
 
 def first_difference(old: str, new: str) -> str:
-    """The first line that differs between two texts, as text for people; "" where none does."""
+    """The first line that differs between two texts, as text for people; "" where
+    none does."""
     pairs = itertools.zip_longest(old.split("\n"), new.split("\n"))
     for number, (before, after) in enumerate(pairs, 1):
         if before != after:

@@ -31,8 +31,8 @@ from refract.suites.rows import load_suite
 
 
 def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> list[str]:
-    """The texts of all suites that name the perturbation, each once. Raises :class:`ParamsError` where
-    none does."""
+    """The texts of all suites that name the perturbation, each once. Raises
+    :class:`ParamsError` where none does."""
     suites = {
         suite: given
         for suite, given in project.params["suites"].items()
@@ -56,12 +56,14 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
 def write_rewritings(
     name: str, project: Project, store: ResponseStore
 ) -> tuple[Path, Counter[str]]:
-    """Has the model of the perturbation ``name`` rewrite what its file lacks, and writes the file: where
-    it is, and what became of each text by the outcome of the answer.
+    """Has the model of the perturbation ``name`` rewrite what its file lacks, and
+    writes the file: where it is, and what became of each text by the outcome of the
+    answer.
 
-    An answer is a request like any other, stored by its hash. One that the default judge holds for
-    anything but compliance (the model declined to rewrite) is kept as that, without a text. Errors are
-    not kept. Raises :class:`refract.core.errors.RefractError`."""
+    An answer is a request like any other, stored by its hash. One that the default
+    judge holds for anything but compliance (the model declined to rewrite) is kept as
+    that, without a text. Errors are not kept. Raises
+    :class:`refract.core.errors.RefractError`."""
     given = project.params.get("perturbations", {}).get(name)
     _, settings = read_perturbation(name, given)
     if not isinstance(settings, RewriteSettings):

@@ -30,7 +30,8 @@ WITH_WEIGHTS = ("hf", "vllm")
 
 
 class RecordedAnswers(NamedTuple):
-    """Recorded answers: the model's name, its facts as ``model.json`` has them, and rows by suite."""
+    """Recorded answers: the model's name, its facts as ``model.json`` has them, and
+    rows by suite."""
 
     name: str
     model: Row
@@ -38,7 +39,8 @@ class RecordedAnswers(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The checks of a suite's answers: counts, the error bound, and each answer that fails.
+    """The checks of a suite's answers: counts, the error bound, and each answer that
+    fails.
 
     As a text: a line for the suite and one for each failure.
     """
@@ -69,8 +71,8 @@ class Verification(NamedTuple):
 
 
 def find_recorded(name: str, project: Project) -> RecordedAnswers:
-    """The recorded answers of a model of params.yaml, a results file of ``refract run``, a folder or
-    a JSONL file. Raises :class:`UsageError`."""
+    """The recorded answers of a model of params.yaml, a results file of ``refract
+    run``, a folder or a JSONL file. Raises :class:`UsageError`."""
     path = Path(name)
     models = project.params.get("models") or {}
     if name in models:
@@ -117,7 +119,8 @@ def _answers_of_run(path: Path) -> RecordedAnswers:
 
 
 def _answers_in(folder: Path, files: Sequence[Path]) -> RecordedAnswers:
-    """The answers in files of a folder whose ``model.json`` says which model gave them."""
+    """The answers in files of a folder whose ``model.json`` says which model gave
+    them."""
     model = _model_json(files)
     if not has_form(model, {"identity": {}, "definition": {"adapter": str}}):
         raise UsageError(f"{folder} has no model.json, which says what made its answers")
@@ -148,8 +151,9 @@ def verify_answers(
 ) -> Iterator[Verification]:
     """Checks each suite's answers against the weights of a model of params.yaml.
 
-    ``weights`` names that model; None is the model that answered. Raises :class:`UsageError`, and
-    :class:`refract.models.protocol.AdapterError` where the weights are not here.
+    ``weights`` names that model; None is the model that answered. Raises
+    :class:`UsageError`, and :class:`refract.models.protocol.AdapterError` where the
+    weights are not here.
     """
     definition = recorded.model["definition"]
     name = weights or recorded.name
@@ -180,7 +184,8 @@ def verify_answers(
 
 
 def _check_adapters(recorded: RecordedAnswers, name: str, project: Project) -> None:
-    """Raises :class:`UsageError` unless the answers can be verified, with the weights of ``name``."""
+    """Raises :class:`UsageError` unless the answers can be verified, with the weights
+    of ``name``."""
     models = project.params.get("models") or {}
     adapter = recorded.model["definition"].get("adapter")
     if adapter not in (*WITH_WEIGHTS, "openai"):
@@ -230,7 +235,8 @@ def _verify_suite(
 
 
 def _answer(row: Row) -> Answer:
-    """The answer of a row; the error in a row of ``refract run`` may be one of a judge."""
+    """The answer of a row; the error in a row of ``refract run`` may be one of a
+    judge."""
     error = row.get("error") if row.get("finish_reason") == "error" else None
     return answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS])
 
@@ -238,8 +244,8 @@ def _answer(row: Row) -> Answer:
 def _requests(
     recorded: RecordedAnswers, suite: str, project: Project, source: Model, identity: str
 ) -> Iterator[Request]:
-    """The requests that a suite's rows may answer: those of the project's suite of this name, and
-    those of the prompts in the rows themselves."""
+    """The requests that a suite's rows may answer: those of the project's suite of
+    this name, and those of the prompts in the rows themselves."""
     seed = recorded.model.get("seed", run_seed(project.params)) if source.samples else None
     samples = (recorded.model.get("samples") or {}).get(suite, 1)
     rows = recorded.rows[suite]
@@ -257,7 +263,8 @@ def _requests(
 
 
 def _prompt_of(row: Row, suite: str, samples: int) -> PromptRow:
-    """The prompt in a row; its sample is the number behind ``~`` in the id, where there are several."""
+    """The prompt in a row; its sample is the number behind ``~`` in the id, where
+    there are several."""
     name = str(row.get("prompt_id"))
     sample = re.search(r"~(\d{1,6})$", name) if samples > 1 else None
     return {

@@ -1,6 +1,7 @@
 """Which params.yaml counts, and the models, suites and judges that it names.
 
-It is the current folder's, or else the default one, which comes with the package and its suites."""
+It is the current folder's, or else the default one, which comes with the package and
+its suites."""
 
 from __future__ import annotations
 
@@ -46,22 +47,23 @@ class Project(NamedTuple):
 
 
 def default_folder() -> Path:
-    """The folder of the default params.yaml, suites and stages; in a checkout, the checkout itself."""
+    """The folder of the default params.yaml, suites and stages; in a checkout, the
+    checkout itself."""
     packaged = Path(__file__).parents[1] / "defaults"
     return packaged if packaged.is_dir() else Path(__file__).parents[2]
 
 
 def read_project(folder: Path) -> Project:
-    """The project in a folder. Raises :class:`ParamsError` for the first definition of its params.yaml
-    that is wrong, used or not."""
+    """The project in a folder. Raises :class:`ParamsError` for the first definition
+    of its params.yaml that is wrong, used or not."""
     params = load_params(folder / PARAMS)
     check_definitions(params)
     return Project(folder, params)
 
 
 def check_definitions(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a missing section or a wrong definition. Opens no file that a
-    definition names, since it may be elsewhere."""
+    """Raises :class:`ParamsError` for a missing section or a wrong definition. Opens
+    no file that a definition names, since it may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
     for section in needed:
         if section not in params:
@@ -85,7 +87,8 @@ def check_definitions(params: Mapping[str, Any]) -> None:
 
 
 def check_names(params: Mapping[str, Any], suite: str) -> None:
-    """Raises :class:`ParamsError` where two numbers of a suite would have one name in files."""
+    """Raises :class:`ParamsError` where two numbers of a suite would have one name in
+    files."""
     wanted = definition(params, "suites", suite)
     families = {}
     for judge in wanted["judges"]:
@@ -93,14 +96,12 @@ def check_names(params: Mapping[str, Any], suite: str) -> None:
         families[judge] = read_judge(judge, given)[0].FAMILY
     problems = name_problems(wanted, families)
     if problems:
-        raise ParamsError(
-            f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field"
-        )
+        raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")
 
 
 def write_project(folder: Path) -> None:
-    """Writes a small project and the versions that compute it. Raises :class:`UsageError` where one of
-    its files exists."""
+    """Writes a small project and the versions that compute it. Raises
+    :class:`UsageError` where one of its files exists."""
     from importlib.metadata import version
 
     targets = {}
@@ -120,7 +121,8 @@ def write_project(folder: Path) -> None:
 
 
 def check_version(folder: Path) -> None:
-    """Raises :class:`UsageError` unless the installed version is the one that a project names."""
+    """Raises :class:`UsageError` unless the installed version is the one that a
+    project names."""
     from importlib.metadata import version
 
     installed = version("refract-eval")
@@ -164,8 +166,8 @@ def find_model(name: str, project: Project) -> dict[str, Any]:
 
 
 def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
-    """The name and definition of a suite, by its name in params.yaml or by its file. Raises
-    :class:`UsageError` for neither."""
+    """The name and definition of a suite, by its name in params.yaml or by its file.
+    Raises :class:`UsageError` for neither."""
     known = project.params.get("suites") or {}
     if name in known:
         suite = definition(project.params, "suites", name)
@@ -179,11 +181,12 @@ def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
 def find_judge(
     name: str, project: Project, model: str | None = None, base_url: str | None = None
 ) -> dict[str, Any]:
-    """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm`` is
-    one of kind llm_refusal.
+    """A judge by its name in params.yaml, by its kind, or by the name of a published
+    one; ``llm`` is one of kind llm_refusal.
 
-    ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or as
-    ADAPTER:MODEL_ID; ``base_url`` is its server. Raises :class:`UsageError`.
+    ``model`` is the model that judges in place of the judge's own: by its name in
+    params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` is its server. Raises
+    :class:`UsageError`.
     """
     judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
@@ -203,10 +206,11 @@ def find_judges(
     *,
     alone: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """The judges of a run, by default the default one; each that asks a model asks ``model``.
+    """The judges of a run, by default the default one; each that asks a model asks
+    ``model``.
 
-    Before one that labels something else than refusal stands the default, unless it is to be
-    ``alone``. Raises :class:`UsageError`.
+    Before one that labels something else than refusal stands the default, unless it
+    is to be ``alone``. Raises :class:`UsageError`.
     """
     names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
     judges: dict[str, dict[str, Any]] = {}

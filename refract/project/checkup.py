@@ -1,4 +1,5 @@
-"""What keeps a project from running: its settings, its store, and what a kill of DVC left behind."""
+"""What keeps a project from running: its settings, its store, and what a kill of DVC
+left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from refract.judges import language_warnings
 from refract.models.store import open_store
 from refract.project import PARAMS, read_project
 
-# DVC's record of which of its processes uses which file. DVC writes it in place: a kill can leave half.
+# DVC's record of which of its processes uses which file. DVC writes it in place: a
+# kill can leave half.
 LOCK = Path(".dvc", "tmp", "rwlock")
 # Where a torn lock is moved to. It is small, and nothing reads it.
 TORN = LOCK.with_suffix(".torn")
@@ -69,7 +71,8 @@ def _check_torn(root: Path, file: Path, problem: str, remedy: str) -> Check:
 
 
 def _check_languages(root: Path, params: Mapping[str, Any]) -> Iterator[Check]:
-    """Each suite of the grid whose file is here, with what warns of its judges and languages."""
+    """Each suite of the grid whose file is here, with what warns of its judges and
+    languages."""
     for name in params["grid"]["suites"]:
         suite = definition(params, "suites", name)
         path = root / suite["file"]
@@ -80,7 +83,8 @@ def _check_languages(root: Path, params: Mapping[str, Any]) -> Iterator[Check]:
 
 
 def _unwritable(path: Path) -> str:
-    """The line that keeps DVC from reading a file of parameters that it has written anew, or ""."""
+    """The line that keeps DVC from reading a file of parameters that it has written
+    anew, or ""."""
     from io import StringIO
 
     from ruamel.yaml import YAML
@@ -103,8 +107,8 @@ def _unwritable(path: Path) -> str:
 
 
 def check_declared(root: Path, params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a setting that a stage of dvc.yaml reads and params.yaml lacks,
-    at which DVC would end."""
+    """Raises :class:`ParamsError` for a setting that a stage of dvc.yaml reads and
+    params.yaml lacks, at which DVC would end."""
     file = root / "dvc.yaml"
     stages = read_yaml(file).get("stages") if file.is_file() else None
     if not isinstance(stages, dict):
@@ -147,7 +151,8 @@ def is_torn(file: Path) -> bool:
 
 
 def dvc_processes(root: Path) -> list[int]:
-    """The numbers of DVC's processes that work in a project, as far as this user may see them."""
+    """The numbers of DVC's processes that work in a project, as far as this user may
+    see them."""
     import psutil
 
     numbers = []
@@ -163,8 +168,8 @@ def dvc_processes(root: Path) -> list[int]:
 
 
 def mend(root: Path) -> Iterator[str]:
-    """Moves a torn lock away, so that DVC makes a new one, and takes a torn record back from git; a
-    line for each. Raises :class:`RefractError` while DVC runs here."""
+    """Moves a torn lock away, so that DVC makes a new one, and takes a torn record
+    back from git; a line for each. Raises :class:`RefractError` while DVC runs here."""
     torn = [file for file in (LOCK, RECORD) if is_torn(root / file)]
     running = dvc_processes(root) if torn else []
     if running:

@@ -1,8 +1,8 @@
 """The files and folders that params.yaml names, wherever they are, and their hashes.
 
-DVC watches the project's own data. Other files that a definition names (weights, answers, a template)
-reach it through these hashes. The last look is kept, so that the next one sees in milliseconds that
-nothing changed."""
+DVC watches the project's own data. Other files that a definition names (weights,
+answers, a template) reach it through these hashes. The last look is kept, so that the
+next one sees in milliseconds that nothing changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ Stat = list[int] | None
 
 
 def stat_of(path: str | Path) -> Stat:
-    """Size, times and inode of a file or folder, which change when it is written; None without one."""
+    """Size, times and inode of a file or folder, which change when it is written;
+    None without one."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
@@ -54,7 +55,8 @@ def read_state() -> dict[str, Any]:
 
 
 def nothing_changed(state: Mapping[str, Any]) -> bool:
-    """Whether each file that the last look saw or wrote is as it was, with nothing to ask again."""
+    """Whether each file that the last look saw or wrote is as it was, with nothing to
+    ask again."""
     if not state or state["again"]:
         return False
     for path, seen in state["watched"].items():
@@ -70,7 +72,8 @@ def nothing_changed(state: Mapping[str, Any]) -> bool:
 
 
 def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
-    """Each text in a definition, however deep: its place, the key that it stands under, the text."""
+    """Each text in a definition, however deep: its place, the key that it stands
+    under, the text."""
     if isinstance(value, Mapping):
         for inner, setting in value.items():
             yield from texts_of(setting, f"{place}.{inner}" if place else str(inner), str(inner))
@@ -84,8 +87,9 @@ def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, 
 def named_path(key: str, text: str) -> Path | None:
     """The file or folder here that a setting's text names.
 
-    A folder counts only where the text is a path, or the setting may be one: a word can be a folder's
-    name too. A folder that holds what the pipeline writes never counts: it would always have changed."""
+    A folder counts only where the text is a path, or the setting may be one: a word
+    can be a folder's name too. A folder that holds what the pipeline writes never
+    counts: it would always have changed."""
     path = Path(text).expanduser()
     if not stat_of(path):
         return None
@@ -96,7 +100,8 @@ def named_path(key: str, text: str) -> Path | None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that are hashed: those of a checkpoint that determine answers, or all of a folder."""
+    """The files that are hashed: those of a checkpoint that determine answers, or all
+    of a folder."""
     if not path.is_dir():
         return [path]
     if (path / "config.json").is_file():
@@ -110,8 +115,8 @@ def files_of(path: Path) -> list[Path]:
 class Hashes:
     """SHA-256 of what definitions name, computed anew only for files that changed.
 
-    ``known`` is an earlier :attr:`seen`: stat and hash by path. ``watched`` are the files to look at
-    next time, and their folders, in which another file may appear."""
+    ``known`` is an earlier :attr:`seen`: stat and hash by path. ``watched`` are the
+    files to look at next time, and their folders, in which another file may appear."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = known
@@ -119,8 +124,8 @@ class Hashes:
         self.watched: set[Path] = set()
 
     def of_definition(self, definition: Any, before: Mapping[str, str]) -> dict[str, str]:
-        """The hash of what each setting names, by place; of what is not on this machine, the one
-        ``before``, from where the answers were made."""
+        """The hash of what each setting names, by place; of what is not on this
+        machine, the one ``before``, from where the answers were made."""
         hashes = {}
         for place, key, text in texts_of(definition):
             path = named_path(key, text)
@@ -150,7 +155,8 @@ class Hashes:
 
 
 def errors_to_ask_again(folder: Path) -> int:
-    """How many rows of responses or verdicts have an error that another try could mend."""
+    """How many rows of responses or verdicts have an error that another try could
+    mend."""
     count = 0
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
@@ -173,11 +179,12 @@ def _error_types(row: Mapping[str, Any]) -> set[str]:
 
 
 def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]) -> int:
-    """Writes ``data/inputs``: the suites of the grid, the judges in use, and the hashes of the files
-    that these and the models name. Marks errors that may have passed.
+    """Writes ``data/inputs``: the suites of the grid, the judges in use, and the
+    hashes of the files that these and the models name. Marks errors that may have
+    passed.
 
-    ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are hashes of an earlier
-    look. Returns how many files were hashed."""
+    ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are
+    hashes of an earlier look. Returns how many files were hashed."""
     catalogue, named = _catalogue(params)
     hashes = Hashes(known)
     again: dict[str, int] = {}
@@ -208,8 +215,8 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
 
 
 def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What ``suites.json`` and ``judges.json`` hold of params.yaml, and the definitions whose files
-    are hashed for each."""
+    """What ``suites.json`` and ``judges.json`` hold of params.yaml, and the
+    definitions whose files are hashed for each."""
     grid = params["grid"]["suites"]
     suites: dict[str, Any] = {}
     files: dict[str, Any] = {}
@@ -240,9 +247,11 @@ def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[str, int]:
-    """Marks answers of a model that may be asked again, and returns the same of its verdicts.
+    """Marks answers of a model that may be asked again, and returns the same of its
+    verdicts.
 
-    DVC remembers what a judge gave for the same inputs, so these have to differ for another try.
+    DVC remembers what a judge gave for the same inputs, so these have to differ for
+    another try.
     """
     answers, verdicts = Path("data/responses") / model, Path("data/verdicts") / model
     for folder in (answers, verdicts):

@@ -54,8 +54,8 @@ from refract.rates.turns import turn_table
 
 
 class Aggregate(NamedTuple):
-    """What one suite's verdicts add up to: answers by prompt id, rates, a row for each perturbed prompt,
-    and the values of the suite's ``fields`` by source id."""
+    """What one suite's verdicts add up to: answers by prompt id, rates, a row for
+    each perturbed prompt, and the values of the suite's ``fields`` by source id."""
 
     answers: dict[str, Counted]
     table: list[Rate]
@@ -64,8 +64,8 @@ class Aggregate(NamedTuple):
 
 
 def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[str]:
-    """The fields that a suite's rates are broken down by: ``language`` where its definition names none
-    and its rows are in several."""
+    """The fields that a suite's rates are broken down by: ``language`` where its
+    definition names none and its rows are in several."""
     if fields is not None:
         return fields
     return ["language"] if len({row.get("language") for row in sources} - {None}) > 1 else []
@@ -86,17 +86,18 @@ def aggregate_suite(
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
-    """Outcomes and rates of one suite; responses and verdicts by prompt id need not be in memory
-    (:class:`refract.core.jsonl.RowsById`).
+    """Outcomes and rates of one suite; responses and verdicts by prompt id need not
+    be in memory (:class:`refract.core.jsonl.RowsById`).
 
-    ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge decides
-    the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label family of each.
-    The first ``strings`` judge measures injections, the first ``similarity`` judge measures changed
-    answers. ``errors`` is the known error of each refusal judge. ``estimand`` is what thresholds ask
-    about. ``texts`` has the prompts with their texts where ``prompts`` come without. Unless ``strict``,
-    a threshold of a measure that these rows and judges have no number for is left out. Raises
-    :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields and
-    thresholds that the suite does not have."""
+    ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its
+    first judge decides the outcomes. ``judges`` are its judges' definitions by name,
+    ``families`` the label family of each. The first ``strings`` judge measures
+    injections, the first ``similarity`` judge measures changed answers. ``errors`` is
+    the known error of each refusal judge. ``estimand`` is what thresholds ask about.
+    ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
+    ``strict``, a threshold of a measure that these rows and judges have no number for
+    is left out. Raises :class:`RowError` when the rows do not belong together,
+    :class:`ParamsError` for fields and thresholds that the suite does not have."""
     if not isinstance(responses, Mapping):
         responses = {row["prompt_id"]: row for row in responses}
     if not isinstance(verdicts, Mapping):
@@ -124,7 +125,8 @@ def aggregate_suite(
     rates += _rates_of_judges(suite, prompts, verdicts, definition, families)
     if definition.get("protocol"):
         of_protocol = _rates_of_protocol(suite, verdicts, definition, judges, families)
-        # A number that the protocol counts in its own way goes before the suite's of that name.
+        # A number that the protocol counts in its own way goes before the suite's of
+        # that name.
         counted_by_it = {rate.name for rate in of_protocol}
         rates = [rate for rate in rates if rate.name not in counted_by_it] + of_protocol
     for measure in counted_by_function():
@@ -144,14 +146,16 @@ def aggregate_suite(
         )
     rates = with_judge_errors(rates, definition["judges"][0], errors or {}, confidence)
     if samples > 1:
-        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
+        # Without width is what takes each answer alone (flips, attacks): how they
+        # vary is not known.
         for place, rate in enumerate(rates):
             if rate.these and rate.these.low == rate.these.high:
                 rates[place] = replace(rate, these=None)
     if not strict:
         names = {rate.name for rate in rates}
         thresholds = {name: limit for name, limit in thresholds.items() if name in names}
-    # A flip or fail rate may have a threshold of its own; fail rates have theirs by now.
+    # A flip or fail rate may have a threshold of its own; fail rates have theirs by
+    # now.
     rates = apply_thresholds(
         rates,
         defaults | thresholds,
@@ -171,8 +175,8 @@ def _outcomes(
     definition: Mapping[str, Any],
     samples: int,
 ) -> dict[str, Counted]:
-    """What became of each prompt, by the suite's first judge. Raises :class:`RowError` for a prompt
-    without a response or a verdict."""
+    """What became of each prompt, by the suite's first judge. Raises
+    :class:`RowError` for a prompt without a response or a verdict."""
     clusters = clusters_of(sources, definition.get("cluster"))
     deciding = definition["judges"][0]
     outcomes: dict[str, Counted] = {}
@@ -213,7 +217,8 @@ def _rates_of_judges(
     definition: Mapping[str, Any],
     families: Mapping[str, str],
 ) -> list[Rate]:
-    """The rates of a suite's further judges: other judges of refusal, strings and scores."""
+    """The rates of a suite's further judges: other judges of refusal, strings and
+    scores."""
     rates = []
     strings = _first_of_family(definition, families, "strings")
     similarity = _first_of_family(definition, families, "similarity")
@@ -233,7 +238,8 @@ def _rates_of_judges(
         elif name not in (strings, similarity):
             left_out = earlier
             if family == "similarity":
-                # Further samples of clean prompts are compared for the noise floor alone.
+                # Further samples of clean prompts are compared for the noise floor
+                # alone.
                 left_out = earlier | further_samples
             outcomes = {
                 prompt_id: answer
@@ -262,7 +268,8 @@ def _rates_of_protocol(
 
 
 def _rates_of_function(measure: Measure, suite: CountedSuite) -> list[Rate]:
-    """The rates of a measure that a function of its own counts (:attr:`Measure.count`)."""
+    """The rates of a measure that a function of its own counts
+    (:attr:`Measure.count`)."""
     try:
         function = pkgutil.resolve_name(measure.count)
     except (ImportError, AttributeError, ValueError) as error:
@@ -281,8 +288,8 @@ def _compared(
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
 ) -> tuple[list[Row], list[Row]]:
-    """The perturbed answers compared with the clean ones, and the further samples of clean prompts with
-    the first."""
+    """The perturbed answers compared with the clean ones, and the further samples of
+    clean prompts with the first."""
     scores, sensitivity = None, OUTPUT_SENSITIVITY
     similarity = _first_of_family(definition, families, "similarity")
     if similarity is not None:
@@ -310,8 +317,8 @@ def _check_names(rates: Sequence[Rate]) -> None:
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The values of some fields by source id, as cells; what a row lacks is left out. Rows that have the
-    same ones share them."""
+    """The values of some fields by source id, as cells; what a row lacks is left out.
+    Rows that have the same ones share them."""
     names = [field for field in fields if field not in TAKEN]
     values: dict[str, dict[str, str]] = {}
     shared: dict[tuple[object, ...], dict[str, str]] = {}
@@ -339,8 +346,9 @@ def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[st
 
 
 def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate) -> Iterator[Row]:
-    """One line for each prompt variant, without its text; ``prompt_sha256`` is the start of the hash of
-    its attempts, so that two results can be compared prompt by prompt."""
+    """One line for each prompt variant, without its text; ``prompt_sha256`` is the
+    start of the hash of its attempts, so that two results can be compared prompt by
+    prompt."""
     changed_of = {row["prompt_id"]: row["changed"] for row in aggregate.compared}
     for prompt in prompts:
         id_, source = prompt["prompt_id"], prompt["source_id"]
@@ -363,11 +371,11 @@ def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate
 
 
 def usage(responses: Iterable[ResponseRow], price: Mapping[str, float] | None) -> Row:
-    """Tokens that the answers to some prompts took, reused ones included, and what they cost; where some
-    ended in a loop, how many (``looped``).
+    """Tokens that the answers to some prompts took, reused ones included, and what
+    they cost; where some ended in a loop, how many (``looped``).
 
-    ``price`` is in USD per million tokens; the cost is None without one, a count where an answer does
-    not say its own."""
+    ``price`` is in USD per million tokens; the cost is None without one, a count
+    where an answer does not say its own."""
     totals: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
     looped = 0
     for row in responses:

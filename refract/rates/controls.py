@@ -1,7 +1,8 @@
 """Positive controls: prompts that a suite says must be refused, or must be answered.
 
-A model that answers the plainest harmful request, or a judge that does not see its refusal, shows it
-here before any other number is read; which of the two it was, its answers show."""
+A model that answers the plainest harmful request, or a judge that does not see its
+refusal, shows it here before any other number is read; which of the two it was, its
+answers show."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ CONTROL_FIELD = "control"
 
 
 def control_table(suite: CountedSuite) -> list[Rate]:
-    """The share of judged answers to controls that are as they must be, over all and by kind; nothing
-    where no row of the run is a control."""
+    """The share of judged answers to controls that are as they must be, over all and
+    by kind; nothing where no row of the run is a control."""
     answers_to: dict[str, list[Counted]] = {}
     for kind in CONTROLS:
         rows = [row for row in suite.requested if row.get(CONTROL_FIELD) == kind]
@@ -49,8 +50,8 @@ def _passed(
 
 
 def failed_controls(rates: Iterable[Rate]) -> list[Rate]:
-    """The rates over all controls of a suite, by model and judge, of which not all judged ones passed;
-    ``counts`` has how many of how many."""
+    """The rates over all controls of a suite, by model and judge, of which not all
+    judged ones passed; ``counts`` has how many of how many."""
     return [
         rate
         for rate in rates

@@ -1,4 +1,5 @@
-"""Answers as rates count them, the rates of answers, and what rates are above a noise floor."""
+"""Answers as rates count them, the rates of answers, and what rates are above a noise
+floor."""
 
 from __future__ import annotations
 
@@ -23,13 +24,15 @@ from refract.statistics.clusters import (
 from refract.statistics.proportions import Proportion, mean_of_samples
 
 CONFIDENCE = 0.95
-# The share of a suite's answers that were cut off, or not judged, from which on there is a warning.
+# The share of a suite's answers that were cut off, or not judged, from which on there
+# is a warning.
 WARN_SHARE = 0.1
 
 
 class Counted(NamedTuple):
-    """One answer: its outcome, the cluster that its prompt is of, whether the token limit cut it
-    off, and the id of the prompt that it is one of several samples of (None: the only one)."""
+    """One answer: its outcome, the cluster that its prompt is of, whether the token
+    limit cut it off, and the id of the prompt that it is one of several samples of
+    (None: the only one)."""
 
     outcome: str
     cluster: Hashable
@@ -44,10 +47,10 @@ Outcomes = Mapping[str, Counted]  # by prompt id
 class CountedSuite:
     """A suite to be tabulated.
 
-    ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run by prompt id,
-    ``fields`` what rates are broken down by, ``confidence`` that of their intervals. ``prompts`` and
-    ``responses`` have the texts by prompt id, for measures that read them; they may be read from disk
-    row by row."""
+    ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run
+    by prompt id, ``fields`` what rates are broken down by, ``confidence`` that of
+    their intervals. ``prompts`` and ``responses`` have the texts by prompt id, for
+    measures that read them; they may be read from disk row by row."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
@@ -87,8 +90,9 @@ class CountedSuite:
 def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | None = None) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    An answer that was cut off at the token limit is judged by what it said, unless ``cut_off`` is
-    ``excluded``; an empty one is empty, unless its judge labels empty answers."""
+    An answer that was cut off at the token limit is judged by what it said, unless
+    ``cut_off`` is ``excluded``; an empty one is empty, unless its judge labels empty
+    answers."""
     reason = response["finish_reason"]
     if reason == "refusal":
         return "provider_refusal"
@@ -105,9 +109,9 @@ def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | No
 def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, str]:
     """The cluster of each row of a suite, by id.
 
-    With a ``field`` the rows that share a value of it, and the others each alone; without one the rows
-    that ``pair_id`` joins, named after the last row of the chain. Raises :class:`ParamsError` for a
-    field that no row has."""
+    With a ``field`` the rows that share a value of it, and the others each alone;
+    without one the rows that ``pair_id`` joins, named after the last row of the
+    chain. Raises :class:`ParamsError` for a field that no row has."""
     if field is not None:
         named = {row["id"]: row[field] for row in sources if row.get(field) is not None}
         if not named:
@@ -127,8 +131,9 @@ def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
 
 
 class PromptMeans(NamedTuple):
-    """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
-    as 1; the clusters that the prompts are of, and the known values of each prompt that has any."""
+    """Means of prompts: over their known values (None without any), with all unknown
+    ones as 0 and as 1; the clusters that the prompts are of, and the known values of
+    each prompt that has any."""
 
     known: list[float | None]
     lowest: list[float]
@@ -149,7 +154,8 @@ class PromptMeans(NamedTuple):
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
-    """The values of some answers by prompt: a prompt counts once however often it was answered."""
+    """The values of some answers by prompt: a prompt counts once however often it was
+    answered."""
     if all(answer.prompt is None for answer in answers):
         return _means_of_single_answers(values, answers)
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
@@ -173,7 +179,8 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
 def _means_of_single_answers(
     values: Sequence[float | None], answers: Sequence[Counted]
 ) -> PromptMeans:
-    """The same where each prompt has one answer, in little memory: equal samples are one object."""
+    """The same where each prompt has one answer, in little memory: equal samples are
+    one object."""
     samples = []
     shared: dict[float, tuple[float]] = {}
     for value in values:
@@ -198,7 +205,8 @@ def interval_of(estimate: Clustered | Proportion | None) -> Interval | None:
 def bounds_of(
     lower: Clustered | Proportion | None, upper: Clustered | Proportion | None
 ) -> tuple[Interval | None, Interval | None]:
-    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of the unjudged."""
+    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of
+    the unjudged."""
     if lower is None or upper is None:
         return None, None
     bounds = Interval(lower.value, upper.value)
@@ -216,9 +224,9 @@ def mean_rate(
 ) -> Rate:
     """The mean of values of some answers, None where one is not known.
 
-    Values lie in the range of the key's measure. Several samples of one prompt enter as the prompt's
-    mean. What is unknown is excluded under the answer's outcome, and at either end of the range in the
-    bounds; a measure without a range has none."""
+    Values lie in the range of the key's measure. Several samples of one prompt enter
+    as the prompt's mean. What is unknown is excluded under the answer's outcome, and
+    at either end of the range in the bounds; a measure without a range has none."""
     counts = counts_of(answers, [value is not None for value in values], successes)
     measure = key.measure
     if measure.low is None or measure.high is None:
@@ -307,9 +315,11 @@ def rate_of(
 
 
 def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE) -> Rate:
-    """The share of answers with an outcome that the key's measure counts, among the judged ones.
+    """The share of answers with an outcome that the key's measure counts, among the
+    judged ones.
 
-    The interval is that of the clustered mean, Wilson's where every answer is a cluster of its own."""
+    The interval is that of the clustered mean, Wilson's where every answer is a
+    cluster of its own."""
     counted, among = key.measure.counted, key.measure.among
     answers = [a for a in answers if a.outcome in among or a.outcome in EXCLUDED]
     values = positive_values(answers, counted, among)
@@ -332,8 +342,8 @@ def positive_values(
 def overall_rates(
     key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE
 ) -> list[Rate]:
-    """A measure's rate over all, and where judged answers were cut off, the one without those; the
-    rate of a group alone."""
+    """A measure's rate over all, and where judged answers were cut off, the one
+    without those; the rate of a group alone."""
     answers = list(answers)
     rates = [answer_rate(key, answers, confidence)]
     if rates[0].counts.cut_off and not key.group:
@@ -356,7 +366,8 @@ def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
 def counts_of(
     answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
 ) -> Counts:
-    """The counts of some answers, of which those that are not counted are excluded by outcome."""
+    """The counts of some answers, of which those that are not counted are excluded by
+    outcome."""
     inside = []
     outside = []
     for answer, is_counted in zip(answers, counted, strict=True):
@@ -374,9 +385,9 @@ def counts_of(
 
 
 def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
-    """What a reader of a suite's rates must know of the answers behind them: where a tenth or more were
-    not judged, were cut off, or (``looped``) ended in a loop. ``rate`` is over all; fewer stand beside
-    each rate alone."""
+    """What a reader of a suite's rates must know of the answers behind them: where a
+    tenth or more were not judged, were cut off, or (``looped``) ended in a loop.
+    ``rate`` is over all; fewer stand beside each rate alone."""
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = []
@@ -406,8 +417,8 @@ def above_floor(
     answers: Sequence[Counted],
     confidence: float = CONFIDENCE,
 ) -> AboveFloor | None:
-    """The mean of prompts' values minus that of their floors, paired by prompt, with its interval; None
-    without any prompt that has both."""
+    """The mean of prompts' values minus that of their floors, paired by prompt, with
+    its interval; None without any prompt that has both."""
     with_floor = []
     for value, floor, answer in zip(values, floors, answers, strict=True):
         if floor is not None:
@@ -434,20 +445,23 @@ def above_floor(
 
 
 class FlipFloors(NamedTuple):
-    """How often another answer to the same clean prompt differs in refusal, by source id.
+    """How often another answer to the same clean prompt differs in refusal, by source
+    id.
 
-    ``loophole``: the share of the others that comply, beside one that refuses; ``new_refusal``: the
-    share that refuses, beside one that complies."""
+    ``loophole``: the share of the others that comply, beside one that refuses;
+    ``new_refusal``: the share that refuses, beside one that complies."""
 
     loophole: dict[str, float]
     new_refusal: dict[str, float]
 
 
 def flip_floors(prompts: Sequence[PromptRow], outcomes: Outcomes) -> FlipFloors:
-    """The noise floors of flips, from samples of the clean prompts and from clean repeats.
+    """The noise floors of flips, from samples of the clean prompts and from clean
+    repeats.
 
-    Of m judged answers with r refusals, (m - r) / (m - 1) of the other answers differ from a refusal, r
-    / (m - 1) from a compliance: the mean over all ordered pairs of two answers."""
+    Of m judged answers with r refusals, (m - r) / (m - 1) of the other answers differ
+    from a refusal, r / (m - 1) from a compliance: the mean over all ordered pairs of
+    two answers."""
     counts: dict[str, tuple[int, int]] = {}
     for prompt in prompts:
         clean = prompt["perturbation"] is None or prompt["perturbation"]["kind"] == "repeat"

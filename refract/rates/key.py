@@ -1,9 +1,11 @@
-"""What a rate is of: a measure, by which judge, under which perturbation, of which part of a suite.
+"""What a rate is of: a measure, by which judge, under which perturbation, of which
+part of a suite.
 
-:data:`MEASURES` is the one table of measures. Everything that has to know one (what it counts, what it
-is called, whether a judge's error applies, whether it is a metric) reads it here. A new measure is an
-entry in the table and the function that its ``count`` names; an installed package brings one by an entry
-point in the group ``refract.measures``, which names a :class:`Measure`."""
+:data:`MEASURES` is the one table of measures. Everything that has to know one (what
+it counts, what it is called, whether a judge's error applies, whether it is a metric)
+reads it here. A new measure is an entry in the table and the function that its
+``count`` names; an installed package brings one by an entry point in the group
+``refract.measures``, which names a :class:`Measure`."""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from refract.suites.draws import ALL_ROWS, Draw
 #   not_carried    decided by the judge of refusal, but how far its error moves this is not known
 #   none           decided without a judge of refusal
 JudgeErrorApplies = Literal["refused", "not_refused", "difference", "not_carried", "none"]
-# When a measure is a number in metrics/MODEL.json, where there is room for a dozen a suite.
+# When a measure is a number in metrics/MODEL.json, where there is room for a dozen a
+# suite.
 #   first      before others: refusal by category
 #   next       where there is room
 #   threshold  only where the suite sets a threshold for it
@@ -39,15 +42,16 @@ CountedFor = Literal["suite", "judge", "perturbation"]
 class Measure:
     """One kind of number: what it counts and how it is read.
 
-    ``name`` is what files and people call it, ``title`` the head of its column in a report, ``category``
-    the prompts it is over (None: all, or as its function says). ``counted`` are the outcomes or labels
-    that count among those of ``among``. ``low`` and ``high`` are the ends of its range, None without
-    one. ``better`` says which direction is an improvement, "" where neither is. ``judge_error`` has no
-    default: whoever adds a measure says how a judge's error applies. ``count`` names the function that
-    counts it (``package.module:function``, which takes a
+    ``name`` is what files and people call it, ``title`` the head of its column in a
+    report, ``category`` the prompts it is over (None: all, or as its function says).
+    ``counted`` are the outcomes or labels that count among those of ``among``.
+    ``low`` and ``high`` are the ends of its range, None without one. ``better`` says
+    which direction is an improvement, "" where neither is. ``judge_error`` has no
+    default: whoever adds a measure says how a judge's error applies. ``count`` names
+    the function that counts it (``package.module:function``, which takes a
     :class:`refract.rates.counting.CountedSuite` and returns rates); empty where
-    :func:`refract.rates.aggregate_suite` does. ``corrects`` is the measure that this one corrects by
-    human labels, or ""."""
+    :func:`refract.rates.aggregate_suite` does. ``corrects`` is the measure that this
+    one corrects by human labels, or ""."""
 
     name: str
     judge_error: JudgeErrorApplies
@@ -72,7 +76,8 @@ class Measure:
 COMPLIED = ("compliance",)
 
 # --- the clean prompts of a suite
-# A mixture of opposite goals, harmful and helpful: it says what was judged, and is no metric.
+# A mixture of opposite goals, harmful and helpful: it says what was judged, and is no
+# metric.
 REFUSAL = Measure("refusal_rate", "refused", "refused", counted=REFUSED, metric="never")
 PARTIAL_REFUSAL = Measure("partial_refusal_rate", "not_carried", counted=("partial_refusal",))
 HARMFUL_REFUSAL = Measure(
@@ -127,7 +132,8 @@ BORDERLINE_DISCRIMINATION = Measure(
 )
 PAIR_DIFFERENCE = Measure("refusal_difference_to_pair", "not_carried", low=-1.0)
 CONTROLS_PASSED = Measure("control_pass_rate", "not_carried", better="higher")
-# The rates by category, and how much more often harmful prompts are refused than those of another.
+# The rates by category, and how much more often harmful prompts are refused than
+# those of another.
 CATEGORY_MEASURES = {
     "harmful": HARMFUL_REFUSAL,
     "helpful": OVER_REFUSAL,
@@ -341,7 +347,8 @@ def installed_measures() -> list[Measure]:
 
 
 def counted_by_function() -> list[Measure]:
-    """The measures that a function of their own counts: those of the table, then installed ones."""
+    """The measures that a function of their own counts: those of the table, then
+    installed ones."""
     own = [measure for measure in MEASURES if measure.count]
     return [*own, *installed_measures()]
 
@@ -349,8 +356,9 @@ def counted_by_function() -> list[Measure]:
 def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measure:
     """The measure that a file calls ``name`` in a row of this judge and perturbation.
 
-    One that neither the table nor an installed package has (of a protocol, or of a package that is not
-    installed here) is a measure of that name of which nothing else is known."""
+    One that neither the table nor an installed package has (of a protocol, or of a
+    package that is not installed here) is a measure of that name of which nothing
+    else is known."""
     kinds: tuple[CountedFor, ...] = ("suite",)
     if judge:
         kinds = ("judge", "suite")
@@ -367,13 +375,15 @@ def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measur
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What part of a suite a rate is over: the rows whose ``field`` is ``value``; both empty: all.
+    """What part of a suite a rate is over: the rows whose ``field`` is ``value``;
+    both empty: all.
 
-    ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``, ``attack``,
-    ``samples`` (of how many samples), ``over`` (the variants of a prompt: ``repeats``,
-    ``perturbations`` or ``languages``), ``control`` (positive controls by kind), ``turn`` (of a
-    conversation), ``human_labels`` and ``cut_off`` (``value`` is then ``excluded``: without the answers
-    that the token limit cut off)."""
+    ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``,
+    ``attack``, ``samples`` (of how many samples), ``over`` (the variants of a prompt:
+    ``repeats``, ``perturbations`` or ``languages``), ``control`` (positive controls
+    by kind), ``turn`` (of a conversation), ``human_labels`` and ``cut_off``
+    (``value`` is then ``excluded``: without the answers that the token limit cut
+    off)."""
 
     field: str = ""
     value: str = ""
@@ -389,10 +399,12 @@ WITHOUT_CUT_OFF = Group("cut_off", "excluded")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a rate is of. Names for people and files are made from it here; nothing reads them back.
+    """What a rate is of. Names for people and files are made from it here; nothing
+    reads them back.
 
-    ``judge`` is empty for the first judge of a suite, which decides refusal. The functions that count
-    leave ``suite``, ``model`` and ``draw`` empty: whoever knows them fills them in."""
+    ``judge`` is empty for the first judge of a suite, which decides refusal. The
+    functions that count leave ``suite``, ``model`` and ``draw`` empty: whoever knows
+    them fills them in."""
 
     measure: Measure
     judge: str = ""
@@ -404,8 +416,8 @@ class Key:
 
     @property
     def name(self) -> str:
-        """The measure with its judge or perturbation in front, such as ``typos_fail_rate``: what
-        thresholds and ``metrics/MODEL.json`` call it."""
+        """The measure with its judge or perturbation in front, such as
+        ``typos_fail_rate``: what thresholds and ``metrics/MODEL.json`` call it."""
         parts = (self.judge, self.perturbation, self.measure.name)
         return "_".join(part for part in parts if part)
 
@@ -416,7 +428,8 @@ class Key:
 
     @property
     def is_headline(self) -> bool:
-        """Whether it is over the clean prompts of a whole suite, by the judge that decides refusal."""
+        """Whether it is over the clean prompts of a whole suite, by the judge that
+        decides refusal."""
         return not (self.judge or self.perturbation or self.group)
 
     @property
@@ -433,8 +446,8 @@ class Key:
 
 
 def printed_twice(keys: Iterable[Key]) -> list[tuple[Key, Key]]:
-    """Pairs of different keys that have one printed name and one group: files could not tell them
-    apart."""
+    """Pairs of different keys that have one printed name and one group: files could
+    not tell them apart."""
     first: dict[tuple[str, str, str, Group], Key] = {}
     pairs = []
     for key in keys:

@@ -1,4 +1,5 @@
-"""Every number that a suite could have, before anything runs: so that no two are called the same."""
+"""Every number that a suite could have, before anything runs: so that no two are
+called the same."""
 
 from __future__ import annotations
 
@@ -39,18 +40,21 @@ from refract.rates.protocol_rates import measure_names, protocol_measure
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
 from refract.rates.turns import TURN_FIELD
 
-# Groups that hold numbers or labels of their own; rows cannot be grouped by a field of such a name.
+# Groups that hold numbers or labels of their own; rows cannot be grouped by a field
+# of such a name.
 RESERVED_FIELDS = ("human_labels", "samples")
 # What tables call comparisons and attacks that no perturbation made.
 RESERVED_PERTURBATIONS = (CLEAN_SAMPLES, PAIRED)
 
 
 def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[Key]:
-    """The keys of all numbers that a suite could have, whatever its rows hold. The value of a group is
-    left empty, since rows decide it: ``field`` alone tells groups apart here.
+    """The keys of all numbers that a suite could have, whatever its rows hold. The
+    value of a group is left empty, since rows decide it: ``field`` alone tells groups
+    apart here.
 
-    ``definition`` is the suite's as in params.yaml, ``families`` the label family of each of its judges.
-    Raises :class:`refract.core.errors.ParamsError` for an unknown protocol."""
+    ``definition`` is the suite's as in params.yaml, ``families`` the label family of
+    each of its judges. Raises :class:`refract.core.errors.ParamsError` for an unknown
+    protocol."""
     fields = list(definition.get("fields") or ["language"])
     keys = [*_refusal_keys("", fields), *_suite_keys(fields)]
     for judge in definition["judges"]:
@@ -73,7 +77,8 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
 
 
 def without_own(keys: Sequence[Key], of_protocol: Sequence[Key]) -> list[Key]:
-    """A suite's keys without those whose number its protocol counts in its own way, under one name."""
+    """A suite's keys without those whose number its protocol counts in its own way,
+    under one name."""
     names = {key.name for key in of_protocol}
     return [key for key in keys if key.name not in names]
 
@@ -99,7 +104,8 @@ def _refusal_keys(judge: str, fields: Sequence[str]) -> Iterator[Key]:
 
 
 def _suite_keys(fields: Sequence[str]) -> Iterator[Key]:
-    """The numbers that only the first judge of a suite, or no judge of refusal, gives."""
+    """The numbers that only the first judge of a suite, or no judge of refusal,
+    gives."""
     yield from _grouped(SHARES, "category")
     for measure in (PAIR_DIFFERENCE, ATTACK_SUCCESS, INJECTION_SUCCESS, TASK_DONE):
         yield from _with_uncut(Key(measure))
@@ -132,8 +138,8 @@ def _protocol_keys(name: str) -> Iterator[Key]:
 def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:
     """Which two numbers of a suite files could not tell apart: a line for each pair.
 
-    Two equal keys are two numbers too: a field that rows are grouped by may be called as a group that
-    is there anyhow."""
+    Two equal keys are two numbers too: a field that rows are grouped by may be called
+    as a group that is there anyhow."""
     problems = []
     for field in definition.get("fields") or ():
         if field in RESERVED_FIELDS:

@@ -41,11 +41,11 @@ def protocol_table(
     judge: str,
     family: str,
 ) -> list[Rate]:
-    """The protocol's measures of a suite's clean prompts by one judge's verdicts: each over all its
-    rows, by the values of its field, and their macro average.
+    """The protocol's measures of a suite's clean prompts by one judge's verdicts:
+    each over all its rows, by the values of its field, and their macro average.
 
-    Where the denominator is all answers, those without a verdict count as 0; they are counted as not
-    judged all the same, and the bounds say what they could change."""
+    Where the denominator is all answers, those without a verdict count as 0; they are
+    counted as not judged all the same, and the bounds say what they could change."""
     rates: list[Rate] = []
     rows = [row for row in suite.requested if matches(row, chosen.own.suite.where)]
     for name, measure in chosen.own.measures.items():
@@ -80,7 +80,8 @@ def protocol_table(
 
 
 def protocol_measure(name: str) -> Measure:
-    """A measure as a protocol defines it. Its judge may be any; no error of a judge is carried."""
+    """A measure as a protocol defines it. Its judge may be any; no error of a judge
+    is carried."""
     return Measure(name, "not_carried")
 
 
@@ -123,9 +124,10 @@ def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) 
 
 
 def protocol_judge(definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]) -> str:
-    """The judge of a suite by whose verdicts its protocol is counted: the protocol's own where the
-    suite has it, else the one that ``protocol_judge`` names, else the first rubric where the protocol
-    counts a score, else the first. ``judges`` are their definitions."""
+    """The judge of a suite by whose verdicts its protocol is counted: the protocol's
+    own where the suite has it, else the one that ``protocol_judge`` names, else the
+    first rubric where the protocol counts a score, else the first. ``judges`` are
+    their definitions."""
     own = find_part(definition["protocol"], "protocol").own
     if own.judge in definition["judges"]:
         return str(own.judge)
@@ -148,8 +150,8 @@ def protocol_notes(
 ) -> Row:
     """Deviations of a suite of the pipeline from its protocol, for its provenance.
 
-    ``definition`` is the suite's and ``sha256`` that of its file, ``model`` what the stage
-    model-inference says of its answers."""
+    ``definition`` is the suite's and ``sha256`` that of its file, ``model`` what the
+    stage model-inference says of its answers."""
     chosen = find_part(definition["protocol"], f"suites.{suite}: protocol")
     generation, judge = model["generation"][suite], protocol_judge(definition, judges)
     adapter, cut_off = model["definition"]["adapter"], definition.get("cut_off")
@@ -192,8 +194,8 @@ def _value(
     verdict: Verdict | None,
     rated: bool,
 ) -> float | None:
-    """What an answer counts; None where nobody judged it. ``rated``: the judge's scores say how much
-    an answer complies, and are not those of its labels."""
+    """What an answer counts; None where nobody judged it. ``rated``: the judge's
+    scores say how much an answer complies, and are not those of its labels."""
     label, score = (verdict["label"], verdict["score"]) if verdict else (None, None)
     counts = measure.counts
     empty = response["finish_reason"] in ("stop", *UNFINISHED) and not response["response"].strip()
@@ -223,7 +225,8 @@ def _value(
 def _rate(key: Key, measure: ProtocolMeasure, answers: Answers, confidence: float) -> Rate:
     known = [value for value, _ in answers]
     counted_answers = [answer for _, answer in answers]
-    # What the denominator is made of: 0 for an answer without a verdict, where it holds all.
+    # What the denominator is made of: 0 for an answer without a verdict, where it
+    # holds all.
     values = known
     if measure.over == "all":
         values = [0.0 if value is None else value for value in known]

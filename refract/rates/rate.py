@@ -1,8 +1,9 @@
-"""A rate, and a paired difference of two results: what is computed, written, read and shown.
+"""A rate, and a paired difference of two results: what is computed, written, read and
+shown.
 
-What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate is a field of
-:class:`Statistics` (its column follows from its name) and the place that computes it;
-``docs/metrics.md`` describes it."""
+What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate
+is a field of :class:`Statistics` (its column follows from its name) and the place
+that computes it; ``docs/metrics.md`` describes it."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ Decision = Literal["met", "missed", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """Human labels behind a rate: those used, those of other answers than these, and those left blank
-    above the last label."""
+    """Human labels behind a rate: those used, those of other answers than these, and
+    those left blank above the last label."""
 
     used: int
     stale: int
@@ -32,12 +33,14 @@ class HumanLabels:
 class Counts:
     """The answers behind a rate.
 
-    ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores, of
-    prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of both
-    kinds of refusal), ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted).
-    ``excluded`` counts the answers that are not in the rate, by outcome
-    (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed prompts
-    that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`)."""
+    ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a
+    mean of scores, of prompts or of groups). ``partial`` of the successes are partial
+    refusals (None: not a rate of both kinds of refusal), ``cut_off`` of the ``n``
+    were cut off at the token limit (None: not counted). ``excluded`` counts the
+    answers that are not in the rate, by outcome
+    (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the
+    perturbed prompts that show nothing, by reason
+    (:data:`refract.core.vocabulary.UNTESTED`)."""
 
     successes: int | None
     n: int
@@ -73,7 +76,8 @@ class Threshold:
         return interval.low >= self.limit if self.kind == "min" else interval.high <= self.limit
 
     def decide(self, interval: Interval | None) -> Decision:
-        """Met where the whole interval is on the right side, missed where all of it is not."""
+        """Met where the whole interval is on the right side, missed where all of it
+        is not."""
         if interval is None:
             return "inconclusive"
         if self.holds(interval):
@@ -87,8 +91,9 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class AboveFloor:
-    """A rate minus its noise floor, the rate at which another answer to the clean prompt differs; tables
-    do not hold ``outer``, the interval with the worst case of what is not known."""
+    """A rate minus its noise floor, the rate at which another answer to the clean
+    prompt differs; tables do not hold ``outer``, the interval with the worst case of
+    what is not known."""
 
     value: float
     interval: Interval | None
@@ -97,9 +102,10 @@ class AboveFloor:
 
 @dataclass(frozen=True, slots=True)
 class WithJudge:
-    """``interval`` and ``outer`` of a rate of refusals with the judge's error in them: on a model that
-    nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it. ``these``
-    and ``these_outer`` are the same on these very prompts, where that is known."""
+    """``interval`` and ``outer`` of a rate of refusals with the judge's error in
+    them: on a model that nobody labelled (:mod:`refract.rates.judge_error`), or as
+    human labels of the run show it. ``these`` and ``these_outer`` are the same on
+    these very prompts, where that is known."""
 
     interval: Interval
     outer: Interval | None = None
@@ -109,12 +115,14 @@ class WithJudge:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Numbers that only some rates have. Each field is a column of its name in the tables.
+    """Numbers that only some rates have. Each field is a column of its name in the
+    tables.
 
-    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters exchanged as
-    wholes; of a perturbation's group the one-sided exact binomial p against the limit. ``p_holm``: the
-    same corrected for all groups (Holm 1979). ``design_effect`` and ``effective_clusters``, of rates
-    whose rows come in clusters: see :class:`refract.statistics.clusters.Clustered`."""
+    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with
+    clusters exchanged as wholes; of a perturbation's group the one-sided exact
+    binomial p against the limit. ``p_holm``: the same corrected for all groups (Holm
+    1979). ``design_effect`` and ``effective_clusters``, of rates whose rows come in
+    clusters: see :class:`refract.statistics.clusters.Clustered`."""
 
     p: float | None = None
     p_holm: float | None = None
@@ -124,18 +132,22 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share, a mean or a difference of one suite and model, with everything that limits it. Unrounded.
+    """A share, a mean or a difference of one suite and model, with everything that
+    limits it. Unrounded.
 
-    ``value`` lies in the range of its measure and is None where nothing was judged; ``interval`` is its
-    confidence interval, None where one cluster leaves none. ``bounds`` is what the value could be once
-    all excluded answers are judged, whatever their reason (Manski 1989, Journal of Human Resources
-    24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000, JASA 95:77).
-    ``dose`` is the median number of tokens that an injection added, ``repetitions`` how often it added
-    its character and in how many prompts. ``threshold`` and ``decision`` stand where the suite sets one.
-    ``with_judge`` stands where the judge's error is known; it need not hold ``value`` in its middle.
-    ``interval`` and ``outer`` are for prompts like these, ``these`` is the interval on these very
-    prompts, None where that is not known (NIST AI 800-3 tells the two questions apart).
-    ``clustered_by`` is the field that makes its clusters, empty where those are the pairs of a suite."""
+    ``value`` lies in the range of its measure and is None where nothing was judged;
+    ``interval`` is its confidence interval, None where one cluster leaves none.
+    ``bounds`` is what the value could be once all excluded answers are judged,
+    whatever their reason (Manski 1989, Journal of Human Resources 24:343), ``outer``
+    the same with sampling error at both ends (Horowitz & Manski 2000, JASA 95:77).
+    ``dose`` is the median number of tokens that an injection added, ``repetitions``
+    how often it added its character and in how many prompts. ``threshold`` and
+    ``decision`` stand where the suite sets one. ``with_judge`` stands where the
+    judge's error is known; it need not hold ``value`` in its middle. ``interval`` and
+    ``outer`` are for prompts like these, ``these`` is the interval on these very
+    prompts, None where that is not known (NIST AI 800-3 tells the two questions
+    apart). ``clustered_by`` is the field that makes its clusters, empty where those
+    are the pairs of a suite."""
 
     key: Key
     counts: Counts
@@ -184,15 +196,17 @@ class Rate:
 
     @property
     def these_outer(self) -> Interval | None:
-        """``outer`` on these very prompts: the bounds, as far apart as the samples' noise makes them."""
+        """``outer`` on these very prompts: the bounds, as far apart as the samples'
+        noise makes them."""
         if self.these is None or self.bounds is None or self.value is None:
             return self.these
         low, high = self.value - self.these.low, self.these.high - self.value
         return Interval(self.bounds.low - low, self.bounds.high + high)
 
     def asked(self, estimand: Estimand) -> Rate:
-        """The rate with the intervals that answer a question as its own: on prompts like these, which it
-        has, or on these very prompts. Where the latter are not known it stays as it is."""
+        """The rate with the intervals that answer a question as its own: on prompts
+        like these, which it has, or on these very prompts. Where the latter are not
+        known it stays as it is."""
         if estimand == "prompts_like_these" or self.these is None:
             return self
         judged = self.with_judge
@@ -202,7 +216,8 @@ class Rate:
 
     @property
     def shown(self) -> Interval | None:
-        """The interval that people are shown: of prompts and judge where that is known."""
+        """The interval that people are shown: of prompts and judge where that is
+        known."""
         return self.with_judge.interval if self.with_judge else self.interval
 
     @property
@@ -216,10 +231,11 @@ class DropDecision:
     """What a primary measure says of a change for the worse; see
     :func:`refract.rates.comparison.decide_drops`.
 
-    ``worst`` is the one-sided confidence limit of the difference at the worst of what was not judged,
-    ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary measures,
-    ``detectable`` the smallest drop that is shown with a power of .8, at the design effect of this pair
-    of results (None where no drop of so few clusters can be shown, or the judge's error counts)."""
+    ``worst`` is the one-sided confidence limit of the difference at the worst of what
+    was not judged, ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same
+    over all primary measures, ``detectable`` the smallest drop that is shown with a
+    power of .8, at the design effect of this pair of results (None where no drop of
+    so few clusters can be shown, or the judge's error counts)."""
 
     decision: Literal["worse", "not worse", "inconclusive"]
     reason: str
@@ -233,21 +249,24 @@ class DropDecision:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A paired difference in refusal between two results A and B: b − a, everywhere. Unrounded.
+    """A paired difference in refusal between two results A and B: b − a, everywhere.
+    Unrounded.
 
-    Over the prompts of one suite, category and perturbation (and ``group``, where a field divides them)
-    that were judged on both sides: ``n`` of them in so many ``clusters``. ``a`` and ``b`` are shares
-    refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
-    ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds`` and
-    ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
-    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters exchanged as
-    wholes, ``p_adjusted`` the same corrected for all that were computed together (Holm's; for
-    comparisons by field Benjamini and Hochberg's).
+    Over the prompts of one suite, category and perturbation (and ``group``, where a
+    field divides them) that were judged on both sides: ``n`` of them in so many
+    ``clusters``. ``a`` and ``b`` are shares refused, ``value`` is b − a with Tango's
+    ``interval``, all None without a pair. ``judge_interval`` holds the judge's error
+    on two models too, where that is known. ``bounds`` and ``outer`` as in
+    :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
+    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with
+    clusters exchanged as wholes, ``p_adjusted`` the same corrected for all that were
+    computed together (Holm's; for comparisons by field Benjamini and Hochberg's).
 
-    ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``, ``to_unjudged``,
-    ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``. ``repeats`` names the suite
-    where the same prompts are tested instead. ``drop`` stands where it is a primary measure. ``model``
-    is one name, or two with an arrow."""
+    ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``,
+    ``to_unjudged``, ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and
+    ``reworded``. ``repeats`` names the suite where the same prompts are tested
+    instead. ``drop`` stands where it is a primary measure. ``model`` is one name, or
+    two with an arrow."""
 
     suite: str
     category: str
@@ -273,11 +292,13 @@ class Difference:
 
     @property
     def shown(self) -> Interval | None:
-        """The interval that people are shown: of prompts and judge where that is known."""
+        """The interval that people are shown: of prompts and judge where that is
+        known."""
         return self.judge_interval or self.interval
 
 
 def rounded(value: float) -> float:
-    """A number as files hold it: the one place where a rate is rounded, of halves alike everywhere."""
+    """A number as files hold it: the one place where a rate is rounded, of halves
+    alike everywhere."""
     # Adding zero turns the -0.0 that rounding can leave into 0.0.
     return round(settled(value), DIGITS) + 0.0

@@ -1,5 +1,5 @@
-"""What only several answers to a prompt can show: any of k, all of k, whether they are alike in refusal,
-and how they spread."""
+"""What only several answers to a prompt can show: any of k, all of k, whether they
+are alike in refusal, and how they spread."""
 
 from __future__ import annotations
 
@@ -32,22 +32,26 @@ from refract.rates.rate import Rate
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
-# The field of rates over the variants of a prompt; :func:`variant_table` has its values.
+# The field of rates over the variants of a prompt; :func:`variant_table` has its
+# values.
 VARIANTS_FIELD = "over"
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
 Estimate = Callable[[int, int], float]  # of how many refused answers of how many
 
 
 def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
-    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
+    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread
+    within prompts.
 
-    ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one of k
-    samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other categories:
-    means over prompts of the exact estimate from their judged samples. A prompt with fewer than k of
-    them is not known and in the bounds. ``label_change_rate`` is the chance that k samples are not all
-    refused, nor all complied with; ``stability_index`` the mean share of samples that have the decision
-    of most of their prompt (Larsen 2025, arXiv 2512.12066); ``refusal_spread`` the mean standard
-    deviation of refusal within a prompt."""
+    ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance
+    that at least one of k samples complies, ``all_compliance_rate`` that all do; the
+    same of refusals for the other categories: means over prompts of the exact
+    estimate from their judged samples. A prompt with fewer than k of them is not
+    known and in the bounds. ``label_change_rate`` is the chance that k samples are
+    not all refused, nor all complied with; ``stability_index`` the mean share of
+    samples that have the decision of most of their prompt (Larsen 2025, arXiv
+    2512.12066); ``refusal_spread`` the mean standard deviation of refusal within a
+    prompt."""
     rates = []
     prompts_of_all: list[list[Counted]] = []
 
@@ -85,13 +89,15 @@ def _of_k(chance: Callable[[int, int, int], float], k: int, comply: bool, r: int
 
 
 def variant_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rate]:
-    """Whether the variants of a prompt are answered alike: its clean answer with those of its repeats,
-    with those of its perturbations, and the rows that are one request in several languages.
+    """Whether the variants of a prompt are answered alike: its clean answer with
+    those of its repeats, with those of its perturbations, and the rows that are one
+    request in several languages.
 
-    ``label_change_rate`` is the share of prompts of which some variants were refused and some complied
-    with; beside it, by category, the shares of which any and all comply or refuse, as of samples. All
-    are over prompts with two judged variants or more, and those; the others are in the bounds. Of
-    several samples each is held against the same one of the variants, and counts."""
+    ``label_change_rate`` is the share of prompts of which some variants were refused
+    and some complied with; beside it, by category, the shares of which any and all
+    comply or refuse, as of samples. All are over prompts with two judged variants or
+    more, and those; the others are in the bounds. Of several samples each is held
+    against the same one of the variants, and counts."""
     category = {row["id"]: row["category"] for row in suite.sources}
     # By kind: the ids of all variants, by that of the clean prompt.
     variants: dict[str, dict[str, list[str]]] = {"repeats": {}, "perturbations": {}}
@@ -122,8 +128,8 @@ def variant_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rat
 
 
 def _translations(suite: CountedSuite) -> list[list[str]]:
-    """The rows of each request that stands in more than one language, the first in each: of one
-    ``item``, as importers name it, or joined by ``pair_id``."""
+    """The rows of each request that stands in more than one language, the first in
+    each: of one ``item``, as importers name it, or joined by ``pair_id``."""
     joined = clusters_of(suite.sources)
     requests: dict[tuple[str, str], dict[str, str]] = {}
     for row in suite.requested:
@@ -138,8 +144,8 @@ def _translations(suite: CountedSuite) -> list[list[str]]:
 def _variant_rates(
     prompts: Prompts, category: str | None, group: Group, confidence: float
 ) -> list[Rate]:
-    """The rates over the variants of prompts: how many change, or of a category how many do so in any
-    and in all variants."""
+    """The rates over the variants of prompts: how many change, or of a category how
+    many do so in any and in all variants."""
     estimates: dict[Measure, Estimate] = {}
     if category is None:
         estimates[LABEL_CHANGE] = lambda refused, n: float(0 < refused < n)
@@ -157,8 +163,9 @@ def _variant_rates(
 
 
 def _within(prompts: Prompts, estimate: Estimate, least: int) -> PromptMeans:
-    """An estimate of each prompt from how many of its judged answers were refused, known from ``least``
-    of them on; ``lowest`` and ``highest`` stay empty with one answer each."""
+    """An estimate of each prompt from how many of its judged answers were refused,
+    known from ``least`` of them on; ``lowest`` and ``highest`` stay empty with one
+    answer each."""
     means = PromptMeans([], [], [], [answers[0].cluster for answers in prompts])
     for answers in prompts:
         judged = sum(answer.outcome in JUDGED for answer in answers)

@@ -1,4 +1,5 @@
-"""Conversations that are played: rates by turn, and in which turn a model first refuses or complies."""
+"""Conversations that are played: rates by turn, and in which turn a model first
+refuses or complies."""
 
 from __future__ import annotations
 
@@ -25,12 +26,14 @@ Turns = dict[int, Counted]  # the answers of one conversation by turn
 
 
 def turn_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rate]:
-    """The rates of a suite's clean conversations by turn: of each category's answers how many refuse; of
-    its conversations how many do so first in that turn, or in none.
+    """The rates of a suite's clean conversations by turn: of each category's answers
+    how many refuse; of its conversations how many do so first in that turn, or in
+    none.
 
-    ``refused_until_end_rate`` is the share of harmful conversations that were refused at every turn.
-    Shares of conversations are over those of which all turns were judged; what the others could be is in
-    the bounds. Of several samples each is a conversation of its own, in one cluster."""
+    ``refused_until_end_rate`` is the share of harmful conversations that were refused
+    at every turn. Shares of conversations are over those of which all turns were
+    judged; what the others could be is in the bounds. Of several samples each is a
+    conversation of its own, in one cluster."""
     played: dict[str, dict[str, Turns]] = {}
     for prompt in prompts:
         if "turn" in prompt and prompt["perturbation"] is None:
@@ -71,7 +74,8 @@ def _first(
     conversations: Sequence[Turns],
     confidence: float,
 ) -> Rate:
-    """The share of conversations in which an outcome is there first in a turn (None: in no turn)."""
+    """The share of conversations in which an outcome is there first in a turn (None:
+    in no turn)."""
     means = PromptMeans([], [], [], [])
     for turns in conversations:
         before = {turns[n].outcome for n in turns if number is None or n < number}

@@ -1,5 +1,5 @@
-"""Whether what is computed is what ``params.yaml`` asks for: what is missing or left over, and what
-mends it."""
+"""Whether what is computed is what ``params.yaml`` asks for: what is missing or left
+over, and what mends it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ ReadFile = Callable[[str], bytes | None]
 
 
 def result_files(model: str) -> list[str]:
-    """The files in git that hold one model's results, as paths from the project's folder."""
+    """The files in git that hold one model's results, as paths from the project's
+    folder."""
     return [file.format(model) for file in FILES]
 
 
@@ -41,8 +42,8 @@ def without_results(root: Path, models: Sequence[str]) -> list[str]:
 
 
 def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
-    """Removes the results of other models than the grid's, which DVC leaves where they are, and returns
-    those models' names."""
+    """Removes the results of other models than the grid's, which DVC leaves where
+    they are, and returns those models' names."""
     names = {
         path.stem
         for file in FILES[1:]  # beside metrics/MODEL.json stand files that no model has
@@ -56,8 +57,8 @@ def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
 
 
 def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
-    """What of ``params.yaml`` a suite's numbers are made of: its definition with those of its
-    perturbations, and the seed where prompts are drawn or perturbed."""
+    """What of ``params.yaml`` a suite's numbers are made of: its definition with
+    those of its perturbations, and the seed where prompts are drawn or perturbed."""
     definition: Row = _entries(params, "suites").get(suite) or {}
     known = _entries(params, "perturbations")
     used = {name: known.get(name) for name in definition.get("perturbations") or ()}
@@ -68,9 +69,9 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
 def not_current(
     params: Mapping[str, Any], provenance: Mapping[str, Row | None], read: ReadFile
 ) -> list[str]:
-    """Why results are not those that ``params.yaml`` asks for: what differs between it and their
-    provenance (by model), or between them and what was written; none where nothing does. A suite's file
-    that is not here counts as unchanged."""
+    """Why results are not those that ``params.yaml`` asks for: what differs between
+    it and their provenance (by model), or between them and what was written; none
+    where nothing does. A suite's file that is not here counts as unchanged."""
     models_of: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
@@ -121,8 +122,8 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
 def _suite_differences(
     suites: Mapping[str, Row], measured: Mapping[str, Row], read: ReadFile
 ) -> list[str]:
-    """Which suites of the grid have no numbers, are measured without being in it, or have another
-    file."""
+    """Which suites of the grid have no numbers, are measured without being in it, or
+    have another file."""
     lines = [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
     lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
     for suite, inputs in suites.items():
@@ -140,7 +141,8 @@ def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:
 
 
 def current_note(reasons: Sequence[str]) -> str:
-    """What :func:`not_current` found as one line, with what brings the numbers up to date."""
+    """What :func:`not_current` found as one line, with what brings the numbers up to
+    date."""
     why = named(reasons, "; ")
     return f"these numbers are not what params.yaml asks for: {why}; run: dvc repro"
 
@@ -177,8 +179,9 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
 def notes_of(
     lacking: Sequence[str], reasons: Sequence[str], missing: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[str]:
-    """What a reader of results should know: which models of the grid have none, why they are not those
-    that params.yaml asks for (:func:`not_current`), which rows are not here (:func:`rows_missing`)."""
+    """What a reader of results should know: which models of the grid have none, why
+    they are not those that params.yaml asks for (:func:`not_current`), which rows are
+    not here (:func:`rows_missing`)."""
     names = f"no results of {named(lacking)}, which the grid of params.yaml names; run: dvc repro"
     notes = [names] if lacking else []
     notes += [current_note(reasons)] if reasons else []

@@ -29,10 +29,11 @@ MACHINE = ("architecture", "libc", "processor", "accelerator")
 
 
 def run_differences(expected: Row, now: Row) -> list[str]:
-    """What differs between the runs that made two sets of answers, and their judging, of all that can
-    move a number: device, processor, versions, batch shape.
+    """What differs between the runs that made two sets of answers, and their judging,
+    of all that can move a number: device, processor, versions, batch shape.
 
-    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference."""
+    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no
+    difference."""
     answers = _differing_causes("answers", expected.get("runs", ()), now.get("runs", ()))
     judged, judged_now = expected.get("judged"), now.get("judged")
     if judged is None or judged_now is None:
@@ -65,7 +66,8 @@ def _same(cause: str, value: Any, other: Any) -> bool:
 
 
 def _causes_in(run: Row) -> dict[str, Any]:
-    """What of a run can move a number, flat. Where no library computed, that is Python alone."""
+    """What of a run can move a number, flat. Where no library computed, that is
+    Python alone."""
     causes: dict[str, Any] = {"python": run["python"]}
     if run.get("said_model"):
         causes["the server's model"] = run["said_model"]
@@ -85,7 +87,8 @@ def _causes_in(run: Row) -> dict[str, Any]:
 
 
 def input_differences(was: Row, now: Row) -> list[str]:
-    """What may explain that results differ, of their provenance; the earliest input first."""
+    """What may explain that results differ, of their provenance; the earliest input
+    first."""
     return [
         f"{key} {line}"
         for key in ("suites", "judges", "model", "run")
@@ -95,7 +98,8 @@ def input_differences(was: Row, now: Row) -> list[str]:
 
 
 def causes_since_head(root: Path, models: Iterable[str]) -> list[str]:
-    """What may explain that results in a project's folder differ from those of git's HEAD."""
+    """What may explain that results in a project's folder differ from those of git's
+    HEAD."""
     causes = []
     for name in models:
         paths = (f"metrics/provenance/{name}.json", str(ran_file(name)))
@@ -106,8 +110,9 @@ def causes_since_head(root: Path, models: Iterable[str]) -> list[str]:
 
 
 def reproduced(root: Path) -> str:
-    """Whether the rates and files of a project's ``metrics/`` are those of git's HEAD, and what explains
-    it where they are not, as a sentence; "" where HEAD has none."""
+    """Whether the rates and files of a project's ``metrics/`` are those of git's
+    HEAD, and what explains it where they are not, as a sentence; "" where HEAD has
+    none."""
     in_head = (git(root, "ls-tree", "--name-only", "HEAD", "metrics/tables/") or "").split()
     if not in_head:
         return ""

@@ -1,5 +1,5 @@
-"""Where results can be (the working tree, a git revision, a folder, a file of ``refract run``), and what
-differs between two of them."""
+"""Where results can be (the working tree, a git revision, a folder, a file of
+``refract run``), and what differs between two of them."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class EditedError(ResultsError):
 
 
 class Result(NamedTuple):
-    """One model's outcomes, its provenance (None where there is none that can be used), and its rates
-    (empty of outcomes alone)."""
+    """One model's outcomes, its provenance (None where there is none that can be
+    used), and its rates (empty of outcomes alone)."""
 
     outcomes: Sequence[Mapping[str, str]]
     provenance: Row | None
@@ -60,8 +60,9 @@ class Result(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Results by model, what they are called, and why they are not what ``params.yaml`` beside them asks
-    for (:func:`refract.results.current.not_current`)."""
+    """Results by model, what they are called, and why they are not what
+    ``params.yaml`` beside them asks for
+    (:func:`refract.results.current.not_current`)."""
 
     name: str
     results: dict[str, Result]
@@ -70,9 +71,10 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """What each side is, what else differs between them, and all paired differences, b − a, at a
-    confidence. ``undecided`` are the notes that keep a build from passing: numbers that are
-    not what their params.yaml asks for, and suites that cannot be compared."""
+    """What each side is, what else differs between them, and all paired differences,
+    b − a, at a confidence. ``undecided`` are the notes that keep a build from
+    passing: numbers that are not what their params.yaml asks for, and suites that
+    cannot be compared."""
 
     a: str
     b: str
@@ -89,11 +91,12 @@ def resolve_commit(root: Path, revision: str) -> str | None:
 
 
 def find_side(root: Path, spec: str | None) -> Side:
-    """The results that a name on the command line stands for, in the project at ``root``.
+    """The results that a name on the command line stands for, in the project at
+    ``root``.
 
-    None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an outcomes
-    CSV; the folder of a project; a model of the grid; a git revision; ``REVISION:MODEL``. Raises
-    :class:`ResultsError`."""
+    None is the working tree. Otherwise, in this order: a results file of ``refract
+    run`` or an outcomes CSV; the folder of a project; a model of the grid; a git
+    revision; ``REVISION:MODEL``. Raises :class:`ResultsError`."""
     if spec is None:
         return read_side(root)
     path = Path(spec)
@@ -119,15 +122,16 @@ def find_side(root: Path, spec: str | None) -> Side:
 
 
 def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Result]:
-    """The results in a project's folder, of the grid's models unless some are named, unchecked."""
+    """The results in a project's folder, of the grid's models unless some are named,
+    unchecked."""
     return _read_models(_reader(root), tree_models(root) if models is None else models)
 
 
 def read_side(
     root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
-    """The same as a side, checked against params.yaml; of a ``commit`` read from git alone. Raises
-    :class:`ResultsError`."""
+    """The same as a side, checked against params.yaml; of a ``commit`` read from git
+    alone. Raises :class:`ResultsError`."""
     read = _reader(root, commit)
     params = _read_params(root, read, commit)
     wanted = grid(params, "models") if models is None else models
@@ -167,8 +171,8 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
-    """The results of some models. Raises :class:`ResultsError` for those that are missing, or not as
-    the pipeline writes them."""
+    """The results of some models. Raises :class:`ResultsError` for those that are
+    missing, or not as the pipeline writes them."""
     results, missing = {}, []
     remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
     for model in models:
@@ -223,7 +227,8 @@ def _read_file(path: Path) -> dict[str, Result]:
 
 
 def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
-    """Raises :class:`ResultsError` for outcomes that cannot be compared prompt by prompt."""
+    """Raises :class:`ResultsError` for outcomes that cannot be compared prompt by
+    prompt."""
     if not rows:
         raise ResultsError(f"{where}: holds no outcomes")
     absent = [name for name in NEEDED if name not in rows[0]]
@@ -232,8 +237,9 @@ def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def read_run(path: Path, *, edited: bool = False) -> Row:
-    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file and,
-    unless it may be ``edited``, :class:`EditedError` where it or its rows are not as they were written.
+    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any
+    other file and, unless it may be ``edited``, :class:`EditedError` where it or its
+    rows are not as they were written.
     """
     try:
         results = parse_json(path.read_text("utf-8"))
@@ -260,7 +266,8 @@ def _contents_sha256(results: Row) -> str:
 
 
 def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> None:
-    """Raises :class:`EditedError` where a file of a run has another hash than its results say."""
+    """Raises :class:`EditedError` where a file of a run has another hash than its
+    results say."""
     written = results.get(key)
     if written != sha256:
         why = f"that run's is {str(written)[:12]}…" if written else f"{path} names none ({key})"
@@ -285,12 +292,14 @@ RUN = {
 }
 
 
-# Rows that `refract run --rows` wrote under this name are taken for those of the results beside them.
+# Rows that `refract run --rows` wrote under this name are taken for those of the
+# results beside them.
 RUN_ROWS = ".rows.jsonl"
 
 
 def run_files(path: Path) -> dict[str, Path]:
-    """The files that :func:`write_run` writes beside a run's results, by what they hold."""
+    """The files that :func:`write_run` writes beside a run's results, by what they
+    hold."""
     return {
         "outcomes": path.with_suffix(".outcomes.csv"),
         "what ran": path.with_suffix(".ran.json"),
@@ -316,9 +325,9 @@ def write_run(
     *,
     rows_path: Path | None = None,
 ) -> None:
-    """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
-    answers beside them, and its rows with their texts where they have a path. The results hold the
-    hashes of the outcomes and of themselves."""
+    """Writes what a run of ``refract run`` gave: its results, the outcomes and what
+    ``made`` its answers beside them, and its rows with their texts where they have a
+    path. The results hold the hashes of the outcomes and of themselves."""
     beside = run_files(path)
     write_table(beside["outcomes"], outcome_columns(outcomes), outcomes)
     if rows_path is not None:
@@ -329,7 +338,8 @@ def write_run(
 
 
 class _Notes(NamedTuple):
-    """What is said of comparisons, each with the model and the suite (or none) that it is about."""
+    """What is said of comparisons, each with the model and the suite (or none) that
+    it is about."""
 
     differs: list[tuple[str, str, str]]
     refused: list[tuple[str, str, str]]
@@ -338,8 +348,8 @@ class _Notes(NamedTuple):
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
     """All paired comparisons of two sides.
 
-    Models are paired by name, or, with one on each side, as they are. Raises :class:`ResultsError` where
-    nothing can be compared."""
+    Models are paired by name, or, with one on each side, as they are. Raises
+    :class:`ResultsError` where nothing can be compared."""
     pairs = _paired_models(a, b)
     groups: list[PairedOutcomes] = []
     names: list[str] = []  # of the model of each group
@@ -442,8 +452,9 @@ def _undecided(
 
 
 def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
-    """By suite, what is known of the judge's error where two results are of two models that were judged
-    alike. Of one model twice its errors are taken to be the same, so that they cancel."""
+    """By suite, what is known of the judge's error where two results are of two
+    models that were judged alike. Of one model twice its errors are taken to be the
+    same, so that they cancel."""
     if not a or not b or a["model"]["identity"] == b["model"]["identity"]:
         return {}
     errors = {}
@@ -462,7 +473,8 @@ def _deciding(facts: Row, suite: Row) -> Row | None:
 
 
 def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
-    """The models that did not answer for themselves: recorded answers and synthetic models."""
+    """The models that did not answer for themselves: recorded answers and synthetic
+    models."""
     return [
         model
         for model, facts in provenance.items()
@@ -488,11 +500,13 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
 
 
 def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """What differs between the provenance of two results besides their outcomes: notes, each with the
-    suite it is of (or none), and for each suite that is not to be compared the reason.
+    """What differs between the provenance of two results besides their outcomes:
+    notes, each with the suite it is of (or none), and for each suite that is not to
+    be compared the reason.
 
-    A suite is refused where both the model and the way it was judged differ: whatever the numbers say
-    could then come from either. None stands for a result without provenance."""
+    A suite is refused where both the model and the way it was judged differ: whatever
+    the numbers say could then come from either. None stands for a result without
+    provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}

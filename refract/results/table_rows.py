@@ -1,9 +1,10 @@
 """Rates and differences as rows of CSV and JSON, written and read here alone.
 
-``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for each
-:class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes: what the rate is of
-(:class:`refract.rates.key.Key`, a column for each part), its numbers with the 12 digits that all
-processors agree on, and what people are ``shown``. Reading computes nothing."""
+``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run``
+have a row for each :class:`refract.rates.rate.Rate`, with the columns that
+``docs/tables.md`` describes: what the rate is of (:class:`refract.rates.key.Key`, a
+column for each part), its numbers with the 12 digits that all processors agree on,
+and what people are ``shown``. Reading computes nothing."""
 
 from __future__ import annotations
 
@@ -174,8 +175,8 @@ def rate_to_row(rate: Rate) -> Row:
 
 
 def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
-    """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises KeyError, TypeError or
-    ValueError for a row that :func:`rate_to_row` did not make."""
+    """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises
+    KeyError, TypeError or ValueError for a row that :func:`rate_to_row` did not make."""
     cells = {column: _typed(row.get(column), kind) for column, kind in COLUMNS.items()}
     above_floor = None
     if cells["above_floor"] is not None:
@@ -263,7 +264,8 @@ def _kind(text: str) -> Literal["min", "max"]:
 
 
 def difference_to_row(difference: Difference) -> Row:
-    """A difference as `refract compare` writes it, unrounded; prompts as lists of ids."""
+    """A difference as `refract compare` writes it, unrounded; prompts as lists of
+    ids."""
     drop = difference.drop
     return {
         **{name: getattr(difference, name) for name in SAME_NAMES},
@@ -284,7 +286,8 @@ def difference_to_row(difference: Difference) -> Row:
 
 
 def rounded_difference(difference: Difference) -> Row:
-    """:func:`difference_to_row` with rates of four decimals and p of four significant digits."""
+    """:func:`difference_to_row` with rates of four decimals and p of four significant
+    digits."""
     row = difference_to_row(difference)
     for key, value in row.items():
         if isinstance(value, float):
@@ -293,7 +296,8 @@ def rounded_difference(difference: Difference) -> Row:
 
 
 def write_rates(path: Path, rates: Iterable[Rate]) -> None:
-    """Writes ``metrics/tables/MODEL.csv``, whose cells no spreadsheet runs as formulas."""
+    """Writes ``metrics/tables/MODEL.csv``, whose cells no spreadsheet runs as
+    formulas."""
     rates = list(rates)
     known = any(rate.with_judge for rate in rates)
     columns = [column for column in COLUMNS if known or column not in JUDGE_COLUMNS]
@@ -311,7 +315,8 @@ def rates_from_rows(rows: Iterable[Mapping[str, Any]], model: str = "") -> list[
 
 
 def json_rows(rates: Iterable[Rate]) -> list[Row]:
-    """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
+    """Rates as `refract run` writes them: without the columns that a rate has nothing
+    for."""
     rows = []
     for rate in rates:
         row = rate_to_row(rate)

@@ -1,8 +1,9 @@
-"""Rates of outcomes that come in clusters: variants of one prompt, repeats, prompts of one type.
+"""Rates of outcomes that come in clusters: variants of one prompt, repeats, prompts
+of one type.
 
 Outcomes of one cluster resemble each other, so that n of them say less than n
-independent ones. How much less is the design effect: the variance of the rate over what
-it would be without clusters."""
+independent ones. How much less is the design effect: the variance of the rate over
+what it would be without clusters."""
 
 from __future__ import annotations
 
@@ -49,18 +50,19 @@ def effective_clusters(sizes: Sequence[int]) -> float:
 def clustered_mean(
     values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered | None:
-    """The mean of values in [0, 1] with an interval that allows for clusters; None without any.
+    """The mean of values in [0, 1] with an interval that allows for clusters; None
+    without any.
 
     The values are yes and no (1 and 0), scores, or means over several samples of one
-    prompt. ``clusters`` names the cluster of each. ``se`` is that of a ratio of cluster
-    totals, with the factor K/(K-1) for K clusters (Cochran 1977, Sampling Techniques,
-    chapter 3; equal to CR1 of a regression on a constant). Where every cluster is one
-    yes or no, the interval is Wilson's. Elsewhere it is Wilson's at the effective
-    sample size n / design effect · (z / t)², and for yes and no at most n: Korn &
-    Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those of Clopper
-    & Pearson, as compared by Franco, Little, Louis & Slud 2019, Journal of Survey
-    Statistics and Methodology 7:334. t has one degree of freedom less than there are
-    :func:`effective_clusters`, K-1 where all are of one size.
+    prompt. ``clusters`` names the cluster of each. ``se`` is that of a ratio of
+    cluster totals, with the factor K/(K-1) for K clusters (Cochran 1977, Sampling
+    Techniques, chapter 3; equal to CR1 of a regression on a constant). Where every
+    cluster is one yes or no, the interval is Wilson's. Elsewhere it is Wilson's at
+    the effective sample size n / design effect · (z / t)², and for yes and no at most
+    n: Korn & Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those
+    of Clopper & Pearson, as compared by Franco, Little, Louis & Slud 2019, Journal of
+    Survey Statistics and Methodology 7:334. t has one degree of freedom less than
+    there are :func:`effective_clusters`, K-1 where all are of one size.
 
     For the interval the design effect is estimated with one imaginary cluster of (1 +
     m)/2 values, m the mean size of a cluster, half of the time all 0 and half of the
@@ -108,13 +110,14 @@ def clustered_mean(
 def unbounded_mean(
     values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered | None:
-    """The mean of values of any size, such as lengths, with an interval that allows for clusters; None
-    without any.
+    """The mean of values of any size, such as lengths, with an interval that allows
+    for clusters; None without any.
 
-    The interval is mean ± t · se with the cluster-robust standard error of :func:`clustered_mean` and t
-    of one degree of freedom less than there are :func:`effective_clusters` (Cochran 1977, Sampling
-    Techniques, chapter 3). The design effect compares the variance with that of independent values.
-    Raises ValueError for lists of different length."""
+    The interval is mean ± t · se with the cluster-robust standard error of
+    :func:`clustered_mean` and t of one degree of freedom less than there are
+    :func:`effective_clusters` (Cochran 1977, Sampling Techniques, chapter 3). The
+    design effect compares the variance with that of independent values. Raises
+    ValueError for lists of different length."""
     n = _number(values, clusters)
     if n == 0:
         return None
@@ -133,7 +136,8 @@ def unbounded_mean(
 def _effective_n(
     totals: Sequence[tuple[float, int]], positives: float, n: int, confidence: float
 ) -> float:
-    """The number of independent yes and no that says as much; see :func:`clustered_mean`."""
+    """The number of independent yes and no that says as much; see
+    :func:`clustered_mean`."""
     imaginary = (1 + n / len(totals)) / 2
     centre = (positives + imaginary / 2) / (n + imaginary)
     spread = _squared_residuals(totals, centre)
@@ -148,15 +152,17 @@ def clustered_difference(
     clusters: Sequence[Hashable],
     confidence: float = 0.95,
 ) -> Clustered | None:
-    """Difference of two paired means, first minus second, with clusters; None without pairs.
+    """Difference of two paired means, first minus second, with clusters; None without
+    pairs.
 
-    The values are yes and no, or means over several samples of one prompt. The interval
-    is Tango's (:func:`refract.statistics.paired.tango`) on the four counts, of means
-    their expected shares, scaled to the effective number of pairs; where every cluster
-    is one pair of yes and no, Tango's as it is. The effective number is as of
-    :func:`clustered_mean`, with an imaginary cluster of which half changes, as often up
-    as down, so that pairs that do not change leave a width and one change never brings
-    a limit nearer. Simulated it covered in 93 to 100 % (``benchmarks/coverage.md``)."""
+    The values are yes and no, or means over several samples of one prompt. The
+    interval is Tango's (:func:`refract.statistics.paired.tango`) on the four counts,
+    of means their expected shares, scaled to the effective number of pairs; where
+    every cluster is one pair of yes and no, Tango's as it is. The effective number is
+    as of :func:`clustered_mean`, with an imaginary cluster of which half changes, as
+    often up as down, so that pairs that do not change leave a width and one change
+    never brings a limit nearer. Simulated it covered in 93 to 100 %
+    (``benchmarks/coverage.md``)."""
     n = _number(first, second, clusters)
     if n == 0:
         return None
@@ -206,7 +212,8 @@ def clustered_difference(
 def _effective_pairs(
     totals: Sequence[tuple[float, int]], up: float, down: float, confidence: float
 ) -> float:
-    """The number of independent pairs that says as much; see :func:`clustered_difference`."""
+    """The number of independent pairs that says as much; see
+    :func:`clustered_difference`."""
     n = sum(_sizes(totals))
     k = len(totals)
     imaginary = (1 + n / k) / 2
@@ -277,7 +284,8 @@ def clustered_contrast(
 
 
 def _correlation(first: ClusteredValues, second: ClusteredValues) -> float:
-    """The correlation of two means whose clusters are partly the same; 0 where none is."""
+    """The correlation of two means whose clusters are partly the same; 0 where none
+    is."""
     residuals, spread = _residuals(first)
     others, spread_of_others = _residuals(second)
     shared = []
@@ -305,17 +313,19 @@ def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
 def macro_mean(
     means: Sequence[float], sizes: Sequence[int], confidence: float = 0.95
 ) -> Proportion | None:
-    """The mean of means in [0, 1] of groups of so many independent values; None without a group.
+    """The mean of means in [0, 1] of groups of so many independent values; None
+    without a group.
 
     Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) /
-    n_g / G² over G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores at
-    most that. The interval is Wilson's for the number of values that would have this
-    variance in one group, as of other designs (Franco, Little, Louis & Slud 2019,
-    Journal of Survey Statistics and Methodology 7:334). For the variance two positives
-    and two negatives are added to each group (Agresti & Coull 1998, The American
-    Statistician 52:119), so that groups that do not vary leave a width. One group gives
-    Wilson's interval of its mean, and groups that are alike that of all their values.
-    Raises ValueError for lists of different length, and for a group without values."""
+    n_g / G² over G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores
+    at most that. The interval is Wilson's for the number of values that would have
+    this variance in one group, as of other designs (Franco, Little, Louis & Slud
+    2019, Journal of Survey Statistics and Methodology 7:334). For the variance two
+    positives and two negatives are added to each group (Agresti & Coull 1998, The
+    American Statistician 52:119), so that groups that do not vary leave a width. One
+    group gives Wilson's interval of its mean, and groups that are alike that of all
+    their values. Raises ValueError for lists of different length, and for a group
+    without values."""
     if len(means) != len(sizes):
         raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
     if not means:
@@ -341,7 +351,8 @@ def macro_mean(
 def clustered_mcnemar(
     first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
 ) -> float:
-    """Two-sided exact p of McNemar's question for clustered pairs: do the two rates differ?
+    """Two-sided exact p of McNemar's question for clustered pairs: do the two rates
+    differ?
 
     If they do not, the two outcomes of a whole cluster could as well have changed
     places: p is the share of all such exchanges (2 to the number of clusters) that
@@ -376,7 +387,8 @@ def _changes(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def _common_denominator(values: Sequence[float]) -> int:
-    """The smallest number up to 60 by which all of them become whole numbers; else 2520."""
+    """The smallest number up to 60 by which all of them become whole numbers; else
+    2520."""
     for scale in range(1, 61):
         if all(_is_whole(value * scale) for value in values):
             return scale
@@ -400,7 +412,8 @@ def _cluster_se(
 
 
 def _squared_residuals(totals: Sequence[tuple[float, int]], mean: float) -> float:
-    """How far the clusters' sums are from what the mean makes of their sizes, squared."""
+    """How far the clusters' sums are from what the mean makes of their sizes,
+    squared."""
     return sum((total - mean * size) ** 2 for total, size in totals)
 
 
@@ -414,7 +427,8 @@ def _alike(sizes: Sequence[int]) -> list[tuple[float, int]]:
 
 
 def _shrinkage(confidence: float, totals: Sequence[tuple[float, int]]) -> float:
-    """(z / t)², which brings few clusters' own uncertainty into an effective sample size."""
+    """(z / t)², which brings few clusters' own uncertainty into an effective sample
+    size."""
     freedom = max(0.5, effective_clusters(_sizes(totals)) - 1)
     return (normal_quantile(confidence) / t_quantile(confidence, freedom)) ** 2
 

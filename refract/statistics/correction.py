@@ -36,13 +36,14 @@ class PredictionPowered(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A judge's verdicts on all rows of a rate, and human labels of a random part of them.
+    """A judge's verdicts on all rows of a rate, and human labels of a random part of
+    them.
 
-    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the
-    same order, ``others`` the verdicts on the rest. ``clusters`` and
-    ``clusters_others`` name the cluster of each; left out, every row is one of its own.
-    ``inclusion`` is the probability with which each labelled row was drawn; left out,
-    all were as likely. With it, verdicts may be probabilities."""
+    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in
+    the same order, ``others`` the verdicts on the rest. ``clusters`` and
+    ``clusters_others`` name the cluster of each; left out, every row is one of its
+    own. ``inclusion`` is the probability with which each labelled row was drawn; left
+    out, all were as likely. With it, verdicts may be probabilities."""
 
     human: Sequence[bool]
     judged: Sequence[float]
@@ -53,15 +54,16 @@ class Sample(NamedTuple):
 
 
 def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPowered | None:
-    """The rate people would find on all rows, from their labels on a random part of them.
+    """The rate people would find on all rows, from their labels on a random part of
+    them.
 
     Valid whatever the judge's errors, if the labelled rows were drawn at random from
-    all. None without labels, or where several rows are one cluster, which shows nothing
-    of how clusters differ.
+    all. None without labels, or where several rows are one cluster, which shows
+    nothing of how clusters differ.
 
-    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates,
-    Fannjiang, Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos,
-    Duchi & Zrnic 2023, arXiv:2311.01453, PPI++). Both equal those of
+    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos,
+    Bates, Fannjiang, Jordan & Zrnic 2023, Science 382:669) with power tuning
+    (Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453, PPI++). Both equal those of
     ``ppi_mean_pointestimate`` of package ppi-python, which is not used because it
     brings numba, scikit-learn and gdown.
 
@@ -70,17 +72,17 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     covered in 83 % of simulated samples with 100 labels and in 13 % with 30. Here the
     variance is taken with one imaginary row spread evenly over the four outcomes of a
     labelled row, and one over the two of an unlabelled row, and the interval is
-    Wilson's on the number of rows that would give that variance. With 50 labels or more
-    that covered in 93 to 99 %; in large samples the two intervals are the same.
+    Wilson's on the number of rows that would give that variance. With 50 labels or
+    more that covered in 93 to 99 %; in large samples the two intervals are the same.
 
     With clusters of several rows the variance is raised by the design effect of the
     estimate's own contributions, summed by cluster, and by (t / z)² for few clusters:
-    simulated with 10 to 60 clusters of 4 to 13, 30 to 100 labels and a correlation of 0
-    to .4 that covered in 94 to 97.5 %, where the interval without clusters fell to 72
-    %.
+    simulated with 10 to 60 clusters of 4 to 13, 30 to 100 labels and a correlation of
+    0 to .4 that covered in 94 to 97.5 %, where the interval without clusters fell to
+    72 %.
 
-    For these rows alone, of rows drawn with the same chance, the limits are exact ones
-    by the judge's verdict
+    For these rows alone, of rows drawn with the same chance, the limits are exact
+    ones by the judge's verdict
     (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
     independent (Zou & Donner 2008, Statistics in Medicine 27:1693).
 
@@ -113,7 +115,8 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
 
 
 def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
-    """The limits for the rows at hand, of which the labelled ones were drawn at random."""
+    """The limits for the rows at hand, of which the labelled ones were drawn at
+    random."""
     labelled = len(sample.human)
     size = labelled + len(sample.others)
     all_positives = sum(map(bool, sample.human))
@@ -269,7 +272,8 @@ def _variance(totals: Sequence[float]) -> float:
 
 
 def _design_effect(fit: Fit, confidence: float) -> float:
-    """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
+    """By how much clusters raise the variance of an estimate; 1 where every row is
+    its own."""
     totals = _by_cluster([(fit, 1.0)])
     if len(totals) == len(fit.contributions):
         return 1.0

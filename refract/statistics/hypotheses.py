@@ -51,7 +51,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's step-up adjustment, which bounds the share of false findings.
+    """Benjamini and Hochberg's step-up adjustment, which bounds the share of false
+    findings.
 
     Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for
     tests that are independent or positively dependent (Benjamini & Yekutieli 2001,

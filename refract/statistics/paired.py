@@ -63,7 +63,8 @@ def tango(
 
 
 def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:
-    """How far the counts are from this true difference, in standard errors; it falls with it.
+    """How far the counts are from this true difference, in standard errors; it falls
+    with it.
 
     The score of Tango 1998, with the likeliest share of ``second_only`` under the
     difference."""

@@ -1,8 +1,9 @@
-"""Intervals for one proportion, and the chance that any or all of several samples are positive.
+"""Intervals for one proportion, and the chance that any or all of several samples are
+positive.
 
-Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors
-has no width or leaves [0, 1]; everything here is built on Wilson's score interval,
-which does neither."""
+Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard
+errors has no width or leaves [0, 1]; everything here is built on Wilson's score
+interval, which does neither."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ def settled(value: float) -> float:
 
 @cache
 def normal_quantile(confidence: float) -> float:
-    """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95 gives 1.96).
-    Raises ValueError unless 0 < confidence < 1."""
+    """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95
+    gives 1.96). Raises ValueError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be above 0 and below 1, such as 0.95 (got {confidence})")
     return NormalDist().inv_cdf((1 + confidence) / 2)
@@ -74,7 +75,8 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | N
 
 
 def proportion(successes: float, n: float, confidence: float = 0.95) -> Proportion | None:
-    """The observed proportion with :func:`wilson`'s interval, or None without observations."""
+    """The observed proportion with :func:`wilson`'s interval, or None without
+    observations."""
     limits = wilson(successes, n, confidence)
     if limits is None:
         return None
@@ -95,17 +97,18 @@ def wilson_at(successes: float, n: float, z: float) -> Interval:
 def mean_of_samples(
     prompts: Sequence[Sequence[float]], confidence: float = 0.95
 ) -> Proportion | None:
-    """The mean over these very prompts of the mean of each one's samples; None without a prompt.
+    """The mean over these very prompts of the mean of each one's samples; None
+    without a prompt.
 
     Its interval is of the samples' noise alone: that of stratified sampling with the
     prompts as strata, Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling
-    Techniques, chapter 5; of evaluations Miller 2024, arXiv 2411.00640), as Wilson's at
-    the effective number of samples (Franco, Little, Louis & Slud 2019, Journal of
-    Survey Statistics and Methodology 7:334). An imaginary prompt with the variance 1/2
-    leaves samples that all agree a width. A prompt with one sample has the mean
+    Techniques, chapter 5; of evaluations Miller 2024, arXiv 2411.00640), as Wilson's
+    at the effective number of samples (Franco, Little, Louis & Slud 2019, Journal of
+    Survey Statistics and Methodology 7:334). An imaginary prompt with the variance
+    1/2 leaves samples that all agree a width. A prompt with one sample has the mean
     variance of the others; with one for each there is nothing to estimate, and no
-    width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2 to
-    10 samples it covered in 92 to 100 %."""
+    width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2
+    to 10 samples it covered in 92 to 100 %."""
     if not prompts:
         return None
     n = len(prompts)
@@ -183,7 +186,8 @@ def any_of_k(positives: int, samples: int, k: int) -> float:
 
 
 def all_of_k(positives: int, samples: int, k: int) -> float:
-    """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) / C(n, k).
+    """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) /
+    C(n, k).
 
     The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as
     there."""

@@ -1,4 +1,5 @@
-"""How far a judge agrees with another, or with people: Cohen's κ, and precision and recall."""
+"""How far a judge agrees with another, or with people: Cohen's κ, and precision and
+recall."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Kappa(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """How often the first rater's label (row) met the second's (column), in ``labels``' order."""
+    """How often the first rater's label (row) met the second's (column), in
+    ``labels``' order."""
 
     labels: tuple[Hashable, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -57,11 +59,12 @@ class Confusion(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """A yes/no judge against the truth. A rate is None where nothing is in its denominator.
+    """A yes/no judge against the truth. A rate is None where nothing is in its
+    denominator.
 
-    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity) the
-    share of true cases it finds, ``specificity`` the share of other cases it leaves
-    alone, ``f1`` the harmonic mean of precision and recall."""
+    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity)
+    the share of true cases it finds, ``specificity`` the share of other cases it
+    leaves alone, ``f1`` the harmonic mean of precision and recall."""
 
     n: int
     accuracy: Proportion | None
@@ -96,7 +99,8 @@ def confusion(
 
 
 def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
-    """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
+    """Cohen's κ of a square table of counts of any size (rows: first rater, columns:
+    second).
 
     κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss,
     Cohen & Everitt 1969, Psychological Bulletin 72:323, as in statsmodels.
@@ -106,13 +110,13 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     has no width at all when the raters agree on every item. Instead the share of
     agreement gets Wilson's interval on the number of items that would give κ the same
     error (an effective sample size), and its ends are turned into κ with the chance
-    agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000 items)
-    that covered in 91 to 97 %, and in large samples the two are the same. The error is
-    that of the table with four imaginary items spread over its cells: it is nearly 0
-    where no item is positive to both raters, and a κ of 0 at 10 % positive was covered
-    in 76 %, with them in 94 to 99. The lower end is not below what the raters' margins
-    leave possible. Raises ValueError for a table that is not square or holds a negative
-    count."""
+    agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000
+    items) that covered in 91 to 97 %, and in large samples the two are the same. The
+    error is that of the table with four imaginary items spread over its cells: it is
+    nearly 0 where no item is positive to both raters, and a κ of 0 at 10 % positive
+    was covered in 76 %, with them in 94 to 99. The lower end is not below what the
+    raters' margins leave possible. Raises ValueError for a table that is not square
+    or holds a negative count."""
     if any(len(row) != len(table) for row in table):
         lengths = [len(row) for row in table]
         raise ValueError(f"a table of agreement must be square (got rows of length {lengths})")

@@ -1,4 +1,5 @@
-"""How many prompts a paired comparison needs, and what difference a given number can show."""
+"""How many prompts a paired comparison needs, and what difference a given number can
+show."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from refract.statistics.proportions import check_part, normal_quantile
 
 
 def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
-    """The power of McNemar's one-sided exact test for a drop on the same ``n`` prompts, exactly.
+    """The power of McNemar's one-sided exact test for a drop on the same ``n``
+    prompts, exactly.
 
     ``churn`` is the share of prompts that flip besides, half of them either way: an
-    outcome is lost with probability drop + churn / 2 and gained with churn / 2. Raises
-    ValueError for shares that sum to more than 1, alpha outside 0 to 1, and no
+    outcome is lost with probability drop + churn / 2 and gained with churn / 2.
+    Raises ValueError for shares that sum to more than 1, alpha outside 0 to 1, and no
     prompts."""
     _check(0.8, alpha)
     check_part(drop, 1, "drop", "1")
@@ -35,7 +37,8 @@ def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
 
 @lru_cache(32)
 def _limits(n: int, alpha: float) -> Any:
-    """For each number of flips up to n, the losses that must be exceeded for a drop to be shown."""
+    """For each number of flips up to n, the losses that must be exceeded for a drop
+    to be shown."""
     import numpy as np
     from scipy.stats import binom
 

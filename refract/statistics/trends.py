@@ -14,7 +14,8 @@ LEAST_MODELS = 4
 
 
 class Point(NamedTuple):
-    """One model's count: ``positives`` of ``n`` answers, at ``size`` (parameters, or compute).
+    """One model's count: ``positives`` of ``n`` answers, at ``size`` (parameters, or
+    compute).
 
     Counts need not be whole: of answers in clusters, ``n`` is the effective number."""
 
@@ -47,15 +48,16 @@ class Trend(NamedTuple):
 
 
 def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
-    """Fit logit(rate) = intercept + slope · log10(size) by maximum likelihood on the counts.
+    """Fit logit(rate) = intercept + slope · log10(size) by maximum likelihood on the
+    counts.
 
-    Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized Linear
-    Models, chapter 4; statsmodels' GLM). The interval is slope ± t·se·√dispersion
-    (their section 4.5), with the degrees of freedom of the dispersion, which is taken
-    as at least 1. Simulated with 5 models of 150 prompts it covered in 95 to 99.9 %,
-    whether models scattered around the line (standard deviation 0 to .6 on the
-    log-odds) or not; slope ± z·se fell to 48 %. Raises ValueError for sizes that are
-    not positive and for impossible counts."""
+    Logistic regression of binomial counts (McCullagh & Nelder 1989, Generalized
+    Linear Models, chapter 4; statsmodels' GLM). The interval is slope ±
+    t·se·√dispersion (their section 4.5), with the degrees of freedom of the
+    dispersion, which is taken as at least 1. Simulated with 5 models of 150 prompts
+    it covered in 95 to 99.9 %, whether models scattered around the line (standard
+    deviation 0 to .6 on the log-odds) or not; slope ± z·se fell to 48 %. Raises
+    ValueError for sizes that are not positive and for impossible counts."""
     used = []
     for point in points:
         check_part(point.positives, point.n, "positives")

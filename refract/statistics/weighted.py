@@ -40,7 +40,8 @@ class Fit(NamedTuple):
 
 
 def draw_size(probability: float) -> float:
-    """How much more often than others a row is drawn, by the judge's probability of a positive.
+    """How much more often than others a row is drawn, by the judge's probability of a
+    positive.
 
     The size that gives the corrected rate its least variance is the root of the
     expected squared error of the prediction: Isaki & Fuller 1982, JASA 77:89; for
@@ -59,16 +60,17 @@ def weighted_fit(
     names: Sequence[Hashable],
     names_others: Sequence[Hashable],
 ) -> Fit:
-    """The regression estimate of a rate from labelled rows, weighted by 1 / ``inclusion``.
+    """The regression estimate of a rate from labelled rows, weighted by 1 /
+    ``inclusion``.
 
-    ``predicted`` and ``others`` are the judge's probabilities (or verdicts) on labelled
-    rows and the rest. With w = 1 / inclusion, ȳ and f̄ the weighted means of labels and
-    predictions and F the mean prediction of all rows: rate = ȳ + λ(F - f̄), the general
-    regression estimator (Särndal, Swensson & Wretman 1992, Model Assisted Survey
-    Sampling, chapter 6) with λ the weighted slope, held to 0 to 1. Its variance for the
-    rows at hand is that of Poisson sampling, Σ (1 - inclusion) w² e² / N², e the
-    residuals; for rows like these, the predictions' spread is added (Zrnic & Candès
-    2024)."""
+    ``predicted`` and ``others`` are the judge's probabilities (or verdicts) on
+    labelled rows and the rest. With w = 1 / inclusion, ȳ and f̄ the weighted means of
+    labels and predictions and F the mean prediction of all rows: rate = ȳ + λ(F -
+    f̄), the general regression estimator (Särndal, Swensson & Wretman 1992, Model
+    Assisted Survey Sampling, chapter 6) with λ the weighted slope, held to 0 to 1.
+    Its variance for the rows at hand is that of Poisson sampling, Σ (1 - inclusion)
+    w² e² / N², e the residuals; for rows like these, the predictions' spread is added
+    (Zrnic & Candès 2024)."""
     n, rows = len(human), len(human) + len(others)
     weights = [1 / chance for chance in inclusion]
     total = sum(weights)
