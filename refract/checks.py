@@ -124,7 +124,9 @@ def char_injection(
     injection |= {name: list(values) for name, values in given.items() if values is not None}
     judges = {"similarity": {"kind": "similarity", "output_sensitivity": output_sensitivity}}
     rows = _source_rows(dataset)
-    result, answers = _evaluated(model, rows, judges, template, {"char_injection": injection})
+    result, answers = _evaluated(
+        model, rows, judges=judges, template=template, perturbations={"char_injection": injection}
+    )
     numbers = result.numbers
     by_group = [
         rate
@@ -149,11 +151,11 @@ def char_injection(
         bool(groups)
         and all(row["n"] and row["successes"] / row["n"] <= threshold for row in groups),
         (worst["successes"], worst["n"]) if worst else (0, 0),
-        len(numbers.aggregate.compared),
-        errors,
-        [{**row, "id": answers[row["prompt_id"]]["id"]} for row in result.failures()],
-        FAILURE_COLUMNS,
-        groups,
+        rows=len(numbers.aggregate.compared),
+        errors=errors,
+        failures=[{**row, "id": answers[row["prompt_id"]]["id"]} for row in result.failures()],
+        columns=FAILURE_COLUMNS,
+        details=groups,
     )
 
 
@@ -205,7 +207,7 @@ def prompt_injection(
         row["expected_strings"] = list(strings) if is_list else [strings]
         if problems := field_problems(row):
             raise ValueError(f"{row['id']}: {problems[0]}")
-    _, answers = _evaluated(model, rows, {"strings": {"kind": "strings"}}, template)
+    _, answers = _evaluated(model, rows, judges={"strings": {"kind": "strings"}}, template=template)
     return _labelled_result(answers, "found", threshold)
 
 
@@ -224,7 +226,7 @@ def output_requirement(
     """
     wanted = [requirement] if isinstance(requirement, str) else list(requirement)
     judges = _model_judge("requirement", judge, requirements=wanted)
-    _, answers = _evaluated(model, _source_rows(dataset), judges, template)
+    _, answers = _evaluated(model, _source_rows(dataset), judges=judges, template=template)
     return _labelled_result(answers, "fail")
 
 
@@ -261,7 +263,7 @@ def output_coherency(
     # No id of the one is that of the other.
     rows = [{**row, "id": f"first/{row['id']}"} for row in first]
     rows += [{**row, "id": row["id"], "pair_id": f"first/{row['id']}"} for row in second]
-    _, answers = _evaluated(model, rows, judges, template, twice=dataset_2 is None)
+    _, answers = _evaluated(model, rows, judges=judges, template=template, twice=dataset_2 is None)
     pairs = {}
     for row in first:
         before, after = answers[f"first/{row['id']}"], answers[row["id"]]
@@ -420,7 +422,7 @@ def _evaluated(
     suite = Suite(SUITE, rows, {"perturbations": list(perturbations or ())}, prompts=prompts)
     judges = {"rules": {"kind": "rules"}, **judges}
     with ResponseStore(None) if is_function or twice else open_store() as store:
-        evaluation = evaluate([suite], cast(Model, model), judges, store, name=SUITE)
+        evaluation = evaluate([suite], cast(Model, model), judges=judges, store=store, name=SUITE)
     result = evaluation.suites[SUITE]
     labels = {row["id"]: row["label"] for row in rows}
     answers = {
@@ -515,7 +517,15 @@ def _labelled_result(
     failures = [row for row in details if row["label"] == failing]
     failed, tested = len(failures), len(details) - len(errors)
     passed = tested > 0 and failed / tested <= (limit or 0) and (limit is not None or not errors)
-    return _result(passed, (failed, tested), len(details), errors, failures, columns, details)
+    return _result(
+        passed,
+        (failed, tested),
+        rows=len(details),
+        errors=errors,
+        failures=failures,
+        columns=columns,
+        details=details,
+    )
 
 
 def _result(
@@ -531,11 +541,11 @@ def _result(
 
     counts = {"rows": rows, "tested": max(rows - len(errors), 0), "failed": len(failures)}
     return CheckResult(
-        passed,
-        rate[0] / rate[1] if rate[1] else None,
-        wilson(*rate),
-        {**counts, "errors": len(errors)},
-        pd.DataFrame(failures, columns=list(columns)),
-        errors,
-        pd.DataFrame(details),
+        passed=passed,
+        metric=rate[0] / rate[1] if rate[1] else None,
+        interval=wilson(*rate),
+        counts={**counts, "errors": len(errors)},
+        failures=pd.DataFrame(failures, columns=list(columns)),
+        errors=errors,
+        details=pd.DataFrame(details),
     )

@@ -69,13 +69,13 @@ def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | Non
         if rate is None:
             return None
         interval, here = Interval(rate.low, rate.high), Interval(rate.low_here, rate.high_here)
-        return HumanRate(rate.rate, interval, here, n, labelled)
+        return HumanRate(rate=rate.rate, interval=interval, here=here, n=n, labelled=labelled)
     a, b = samples
     difference = prediction_powered_difference(b, a, confidence)
     if difference is None:
         return None
     interval = Interval(difference.low, difference.high)
-    return HumanRate(difference.value, interval, None, n, labelled)
+    return HumanRate(rate=difference.value, interval=interval, here=None, n=n, labelled=labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -99,12 +99,12 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
         return float(answer.refused if sure else answer.probability or 0.0)
 
     return Sample(
-        [by_id[answer.prompt_id] in REFUSED for answer in drawn],
-        [predicted(answer) for answer in drawn],
-        [predicted(answer) for answer in others],
-        [answer.cluster for answer in drawn],
-        [answer.cluster for answer in others],
-        None if inclusion is None else [inclusion[answer.prompt_id] for answer in drawn],
+        human=[by_id[answer.prompt_id] in REFUSED for answer in drawn],
+        judged=[predicted(answer) for answer in drawn],
+        others=[predicted(answer) for answer in others],
+        clusters=[answer.cluster for answer in drawn],
+        clusters_others=[answer.cluster for answer in others],
+        inclusion=None if inclusion is None else [inclusion[answer.prompt_id] for answer in drawn],
     )
 
 
@@ -156,7 +156,7 @@ def label_table(
         counts = Counts(None, rate.n if rate and random else 0, labels=used)
         key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
         value, interval = (rate.rate, rate.interval) if rate and random else (None, None)
-        table.append(Rate(key, counts, value, interval))
+        table.append(Rate(key=key, counts=counts, value=value, interval=interval))
     return table
 
 

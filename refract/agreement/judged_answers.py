@@ -31,7 +31,7 @@ def stored_answers(
         if not file.is_file():
             raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
     sources = source_rows(root, wanted)
-    return judged_answers(suite, wanted, sources, project_rows(root, model, suite))
+    return judged_answers(suite, wanted, sources=sources, rows=project_rows(root, model, suite))
 
 
 def project_rows(root: Path, model: str, suite: str) -> StoredRows:

@@ -178,7 +178,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:
-            sizes[name], place = _size_and_place(row, place, number == len(rows), where)
+            sizes[name], place = _size_and_place(row, place, last=number == len(rows), where=where)
         if not label:
             unlabelled.append(name)
             continue
@@ -188,7 +188,9 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_id[name] = label
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
+    return JoinedLabels(
+        by_id=by_id, stale=stale, blank=unlabelled[:blank_before], inclusion=inclusion
+    )
 
 
 def _size_and_place(

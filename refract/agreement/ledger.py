@@ -145,7 +145,7 @@ def ledger_entries(
                 verdicts.append(refuses(label, partial))
                 pair = pairs[number]
                 clusters.append(pair.get("cluster") or pair.get("prompt") or number)
-        gap = clustered_difference(verdicts, human, clusters, confidence)
+        gap = clustered_difference(verdicts, human, clusters=clusters, confidence=confidence)
         if gap is not None:
             rates = {
                 "human_rate": sum(human) / len(human),

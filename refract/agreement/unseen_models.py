@@ -70,7 +70,12 @@ def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
     if len(lines) < LEAST_MODELS:
         return None
     gaps = [line.gap or 0.0 for line in lines]
-    return JudgeError(len(gaps), fmean(gaps), stdev(gaps), fmean(map(_variance, lines)))
+    return JudgeError(
+        models=len(gaps),
+        mean=fmean(gaps),
+        deviation=stdev(gaps),
+        variance=fmean(map(_variance, lines)),
+    )
 
 
 def _variance(line: LedgerEntry) -> float:

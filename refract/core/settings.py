@@ -100,7 +100,7 @@ def read_settings(kind: type[S], where: str, definition: object) -> S:
     try:
         return kind.model_validate(dict(definition))
     except ValidationError as error:
-        raise ParamsError(_sentence(kind, where, definition, error)) from None
+        raise ParamsError(_sentence(kind, where, definition=definition, error=error)) from None
 
 
 def nearest(name: object, known: Iterable[str]) -> str:

@@ -152,7 +152,7 @@ def fold(text: str, *, case_sensitive: bool, punctuation_sensitive: bool) -> Fol
             for folded in char if case_sensitive else char.casefold():
                 add(folded, start, end)
     add(" ", len(text), len(text))
-    return Folded("".join(chars), starts, ends, frozenset(cuts))
+    return Folded(text="".join(chars), starts=starts, ends=ends, cuts=frozenset(cuts))
 
 
 def core(folded: str, *, exact_matching: bool) -> str:

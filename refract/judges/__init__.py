@@ -187,7 +187,7 @@ def judge_suite(
     """
     prompts_by_id = {row["prompt_id"]: row for row in prompts}
     responses_by_id = {row["prompt_id"]: row for row in responses}
-    return list(judge_rows(prompts_by_id, responses_by_id, sources, judges))
+    return list(judge_rows(prompts_by_id, responses_by_id, sources=sources, judges=judges))
 
 
 def judge_rows(
@@ -202,7 +202,9 @@ def judge_rows(
         rows = list(islice(remaining, AT_ONCE))
         if not rows:
             return
-        yield from _judged([_case(row, prompts, responses, sources) for row in rows], judges)
+        yield from _judged(
+            [_case(row, prompts, responses=responses, sources=sources) for row in rows], judges
+        )
 
 
 def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictRow]:
@@ -255,7 +257,7 @@ def _case(
     pair = None
     if other in prompts and other != prompt_id and judgeable(responses[other]):
         pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
-    return Case(prompt, responses[prompt_id], source, clean, pair)
+    return Case(prompt=prompt, response=responses[prompt_id], source=source, clean=clean, pair=pair)
 
 
 def noting_errors(

@@ -154,7 +154,7 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
     with open_store() as store:
-        answers, generated = generate(model, requests, store, "judge")
+        answers, generated = generate(model, requests, store=store, name="judge")
     new = len(generated)
     say(f"judge: {len(requests) - new} replies reused, {new} generated", file=sys.stderr)
     return {index: answers[key] for index, key in keys.items()}

@@ -99,7 +99,7 @@ def generate(
             answers |= _stored(store, mine)
             asked = {key: request for key, request in mine.items() if key not in answers}
             if asked:
-                answers |= _ask(model, asked, store, name)
+                answers |= _ask(model, asked, store=store, name=name)
                 generated |= asked.keys()
         finally:
             with contextlib.suppress(StoreError):  # a claim also ends by itself
@@ -283,7 +283,7 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
         else:
             attempts.append(tuple(attempt))
     if seed is not None:
-        seed = row_seed(seed, row["suite"], prompt_id, row.get("sample", 1))
+        seed = row_seed(seed, row["suite"], prompt_id=prompt_id, sample=row.get("sample", 1))
     return Request(
         attempts=tuple(attempts),
         seed=seed or 0,

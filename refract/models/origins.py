@@ -56,7 +56,13 @@ def note_answers(
     certificates; a row's known run stays."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    write_json(path, {**noted, **made_by(responses, hashes, origins, noted, certificates)})
+    write_json(
+        path,
+        {
+            **noted,
+            **made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates),
+        },
+    )
 
 
 def made_rows(
@@ -70,7 +76,7 @@ def made_rows(
     for row in rows:
         suites.setdefault(row["suite"], []).append(row)
     hashes = {name: sha256_json([row["answer_sha256"] for row in suites[name]]) for name in suites}
-    return made_by(suites, hashes, origins, {}, certificates)
+    return made_by(suites, hashes, origins=origins, noted={}, certificates=certificates)
 
 
 def made_by(

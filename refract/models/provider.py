@@ -597,7 +597,7 @@ class Provider(Model):
             kind = "throttled"
         elif status in PASSING or status >= 500:
             kind = "passing"
-        return Failure(name, text, kind, after if usable else None)
+        return Failure(name=name, text=text, kind=kind, after=after if usable else None)
 
     def clean(self, text: object) -> str:
         """A provider's message on one line, without the key or anything that looks like

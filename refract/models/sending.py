@@ -111,7 +111,7 @@ class LiveRun:
 
     def _call(self, index: int, attempt: int) -> Call:
         body = self.model.payload(self.requests[index], attempt)
-        return Call(index, attempt, body, self.model.most_cost(body))
+        return Call(index=index, attempt=attempt, body=body, cost=self.model.most_cost(body))
 
     async def _answer(self, call: Call) -> None:
         """A call that has a place, and those that repeat it or go on with the next
@@ -269,7 +269,7 @@ class Served(Provider):
         async def work() -> None:
             try:
                 if self.settings.mode == "batch":
-                    await BatchRun(self, requests, items.put, taken).run()
+                    await BatchRun(model=self, requests=requests, emit=items.put, taken=taken).run()
                 else:
                     await LiveRun(self, requests, items.put).run()
             except AdapterError:

@@ -215,7 +215,7 @@ def find_judges(
     names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
     judges: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(names):
-        judge = find_judge(name, project, model, base_url)
+        judge = find_judge(name, project, model=model, base_url=base_url)
         kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
         if len(names) > 1 and "model" not in kind.Settings.model_fields:
             judge.pop("model", None)

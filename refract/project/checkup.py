@@ -54,13 +54,16 @@ def check_project(root: Path) -> Iterator[Check]:
     except RefractError as error:
         yield Check("response store", str(error))
     yield _check_torn(
-        root, LOCK, 'half written {}: "Unable to read RWLock-file"', "run: refract doctor --fix"
+        root,
+        LOCK,
+        problem='half written {}: "Unable to read RWLock-file"',
+        remedy="run: refract doctor --fix",
     )
     yield _check_torn(
         root,
         RECORD,
-        'empty or half written {}: "validation failed"',
-        f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none",
+        problem='empty or half written {}: "validation failed"',
+        remedy=f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none",
     )
 
 

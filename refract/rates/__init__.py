@@ -104,12 +104,19 @@ def aggregate_suite(
         verdicts = {row["prompt_id"]: row["judges"] for row in verdicts}
     samples = max((row.get("sample", 1) for row in prompts), default=1)
     thresholds = dict(definition.get("thresholds") or {})
-    outcomes = _outcomes(sources, prompts, responses, verdicts, definition, samples)
-    suite = CountedSuite(
+    outcomes = _outcomes(
         sources,
-        outcomes,
-        fields_of(sources, definition.get("fields")),
-        confidence,
+        prompts,
+        responses=responses,
+        verdicts=verdicts,
+        definition=definition,
+        samples=samples,
+    )
+    suite = CountedSuite(
+        sources=sources,
+        outcomes=outcomes,
+        fields=fields_of(sources, definition.get("fields")),
+        confidence=confidence,
         prompts=texts or {row["prompt_id"]: row for row in prompts},
         responses=responses,
     )
@@ -122,16 +129,27 @@ def aggregate_suite(
     rates += variant_table(suite, last_turns)
     rates += attack_table(suite, last_turns, floors.loophole)
     rates += language_table(suite, definition.get("source_language") or "en")
-    rates += _rates_of_judges(suite, prompts, verdicts, definition, families)
+    rates += _rates_of_judges(
+        suite, prompts, verdicts=verdicts, definition=definition, families=families
+    )
     if definition.get("protocol"):
-        of_protocol = _rates_of_protocol(suite, verdicts, definition, judges, families)
+        of_protocol = _rates_of_protocol(
+            suite, verdicts, definition=definition, judges=judges, families=families
+        )
         # A number that the protocol counts in its own way goes before the suite's of
         # that name.
         counted_by_it = {rate.name for rate in of_protocol}
         rates = [rate for rate in rates if rate.name not in counted_by_it] + of_protocol
     for measure in counted_by_function():
         rates += _rates_of_function(measure, suite)
-    compared, further_samples = _compared(suite, last_turns, verdicts, definition, judges, families)
+    compared, further_samples = _compared(
+        suite,
+        last_turns,
+        verdicts=verdicts,
+        definition=definition,
+        judges=judges,
+        families=families,
+    )
     limits = _fail_limits(thresholds, {row["name"] for row in compared})
     names = {rate.name for rate in rates}
     defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in names}
@@ -144,7 +162,9 @@ def aggregate_suite(
             flips=floors,
             confidence=confidence,
         )
-    rates = with_judge_errors(rates, definition["judges"][0], errors or {}, confidence)
+    rates = with_judge_errors(
+        rates, definition["judges"][0], errors=errors or {}, confidence=confidence
+    )
     if samples > 1:
         # Without width is what takes each answer alone (flips, attacks): how they
         # vary is not known.
@@ -164,7 +184,12 @@ def aggregate_suite(
         estimand=estimand,
     )
     _check_names(rates)
-    return Aggregate(outcomes, rates, compared, _field_values(suite.requested, suite.fields))
+    return Aggregate(
+        answers=outcomes,
+        table=rates,
+        compared=compared,
+        fields=_field_values(suite.requested, suite.fields),
+    )
 
 
 def _outcomes(
@@ -234,7 +259,9 @@ def _rates_of_judges(
         family = families[name]
         if family == "refusal":
             if name != definition["judges"][0]:
-                rates += refusal_table(suite, verdicts, name, definition.get("cut_off"))
+                rates += refusal_table(
+                    suite, verdicts, judge=name, cut_off=definition.get("cut_off")
+                )
         elif name not in (strings, similarity):
             left_out = earlier
             if family == "similarity":
@@ -246,7 +273,9 @@ def _rates_of_judges(
                 for prompt_id, answer in suite.outcomes.items()
                 if prompt_id not in left_out
             }
-            rates += judge_table(name, family, verdicts, outcomes, suite.confidence)
+            rates += judge_table(
+                name, family, verdicts=verdicts, outcomes=outcomes, confidence=suite.confidence
+            )
     return rates
 
 
@@ -264,7 +293,14 @@ def _rates_of_protocol(
 
     part = find_part(definition["protocol"], "protocol")
     judge = protocol_judge(definition, judges)
-    return protocol_table(part, suite, suite.responses, verdicts, judge, families[judge])
+    return protocol_table(
+        part,
+        suite,
+        responses=suite.responses,
+        verdicts=verdicts,
+        judge=judge,
+        family=families[judge],
+    )
 
 
 def _rates_of_function(measure: Measure, suite: CountedSuite) -> list[Rate]:
@@ -299,7 +335,13 @@ def _compared(
         sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
     compared = []
     further_samples = []
-    for row in comparisons(prompts, suite.responses, scores, suite.outcomes, sensitivity):
+    for row in comparisons(
+        prompts,
+        suite.responses,
+        similarities=scores,
+        outcomes=suite.outcomes,
+        sensitivity=sensitivity,
+    ):
         if row["name"] == CLEAN_SAMPLES:
             further_samples.append(row)
         else:

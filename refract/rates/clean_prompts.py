@@ -99,14 +99,14 @@ def discrimination_table(suite: CountedSuite) -> list[Rate]:
             continue
         harmful = suite.answers(_of_category(suite, "harmful"))
         other = suite.answers(_of_category(suite, category))
-        rate = _discrimination(Key(measure), harmful, other, suite.confidence)
+        rate = _discrimination(Key(measure), harmful, other=other, confidence=suite.confidence)
         rates.append(rate)
         if rate.counts.cut_off:
             uncut = _discrimination(
                 Key(measure, group=WITHOUT_CUT_OFF),
                 without_cut_off(harmful),
-                without_cut_off(other),
-                suite.confidence,
+                other=without_cut_off(other),
+                confidence=suite.confidence,
             )
             rates.append(uncut)
     return rates
@@ -135,7 +135,7 @@ def _discrimination(
     )
     answers = [*harmful, *other]
     judged = [estimate is not None and answer.outcome in JUDGED for answer in answers]
-    rate = rate_of(key, counts_of(answers, judged), estimate, lower, upper)
+    rate = rate_of(key, counts_of(answers, judged), estimate=estimate, lower=lower, upper=upper)
     these_harmful = mean_of_samples(a.samples, confidence)
     these_other = mean_of_samples(b.samples, confidence)
     if these_harmful is None or these_other is None:
@@ -205,11 +205,17 @@ def _means_of_sides(pairs: Sequence[Pair]) -> tuple[PromptMeans, PromptMeans]:
 def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
     judged = [pair for pair in pairs if _judged(pair)]
     row, other = _means_of_sides(judged)
-    estimate = clustered_difference(row.lowest, other.lowest, row.clusters, confidence)
+    estimate = clustered_difference(
+        row.lowest, other.lowest, clusters=row.clusters, confidence=confidence
+    )
     assert estimate is not None  # there are judged pairs
     row, other = _means_of_sides(pairs)
-    lower = clustered_difference(row.lowest, other.highest, row.clusters, confidence)
-    upper = clustered_difference(row.highest, other.lowest, row.clusters, confidence)
+    lower = clustered_difference(
+        row.lowest, other.highest, clusters=row.clusters, confidence=confidence
+    )
+    upper = clustered_difference(
+        row.highest, other.lowest, clusters=row.clusters, confidence=confidence
+    )
     refused = [row.outcome in REFUSED for row, _ in judged]
     other_refused = [other.outcome in REFUSED for _, other in judged]
     counts = Counts(
@@ -219,7 +225,9 @@ def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
         cut_off=sum(row.cut_off or other.cut_off for row, other in judged),
         excluded=excluded_counts(_unjudged_outcomes(pairs)),
     )
-    rate = rate_of(Key(PAIR_DIFFERENCE, group=group), counts, estimate, lower, upper)
+    rate = rate_of(
+        Key(PAIR_DIFFERENCE, group=group), counts, estimate=estimate, lower=lower, upper=upper
+    )
     if group:
         return rate
     p = clustered_mcnemar(refused, other_refused, [row.cluster for row, _ in judged])

@@ -266,7 +266,7 @@ def compare_groups(
     p_values = []
     for difference, belongs in zip(differences, family, strict=True):
         p_values.append(difference.p if belongs else None)
-    drops = decide_drops(groups, settings, errors, detectable)
+    drops = decide_drops(groups, settings, errors=errors, detectable=detectable)
     decided = zip(differences, correct(p_values), drops, strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
@@ -337,7 +337,7 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
         ends, half = Interval(estimate.value, estimate.value), error.between_models(confidence)
         # A discrimination has two gaps of each model, independent of each other.
         half, least = (half * sqrt(2), -2.0) if contrast else (half, -1.0)
-        judge_interval = widened(ends, interval, 0.0, half, least)
+        judge_interval = widened(ends, interval, shift=0.0, half=half, least=least)
     return Difference(
         suite=group.suite,
         category=group.category,
@@ -477,7 +477,9 @@ def _lowest(
     if estimate is None or error is None or (interval := interval_of(estimate)) is None:
         return estimate and estimate.low
     ends = Interval(estimate.value, estimate.value)
-    return widened(ends, interval, 0.0, error.between_models(2 * confidence - 1), -1.0).low
+    return widened(
+        ends, interval, shift=0.0, half=error.between_models(2 * confidence - 1), least=-1.0
+    ).low
 
 
 def _p_drop(rows: Sequence[Values]) -> float:
@@ -513,7 +515,7 @@ def decide_drops(
     tests = sum(bool(group.pairs) and _primary(group, settings) for group in groups)
     evidence_of = []
     for group, error in zip(groups, errors, strict=True):
-        evidence_of.append(_evidence(group, settings, error, tests))
+        evidence_of.append(_evidence(group, settings, error=error, tests=tests))
     p = holm([evidence and evidence.p for evidence in evidence_of])
     p_least = holm([evidence and evidence.p_least for evidence in evidence_of])
     p_lost = holm([evidence and evidence.p_lost for evidence in evidence_of])
@@ -521,7 +523,16 @@ def decide_drops(
     for place, (group, evidence) in enumerate(zip(groups, evidence_of, strict=True)):
         if evidence is not None:
             p_values = (p[place], p_least[place], p_lost[place])
-            decisions.append(_decision(group, evidence, p_values, tests, settings, detectable))
+            decisions.append(
+                _decision(
+                    group,
+                    evidence,
+                    p_values=p_values,
+                    tests=tests,
+                    settings=settings,
+                    detectable=detectable,
+                )
+            )
         else:
             decisions.append(_without_evidence(group, settings))
     return decisions

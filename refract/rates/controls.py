@@ -26,9 +26,11 @@ def control_table(suite: CountedSuite) -> list[Rate]:
             answers_to[kind] = suite.answers(rows)
     if not answers_to:
         return []
-    rates = [_passed(suite, OVERALL, answers_to, [*answers_to])]
+    rates = [_passed(suite, OVERALL, answers_to=answers_to, kinds=[*answers_to])]
     for kind in answers_to:
-        rates.append(_passed(suite, Group(CONTROL_FIELD, kind), answers_to, [kind]))
+        rates.append(
+            _passed(suite, Group(CONTROL_FIELD, kind), answers_to=answers_to, kinds=[kind])
+        )
     return rates
 
 
@@ -46,7 +48,7 @@ def _passed(
         values += positive_values(answers_to[kind], CONTROLS[kind])
     passed = int(sum(value or 0 for value in values))
     key = Key(CONTROLS_PASSED, group=group)
-    return mean_rate(key, values, answers, suite.confidence, successes=passed)
+    return mean_rate(key, values, answers=answers, confidence=suite.confidence, successes=passed)
 
 
 def failed_controls(rates: Iterable[Rate]) -> list[Rate]:

@@ -163,7 +163,7 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
         key = place if answer.prompt is None else answer.prompt
         groups.setdefault(key, (answer.cluster, []))[1].append(value)
     known_samples: list[list[float]] = []
-    means = PromptMeans([], [], [], [], known_samples)
+    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[], samples=known_samples)
     for cluster, samples in groups.values():
         known = [value for value in samples if value is not None]
         total = sum(known)
@@ -187,11 +187,11 @@ def _means_of_single_answers(
         if value is not None:
             samples.append(shared.setdefault(value, (value,)))
     return PromptMeans(
-        list(values),
-        [0.0 if value is None else value for value in values],
-        [1.0 if value is None else value for value in values],
-        [answer.cluster for answer in answers],
-        samples,
+        known=list(values),
+        lowest=[0.0 if value is None else value for value in values],
+        highest=[1.0 if value is None else value for value in values],
+        clusters=[answer.cluster for answer in answers],
+        samples=samples,
     )
 
 
@@ -232,11 +232,13 @@ def mean_rate(
     if measure.low is None or measure.high is None:
         sample = prompt_means(values, answers).sample
         estimate = unbounded_mean(sample.values, sample.clusters, confidence)
-        return rate_of(key, counts, estimate, None, None)
+        return rate_of(key, counts, estimate=estimate, lower=None, upper=None)
     if not measure.is_share:
         shares = [_share_of_range(value, measure) for value in values]
-        return in_range(_mean_share(key, shares, answers, confidence, counts), measure)
-    return _mean_share(key, values, answers, confidence, counts)
+        return in_range(
+            _mean_share(key, shares, answers=answers, confidence=confidence, counts=counts), measure
+        )
+    return _mean_share(key, values, answers=answers, confidence=confidence, counts=counts)
 
 
 def _mean_share(
@@ -253,7 +255,7 @@ def _mean_share(
     if estimate is None or None in values:
         lower = clustered_mean(means.lowest, means.clusters, confidence)
         upper = clustered_mean(means.highest, means.clusters, confidence)
-    rate = rate_of(key, counts, estimate, lower, upper)
+    rate = rate_of(key, counts, estimate=estimate, lower=lower, upper=upper)
     return replace(rate, these=interval_of(mean_of_samples(means.samples, confidence)))
 
 
@@ -324,7 +326,7 @@ def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFID
     answers = [a for a in answers if a.outcome in among or a.outcome in EXCLUDED]
     values = positive_values(answers, counted, among)
     successes = int(sum(value or 0 for value in values))
-    rate = mean_rate(key, values, answers, confidence, successes)
+    rate = mean_rate(key, values, answers=answers, confidence=confidence, successes=successes)
     if PARTIAL in counted and len(counted) > 1:
         partial = sum(answer.outcome == PARTIAL for answer in answers)
         rate = replace(rate, counts=replace(rate.counts, partial=partial))
@@ -433,13 +435,17 @@ def above_floor(
     difference = clustered_difference(
         [mean for mean, _, _ in tested],
         [floor for _, floor, _ in tested],
-        [cluster for _, _, cluster in tested],
-        confidence,
+        clusters=[cluster for _, _, cluster in tested],
+        confidence=confidence,
     )
     if difference is None:
         return None
-    lower = clustered_difference(means.lowest, noise, means.clusters, confidence)
-    upper = clustered_difference(means.highest, noise, means.clusters, confidence)
+    lower = clustered_difference(
+        means.lowest, noise, clusters=means.clusters, confidence=confidence
+    )
+    upper = clustered_difference(
+        means.highest, noise, clusters=means.clusters, confidence=confidence
+    )
     _, outer = bounds_of(lower, upper)
     return AboveFloor(difference.value, interval_of(difference), outer)
 

@@ -91,13 +91,13 @@ def with_judge_error(
     ends = Interval(rate.value, rate.value)
 
     def allowing(around: Interval | None, limits: Interval | None) -> Interval | None:
-        return around and limits and widened(around, limits, shift, half, least)
+        return around and limits and widened(around, limits, shift=shift, half=half, least=least)
 
     judged = WithJudge(
-        widened(ends, rate.interval, shift, half, least),
-        allowing(rate.bounds, rate.outer),
-        allowing(ends, rate.these),
-        allowing(rate.bounds, rate.these_outer),
+        interval=widened(ends, rate.interval, shift=shift, half=half, least=least),
+        outer=allowing(rate.bounds, rate.outer),
+        these=allowing(ends, rate.these),
+        these_outer=allowing(rate.bounds, rate.these_outer),
     )
     return replace(rate, with_judge=judged)
 

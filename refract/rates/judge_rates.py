@@ -66,13 +66,15 @@ def judge_table(
         return []
     if by_label:
         return overall_rates(key, answers, confidence)
-    rates = [mean_rate(key, scores, answers, confidence)]
+    rates = [mean_rate(key, scores, answers=answers, confidence=confidence)]
     if rates[0].counts.cut_off:
         finished = [
             None if answer.cut_off else score for score, answer in zip(scores, answers, strict=True)
         ]
         uncut = replace(key, group=WITHOUT_CUT_OFF)
-        rates.append(mean_rate(uncut, finished, without_cut_off(answers), confidence))
+        rates.append(
+            mean_rate(uncut, finished, answers=without_cut_off(answers), confidence=confidence)
+        )
     return rates
 
 
@@ -103,8 +105,12 @@ def injection_table(
     ``judge`` is a strings judge. Where rows name ``task_strings``, also the share
     whose task was done all the same. A rate's excluded rows are those without an
     answer to look in."""
-    by_strings = _string_rates(suite, verdicts, judge, INJECTION_SUCCESS, "expected_strings")
-    return by_strings + _string_rates(suite, verdicts, judge, TASK_DONE, "task_strings")
+    by_strings = _string_rates(
+        suite, verdicts, judge=judge, measure=INJECTION_SUCCESS, strings="expected_strings"
+    )
+    return by_strings + _string_rates(
+        suite, verdicts, judge=judge, measure=TASK_DONE, strings="task_strings"
+    )
 
 
 def _string_rates(

@@ -57,7 +57,12 @@ def protocol_table(
             for prompt_id in suite.ids(row["id"]):
                 verdict, answer = verdicts[prompt_id].get(judge), suite.outcomes[prompt_id]
                 value = _value(
-                    chosen, measure, row, responses[prompt_id], verdict, rated=family in RATED
+                    chosen,
+                    measure,
+                    row=row,
+                    response=responses[prompt_id],
+                    verdict=verdict,
+                    rated=family in RATED,
                 )
                 if value is None and answer.outcome in (*JUDGED, "degenerate"):
                     noise = verdict is not None and verdict["label"] == "degenerate"
@@ -65,13 +70,13 @@ def protocol_table(
                 groups.setdefault(group, []).append((value, answer))
         key = Key(protocol_measure(name))
         answers = [answer for members in groups.values() for answer in members]
-        rates.append(_rate(key, measure, answers, suite.confidence))
+        rates.append(_rate(key, measure, answers=answers, confidence=suite.confidence))
         if measure.by is None:
             continue
         parts = []
         for group, members in sorted(groups.items()):
             group_key = replace(key, group=Group(measure.by, group))
-            parts.append(_rate(group_key, measure, members, suite.confidence))
+            parts.append(_rate(group_key, measure, answers=members, confidence=suite.confidence))
         if measure.macro and parts:
             macro_key = Key(protocol_measure(macro_name(name)))
             rates.append(macro_rate(macro_key, parts, suite.confidence))
@@ -155,8 +160,8 @@ def protocol_notes(
     chosen = find_part(definition["protocol"], f"suites.{suite}: protocol")
     generation, judge = model["generation"][suite], protocol_judge(definition, judges)
     adapter, cut_off = model["definition"]["adapter"], definition.get("cut_off")
-    deviations = generation_deviations(chosen, generation, adapter, samples)
-    deviations += judging_deviations(chosen, judge, judges[judge], cut_off)
+    deviations = generation_deviations(chosen, generation, adapter=adapter, samples=samples)
+    deviations += judging_deviations(chosen, judge, definition=judges[judge], cut_off=cut_off)
     deviations += suite_deviations(chosen, Path(definition["file"]), sha256)
     if definition.get("sample") is not None:
         deviations.append(f"a sample of {definition['sample']} prompts")
@@ -232,9 +237,11 @@ def _rate(key: Key, measure: ProtocolMeasure, answers: Answers, confidence: floa
         values = [0.0 if value is None else value for value in known]
     present = [value for value in values if value is not None]
     successes = int(sum(present)) if all(value in (0, 1) for value in present) else None
-    rate = mean_rate(key, values, counted_answers, confidence, successes=successes)
+    rate = mean_rate(
+        key, values, answers=counted_answers, confidence=confidence, successes=successes
+    )
     if measure.over != "all":
         return rate
-    judged = mean_rate(key, known, counted_answers, confidence)
+    judged = mean_rate(key, known, answers=counted_answers, confidence=confidence)
     counts = replace(rate.counts, cut_off=judged.counts.cut_off, excluded=judged.counts.excluded)
     return replace(rate, counts=counts, bounds=judged.bounds, outer=judged.outer)

@@ -58,7 +58,7 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
     def rate(measure: Measure, k: int, prompts: Prompts, estimate: Estimate, least: int) -> Rate:
         means = _within(prompts, estimate, least)
         key = Key(measure, group=Group(SAMPLES_FIELD, str(k)))
-        return rate_of_prompts(key, prompts, means, suite.confidence)
+        return rate_of_prompts(key, prompts, means=means, confidence=suite.confidence)
 
     steps = [2**n for n in range(1, samples.bit_length()) if 2**n < samples]
     steps.append(samples)
@@ -123,7 +123,7 @@ def variant_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rat
                     answers.append([suite.outcomes[prompt_id] for prompt_id in ids])
             if answers:
                 group = Group(VARIANTS_FIELD, kind)
-                rates += _variant_rates(answers, wanted, group, suite.confidence)
+                rates += _variant_rates(answers, wanted, group=group, confidence=suite.confidence)
     return rates
 
 
@@ -158,7 +158,9 @@ def _variant_rates(
     rates = []
     for measure, estimate in estimates.items():
         means = _within(prompts, estimate, 2)
-        rates.append(rate_of_prompts(Key(measure, group=group), prompts, means, confidence))
+        rates.append(
+            rate_of_prompts(Key(measure, group=group), prompts, means=means, confidence=confidence)
+        )
     return rates
 
 
@@ -166,7 +168,9 @@ def _within(prompts: Prompts, estimate: Estimate, least: int) -> PromptMeans:
     """An estimate of each prompt from how many of its judged answers were refused,
     known from ``least`` of them on; ``lowest`` and ``highest`` stay empty with one
     answer each."""
-    means = PromptMeans([], [], [], [answers[0].cluster for answers in prompts])
+    means = PromptMeans(
+        known=[], lowest=[], highest=[], clusters=[answers[0].cluster for answers in prompts]
+    )
     for answers in prompts:
         judged = sum(answer.outcome in JUDGED for answer in answers)
         refused = sum(answer.outcome in REFUSED for answer in answers)
@@ -200,4 +204,4 @@ def rate_of_prompts(key: Key, prompts: Prompts, means: PromptMeans, confidence: 
         n=sum(value is not None for value in means.known),
         clusters=estimate.clusters if estimate else 0,
     )
-    return rate_of(key, counts, estimate, lower, upper)
+    return rate_of(key, counts, estimate=estimate, lower=lower, upper=upper)

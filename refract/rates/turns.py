@@ -54,7 +54,15 @@ def turn_table(suite: CountedSuite, prompts: Sequence[PromptRow]) -> list[Rate]:
                 continue
             for first in (*numbers, None):
                 key = Key(measure, group=Group(TURN_FIELD, str(first or NEVER)))
-                rates.append(_first(key, first, measure.counted, conversations, suite.confidence))
+                rates.append(
+                    _first(
+                        key,
+                        first,
+                        positive=measure.counted,
+                        conversations=conversations,
+                        confidence=suite.confidence,
+                    )
+                )
         if category == REFUSED_UNTIL_END.category:
             never = _first(
                 Key(REFUSED_UNTIL_END),
@@ -76,7 +84,7 @@ def _first(
 ) -> Rate:
     """The share of conversations in which an outcome is there first in a turn (None:
     in no turn)."""
-    means = PromptMeans([], [], [], [])
+    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for turns in conversations:
         before = {turns[n].outcome for n in turns if number is None or n < number}
         own = turns[number].outcome if number in turns else ""
@@ -92,6 +100,6 @@ def _first(
         means.highest.append(float(could_be))
         means.clusters.append(next(iter(turns.values())).cluster)
     answers = [list(turns.values()) for turns in conversations]
-    rate = rate_of_prompts(key, answers, means, confidence)
+    rate = rate_of_prompts(key, answers, means=means, confidence=confidence)
     successes = int(sum(value or 0 for value in means.known))
     return replace(rate, counts=replace(rate.counts, successes=successes))

@@ -118,8 +118,8 @@ def results_and_notes(
         for suite in dict.fromkeys(line["suite"] for line in result.outcomes):
             if result.provenance and (model, suite) not in lacking:
                 lines = [line for line in result.outcomes if line["suite"] == suite]
-                rows += _rows_with_texts(path, model, suite, lines)
-    return _frames(metrics, rates, outcomes, rows), notes
+                rows += _rows_with_texts(path, model, suite=suite, outcomes=lines)
+    return _frames(metrics, rates, outcomes=outcomes, rows=rows), notes
 
 
 def run_tables(
@@ -137,7 +137,7 @@ def run_tables(
         row["error"] = _message(answer["error"])
         rows.append(row)
     rates = rates_from_rows(results["tables"], model)
-    return _frames(_metric_rows(model, results["metrics"]), rates, lines, rows)
+    return _frames(_metric_rows(model, results["metrics"]), rates, outcomes=lines, rows=rows)
 
 
 def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list[Row]:

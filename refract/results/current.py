@@ -76,7 +76,7 @@ def not_current(
     for model, facts in provenance.items():
         lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
         if facts and facts.get("files") and facts.get("decisions"):
-            lines = _differences(params, model, facts, read)
+            lines = _differences(params, model, facts=facts, read=read)
         for line in lines:
             models_of.setdefault(line, []).append(model)
     return [f"{named(models)}: {line}" for line, models in models_of.items()]

@@ -254,10 +254,10 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         raise ResultsError(f"{path}: not results that Refract wrote ({reason})") from None
     results = dict(results)
     if not edited:
-        _check_hash(path, path, results, "sha256", _contents_sha256(results))
+        _check_hash(path, path, results=results, key="sha256", sha256=_contents_sha256(results))
         rows = path.with_suffix(RUN_ROWS)
         if rows.is_file():
-            _check_hash(path, rows, results, "rows_sha256", sha256_file(rows))
+            _check_hash(path, rows, results=results, key="rows_sha256", sha256=sha256_file(rows))
     return results
 
 
@@ -312,7 +312,9 @@ def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
-    _check_hash(path, outcomes, results, "outcomes_sha256", sha256_file(outcomes))
+    _check_hash(
+        path, outcomes, results=results, key="outcomes_sha256", sha256=sha256_file(outcomes)
+    )
     return read_table(outcomes)
 
 
@@ -382,7 +384,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     for name, difference in zip(names, compared, strict=True):
         differences.append(replace(difference, model=name))
     # What bears on the most comes first.
-    undecided = _undecided(a, b, pairs, notes, settings)
+    undecided = _undecided(a, b, pairs=pairs, notes=notes, settings=settings)
     repeated: dict[tuple[str, str, str], None] = {}
     for name, group in zip(names, groups, strict=True):
         if group.repeats:

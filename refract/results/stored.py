@@ -58,8 +58,8 @@ def stored_suites(
     for suite in grid(params, "suites"):
         wanted = definition(params, "suites", suite)
         rows = project_rows(root, model, suite)
-        answers = _stored_answers(root, params, model, suite, wanted, rows)
-        numbers = count_suite(answers, model, judges, families, settings)
+        answers = _stored_answers(root, params, model=model, suite=suite, wanted=wanted, rows=rows)
+        numbers = count_suite(answers, model, judges=judges, families=families, settings=settings)
         del answers  # before the next suite's are read
         yield StoredSuite(numbers, rows)
 
@@ -79,7 +79,7 @@ def _stored_answers(
     labels = None
     label_file = root / f"data/labels/{model}/{suite}.csv"
     if label_file.is_file():
-        judged = judged_answers(suite, wanted, sources, rows)
+        judged = judged_answers(suite, wanted, sources=sources, rows=rows)
         labels = read_labels(label_file, judged)
     return SuiteAnswers(
         suite=suite,
@@ -135,7 +135,7 @@ def stored_provenance(
             protocol=protocol,
         )
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
-    return provenance(described, judges, facts, responses, settings)
+    return provenance(described, judges, suites=facts, responses=responses, settings=settings)
 
 
 def _read_json(path: str) -> Row:

@@ -87,24 +87,54 @@ def clustered_mean(
     z = normal_quantile(confidence)
     kish = effective_clusters(sizes)
     yes_or_no = {*values} <= {0, 1}
-    se, effect = _cluster_se(totals, p, n, p * (1 - p) / n)
+    se, effect = _cluster_se(totals, p, n=n, independent=p * (1 - p) / n)
     if k == n and yes_or_no:
         low, high = wilson_at(sum(values), n, z)
-        return Clustered(p, low, high, se, effect, float(n), n, k, kish)
+        return Clustered(
+            value=p,
+            low=low,
+            high=high,
+            se=se,
+            design_effect=effect,
+            effective_n=float(n),
+            n=n,
+            clusters=k,
+            effective_clusters=kish,
+        )
     if k == 1:
-        return Clustered(p, None, None, None, None, None, n, 1, kish)
-    effective = _effective_n(totals, sum(values), n, confidence)
+        return Clustered(
+            value=p,
+            low=None,
+            high=None,
+            se=None,
+            design_effect=None,
+            effective_n=None,
+            n=n,
+            clusters=1,
+            effective_clusters=kish,
+        )
+    effective = _effective_n(totals, sum(values), n=n, confidence=confidence)
     if yes_or_no:
         effective = min(float(n), effective)
     low, high = wilson_at(p * effective, effective, z)
     if yes_or_no:
         # One positive must not narrow the interval of none: no limit passes that of
         # all values alike.
-        alike = _effective_n(_alike(sizes), 0.0, n, confidence)
+        alike = _effective_n(_alike(sizes), 0.0, n=n, confidence=confidence)
         most = wilson_at(0.0, min(float(n), alike), z).high
         low = min(low, 1 - most)
         high = max(high, most)
-    return Clustered(p, low, high, se, effect, effective, n, k, kish)
+    return Clustered(
+        value=p,
+        low=low,
+        high=high,
+        se=se,
+        design_effect=effect,
+        effective_n=effective,
+        n=n,
+        clusters=k,
+        effective_clusters=kish,
+    )
 
 
 def unbounded_mean(
@@ -125,12 +155,32 @@ def unbounded_mean(
     k, mean = len(totals), fsum(values) / n
     kish = effective_clusters([size for _, size in totals])
     if k == 1:
-        return Clustered(mean, None, None, None, None, None, n, 1, kish)
+        return Clustered(
+            value=mean,
+            low=None,
+            high=None,
+            se=None,
+            design_effect=None,
+            effective_n=None,
+            n=n,
+            clusters=1,
+            effective_clusters=kish,
+        )
     spread = fsum((value - mean) ** 2 for value in values)
-    se, effect = _cluster_se(totals, mean, n, spread / (n - 1) / n)
+    se, effect = _cluster_se(totals, mean, n=n, independent=spread / (n - 1) / n)
     assert se is not None  # there are clusters
     half = t_quantile(confidence, max(0.5, kish - 1)) * se
-    return Clustered(mean, mean - half, mean + half, se, effect, None, n, k, kish)
+    return Clustered(
+        value=mean,
+        low=mean - half,
+        high=mean + half,
+        se=se,
+        design_effect=effect,
+        effective_n=None,
+        n=n,
+        clusters=k,
+        effective_clusters=kish,
+    )
 
 
 def _effective_n(
@@ -176,14 +226,24 @@ def clustered_difference(
     value = sum(changes) / n
     kish = effective_clusters(sizes)
     independent = (up + down - n * value**2) / n**2
-    se, effect = _cluster_se(totals, value, n, independent)
+    se, effect = _cluster_se(totals, value, n=n, independent=independent)
     yes_or_no = {*first, *second} <= {0, 1}
     unclustered = k == n and yes_or_no
     if k == 1 and not unclustered:
-        return Clustered(value, None, None, None, None, None, n, 1, kish)
+        return Clustered(
+            value=value,
+            low=None,
+            high=None,
+            se=None,
+            design_effect=None,
+            effective_n=None,
+            n=n,
+            clusters=1,
+            effective_clusters=kish,
+        )
     effective = float(n)
     if not unclustered:
-        effective = _effective_pairs(totals, up, down, confidence)
+        effective = _effective_pairs(totals, up, down=down, confidence=confidence)
     if yes_or_no:
         effective = min(float(n), effective)
     scale = effective / n
@@ -198,7 +258,7 @@ def clustered_difference(
     assert limits is not None  # there are pairs
     low, high = limits.low, limits.high
     if yes_or_no and not unclustered:
-        alike = _effective_pairs(_alike(sizes), 0.0, 0.0, confidence)
+        alike = _effective_pairs(_alike(sizes), 0.0, down=0.0, confidence=confidence)
         z = normal_quantile(confidence)
         # Tango's limit where no pair changes.
         most = z**2 / (min(float(n), alike) + z**2)
@@ -206,7 +266,17 @@ def clustered_difference(
             low = min(low, -most)
         if value >= 0:
             high = max(high, most)
-    return Clustered(value, low, high, se, effect, effective, n, k, kish)
+    return Clustered(
+        value=value,
+        low=low,
+        high=high,
+        se=se,
+        design_effect=effect,
+        effective_n=effective,
+        n=n,
+        clusters=k,
+        effective_clusters=kish,
+    )
 
 
 def _effective_pairs(
@@ -236,7 +306,9 @@ class ClusteredValues(NamedTuple):
         """Their mean, or that of the changes, with its interval; None without any."""
         if self.before is None:
             return clustered_mean(self.values, self.clusters, confidence)
-        return clustered_difference(self.values, self.before, self.clusters, confidence)
+        return clustered_difference(
+            self.values, self.before, clusters=self.clusters, confidence=confidence
+        )
 
 
 def clustered_contrast(
@@ -264,7 +336,17 @@ def clustered_contrast(
     n, k = first.n + second.n, len(sizes)
     kish = effective_clusters([*sizes.values()])
     if k == 1 or first.low is None or second.low is None:
-        return Clustered(value, None, None, None, None, None, n, k, kish)
+        return Clustered(
+            value=value,
+            low=None,
+            high=None,
+            se=None,
+            design_effect=None,
+            effective_n=None,
+            n=n,
+            clusters=k,
+            effective_clusters=kish,
+        )
     assert first.high is not None  # as its low
     assert second.high is not None
     r = _correlation(sample, other)
@@ -280,7 +362,17 @@ def clustered_contrast(
         if first.design_effect and second.design_effect:
             alone = first.se**2 / first.design_effect + second.se**2 / second.design_effect
             effect = se**2 / alone
-    return Clustered(value, low, high, se, effect, None, n, k, kish)
+    return Clustered(
+        value=value,
+        low=low,
+        high=high,
+        se=se,
+        design_effect=effect,
+        effective_n=None,
+        n=n,
+        clusters=k,
+        effective_clusters=kish,
+    )
 
 
 def _correlation(first: ClusteredValues, second: ClusteredValues) -> float:

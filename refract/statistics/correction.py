@@ -98,7 +98,9 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         return None
     if others == 0 and effect == 1.0:
         low, high = wilson_at(fit.rate * n, n, z)
-        return PredictionPowered(fit.rate, low, high, 0.0, fit.rate, fit.rate)
+        return PredictionPowered(
+            rate=fit.rate, low=low, high=high, weight=0.0, low_here=fit.rate, high_here=fit.rate
+        )
     variance = fit.variance * effect
     centre = (fit.rate * n + 0.5) / (n + 1)
 
@@ -111,7 +113,9 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     alike = sample.inclusion is None
     here = _limits_here(sample, fit.rate, confidence) if alike else limits(fit.here)
     low, high = limits(variance)
-    return PredictionPowered(fit.rate, low, high, fit.weight, here.low, here.high)
+    return PredictionPowered(
+        rate=fit.rate, low=low, high=high, weight=fit.weight, low_here=here.low, high_here=here.high
+    )
 
 
 def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
@@ -132,7 +136,7 @@ def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
         part = rows / size
         positives = sum(human)
         share = positives / len(human) if human else all_positives / labelled
-        ends = hypergeometric_limits(positives, len(human), rows, confidence)
+        ends = hypergeometric_limits(positives, len(human), size=rows, confidence=confidence)
         centre += part * share
         below += (part * (share - ends.low)) ** 2
         above += (part * (ends.high - share)) ** 2
@@ -206,7 +210,7 @@ def _fit(sample: Sample) -> Fit | None:
             names_others=names_others,
         )
     pairs = count_pairs(sample.human, _verdicts(sample.judged))
-    return _random_fit(pairs, sample, names, names_others)
+    return _random_fit(pairs, sample, names=names, names_others=names_others)
 
 
 def _verdicts(scores: Sequence[float]) -> list[bool]:
@@ -255,7 +259,14 @@ def _random_fit(
     for name, verdict in zip(names_others, verdicts_others, strict=True):
         contributions.append((name, weight * (verdict - other_rate) / others))
     plain = sum(value**2 for _, value in contributions)
-    return Fit(min(1.0, max(0.0, rate)), weight, variance, plain, here, contributions)
+    return Fit(
+        rate=min(1.0, max(0.0, rate)),
+        weight=weight,
+        variance=variance,
+        plain=plain,
+        here=here,
+        contributions=contributions,
+    )
 
 
 def _by_cluster(fits: Sequence[tuple[Fit, float]]) -> list[float]:

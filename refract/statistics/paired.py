@@ -54,8 +54,12 @@ def tango(
         return None
     z = normal_quantile(confidence)
     value = (first_only - second_only) / n
-    low = crossing(lambda d: tango_score(first_only, second_only, n, d) > z, -1.0, value)
-    high = crossing(lambda d: tango_score(first_only, second_only, n, d) > -z, value, 1.0)
+    low = crossing(
+        lambda d: tango_score(first_only, second_only, n=n, difference=d) > z, -1.0, value
+    )
+    high = crossing(
+        lambda d: tango_score(first_only, second_only, n=n, difference=d) > -z, value, 1.0
+    )
     # A limit of exactly -1 or 1 is found to within the bisection's step.
     low = low if low > -1 + 1e-11 else -1.0
     high = high if high < 1 - 1e-11 else 1.0

@@ -156,8 +156,8 @@ def hypergeometric_limits(
     once all are drawn."""
     from scipy.stats import hypergeom
 
-    check_part(positives, drawn, "positives", "drawn")
-    check_part(drawn, size, "drawn", "size")
+    check_part(positives, drawn, name="positives", whole="drawn")
+    check_part(drawn, size, name="drawn", whole="size")
     tail = settled((1 - confidence) / 2)
 
     def fewest(enough: Callable[[int], bool]) -> int:
@@ -202,6 +202,6 @@ def changes_in_k(positives: int, samples: int, k: int) -> float:
 
 
 def _check_samples(positives: int, samples: int, k: int) -> None:
-    check_part(positives, samples, "positives", "samples")
+    check_part(positives, samples, name="positives", whole="samples")
     if not 1 <= k <= samples:
         raise ValueError(f"k must be from 1 to the number of samples, {samples} (got {k})")

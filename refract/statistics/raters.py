@@ -125,7 +125,9 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
             check_counts(count=count)
     n = sum(map(sum, table))
     if n == 0:
-        return Kappa(None, None, None, None, 0, None, None)
+        return Kappa(
+            kappa=None, low=None, high=None, se=None, n=0, agreement=None, chance_agreement=None
+        )
     agreed = by_chance = least = 0
     columns = [0] * len(table)
     for row in table:
@@ -138,7 +140,15 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     agreement = agreed / n
     chance = by_chance / n**2
     if by_chance == n**2:
-        return Kappa(None, None, None, None, n, agreement, chance)
+        return Kappa(
+            kappa=None,
+            low=None,
+            high=None,
+            se=None,
+            n=n,
+            agreement=agreement,
+            chance_agreement=chance,
+        )
     import numpy as np
     from statsmodels.stats.inter_rater import cohens_kappa
 
@@ -150,7 +160,15 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     se = se if se > 1e-6 else 0.0
 
     if n - max(max(rows), max(columns)) < LEAST_RARE:
-        return Kappa(kappa, None, None, se, n, agreement, chance)
+        return Kappa(
+            kappa=kappa,
+            low=None,
+            high=None,
+            se=se,
+            n=n,
+            agreement=agreement,
+            chance_agreement=chance,
+        )
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
         added = np.asarray(table, dtype=float) + 4 / len(table) ** 2
@@ -162,7 +180,9 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     low = (limits.low - chance) / (1 - chance)
     high = (limits.high - chance) / (1 - chance)
     low = min(kappa, max(low, (least / n - chance) / (1 - chance)))
-    return Kappa(kappa, low, high, se, n, agreement, chance)
+    return Kappa(
+        kappa=kappa, low=low, high=high, se=se, n=n, agreement=agreement, chance_agreement=chance
+    )
 
 
 def cohen_kappa(

@@ -19,9 +19,9 @@ def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
     Raises ValueError for shares that sum to more than 1, alpha outside 0 to 1, and no
     prompts."""
     _check(0.8, alpha)
-    check_part(drop, 1, "drop", "1")
-    check_part(churn, 1, "churn", "1")
-    check_part(drop + churn, 1 + 1e-9, "drop + churn", "1")
+    check_part(drop, 1, name="drop", whole="1")
+    check_part(churn, 1, name="churn", whole="1")
+    check_part(drop + churn, 1 + 1e-9, name="drop + churn", whole="1")
     if n < 1:
         raise ValueError(f"a comparison needs a prompt at least (got {n})")
     if drop + churn == 0:
@@ -53,11 +53,11 @@ def smallest_drop(
     None where not even the largest drop has it."""
     _check(power, alpha)
     low, high = 0.0, 1.0 - churn
-    if high == 0 or drop_power(n, high, churn, alpha) < power:
+    if high == 0 or drop_power(n, high, churn=churn, alpha=alpha) < power:
         return None
     while high - low > 1e-9:
         middle = (low + high) / 2
-        enough = drop_power(n, middle, churn, alpha) >= power
+        enough = drop_power(n, middle, churn=churn, alpha=alpha) >= power
         low, high = (low, middle) if enough else (middle, high)
     return high
 
@@ -73,7 +73,7 @@ def drop_sample_size(
     1968, Biometrics 24:339; Connor 1987, Biometrics 43:207). Raises ValueError for a
     drop of 0, and for shares that sum to more than 1."""
     _check(power, alpha)
-    check_part(drop + churn, 1, "drop + churn", "1")
+    check_part(drop + churn, 1, name="drop + churn", whole="1")
     if drop <= 0:
         raise ValueError(f"a drop must be above 0 to be told from none (got {drop})")
     z_alpha, z_power = normal_quantile(1 - 2 * alpha), normal_quantile(2 * power - 1)
@@ -81,7 +81,7 @@ def drop_sample_size(
     n = max(1, ceil((needed / drop) ** 2) * 3 // 4)
     enough = 0
     while enough <= 10:
-        enough = enough + 1 if drop_power(n, drop, churn, alpha) >= power else 0
+        enough = enough + 1 if drop_power(n, drop, churn=churn, alpha=alpha) >= power else 0
         n += 1
     return n - enough
 

@@ -67,7 +67,15 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
             used.append(point)
     problem = _problem(used)
     if problem:
-        return Trend(None, None, None, None, None, len(used), problem)
+        return Trend(
+            slope=None,
+            low=None,
+            high=None,
+            intercept=None,
+            dispersion=None,
+            points=len(used),
+            problem=problem,
+        )
     import numpy as np
     from statsmodels.genmod.families import Binomial
     from statsmodels.genmod.generalized_linear_model import GLM
@@ -94,7 +102,15 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
         quantile = float(t.ppf((1 + confidence) / 2, freedom))
         half = quantile * se * sqrt(max(1.0, dispersion))
         low, high = slope - half, slope + half
-    return Trend(slope, low, high, level - slope * centre, dispersion, len(used), None)
+    return Trend(
+        slope=slope,
+        low=low,
+        high=high,
+        intercept=level - slope * centre,
+        dispersion=dispersion,
+        points=len(used),
+        problem=None,
+    )
 
 
 def _problem(points: Sequence[Point]) -> Literal["one size", "constant", "separated"] | None:

@@ -92,7 +92,9 @@ class Refusal(Judge):
         by_lm = self.language_model(answers, prompts)
 
         def inputs(index: int, logits: Logits) -> dict[str, float]:
-            return features(str(by_rules[index]["label"]), logits, redirection, by_lm[index])
+            return features(
+                str(by_rules[index]["label"]), logits, redirection=redirection, by_lm=by_lm[index]
+            )
 
         def unsettled(rows: Sequence[Logits]) -> list[int]:
             open_ = []

@@ -190,7 +190,7 @@ def tokens_of(
     tokenizer = _tokenizer()
     start, stop = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     stripped = [answer.strip() for answer in answers]
-    heads, ends = ends_of(tokenizer, stripped, _BEGINNING, _END)
+    heads, ends = ends_of(tokenizer, stripped, beginning=_BEGINNING, end=_END)
     asked = pieces([prompt[-_END:] for prompt in prompts])
     inputs = []
     for head, end, prompt in zip(heads, ends, asked, strict=True):

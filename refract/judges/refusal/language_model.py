@@ -94,7 +94,7 @@ def _shortened(texts: Sequence[str], head: int, tail: int) -> list[list[int]]:
     as a mark of the chat format.
     """
     plain = [text.strip().replace("<|", "< |") for text in texts]
-    starts, ends = ends_of(tokenizer(), plain, _BEGINNING, _END)
+    starts, ends = ends_of(tokenizer(), plain, beginning=_BEGINNING, end=_END)
     between = _ids(" … ")
     rows = []
     for start, end in zip(starts, ends, strict=True):

@@ -148,5 +148,5 @@ def read_sentences(read: str, start: int) -> list[Sentence]:
             text = " ".join(text.replace("\0", "").split())
         if text:
             quoted = quotes and spoken % 2 == 1 and '"' in read[begin : begin + 600].split("\n")[0]
-            sentences.append(Sentence(begin, end, text, quoted))
+            sentences.append(Sentence(start=begin, end=end, text=text, quoted=quoted))
     return sentences

@@ -220,7 +220,7 @@ class PublishedJudge(Judge):
     @classmethod
     def find(cls, name: str, where: str = "judge") -> JudgeEntry:
         """A published judge by name. Raises :class:`ParamsError`."""
-        return find_entry(cls.CATALOGUE, JudgeEntry, "published judge", name, where)
+        return find_entry(cls.CATALOGUE, JudgeEntry, noun="published judge", name=name, where=where)
 
     def __init__(self, name: str, settings: PublishedSettings) -> None:
         super().__init__(name, settings)

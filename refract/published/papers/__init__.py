@@ -45,7 +45,7 @@ class Paper:
     @cached_property
     def entry(self) -> PaperEntry:
         """Title, source, files and published numbers."""
-        return find_entry(CATALOGUE, PaperEntry, "paper", self.name, "the paper")
+        return find_entry(CATALOGUE, PaperEntry, noun="paper", name=self.name, where="the paper")
 
     def cells(self, folder: Path) -> list[Cell]:
         """The cells of the paper's table, counted from the files in a folder."""

@@ -162,7 +162,9 @@ def jailbreakbench(folder: Folder, published: Published) -> list[Cell]:
         if not (isinstance(stated, dict) and isinstance(rows, list)):
             continue
         if all(isinstance(row, dict) for row in rows):
-            cells += _artifact(f"{stated.get('method')}, {path.stem}", stated, rows, published)
+            cells += _artifact(
+                f"{stated.get('method')}, {path.stem}", stated, rows=rows, published=published
+            )
     return cells
 
 
@@ -186,7 +188,17 @@ def _artifact(name: str, stated: Row, rows: list[Row], published: Published) -> 
             number = f"{value:.{decimals}f}"
             if number != str(former):
                 explanation = ""
-            cells.append(Cell(name, key, number, computed, len(rows), needed, explanation))
+            cells.append(
+                Cell(
+                    row=name,
+                    column=key,
+                    published=number,
+                    computed=computed,
+                    held=len(rows),
+                    needed=needed,
+                    explanation=explanation,
+                )
+            )
     for earlier in published["earlier"]:
         if (earlier["method"], earlier["model"]) == (stated.get("method"), stated.get("model")):
             cell = Cell(
@@ -224,7 +236,16 @@ def refusalbench(folder: Folder, published: Published) -> list[Cell]:
         for column in REFUSED:
             if column in numbers:
                 rate = _refused(own, column)
-                cells.append(Cell(name, column, numbers[column], rate, len(own), needed))
+                cells.append(
+                    Cell(
+                        row=name,
+                        column=column,
+                        published=numbers[column],
+                        computed=rate,
+                        held=len(own),
+                        needed=needed,
+                    )
+                )
     rates = []
     for model in sorted({row["model"] for row in rows}):
         rate = _refused([row for row in rows if row["model"] == model], "strict")
@@ -269,10 +290,12 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
             for part, own in parts.items():
                 labels = _present(row[judge] for row in own)
                 title = f"{name}, {part}, {judge_title}"
-                cells += _shares(title, labels, numbers[judge][part], sizes[part])
+                cells += _shares(title, labels, numbers=numbers[judge][part], needed=sizes[part])
         for kind, shares in numbers.get("types", {}).items():
             labels = _present(row["people"] for row in rows if row["type"] == kind)
-            cells += _shares(f"{name}, {kind}, people", labels, shares, sizes["type"])
+            cells += _shares(
+                f"{name}, {kind}, people", labels, numbers=shares, needed=sizes["type"]
+            )
         pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
         agreed = sum(first == second for first, second in pairs)
         stated = numbers["annotators"]
@@ -282,7 +305,16 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
         ):
             needed = sizes["safe"] + sizes["unsafe"]
             title = f"{name}, two annotators"
-            cells.append(Cell(title, column, number, computed, len(pairs), needed))
+            cells.append(
+                Cell(
+                    row=title,
+                    column=column,
+                    published=number,
+                    computed=computed,
+                    held=len(pairs),
+                    needed=needed,
+                )
+            )
     return cells
 
 
@@ -314,7 +346,16 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
     cells = []
     for (label, name), number in zip(LABELS.items(), numbers.split(), strict=False):
         share = percent(labels.count(label), len(labels))
-        cells.append(Cell(row, name, number, share, len(labels), needed))
+        cells.append(
+            Cell(
+                row=row,
+                column=name,
+                published=number,
+                computed=share,
+                held=len(labels),
+                needed=needed,
+            )
+        )
     return cells
 
 

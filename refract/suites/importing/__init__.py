@@ -30,8 +30,8 @@ def find_importer(kind: str, where: str = "kind") -> Importer:
     Raises ParamsError."""
     published = names_in(PUBLISHED)
     if kind in published:
-        return find_entry(PUBLISHED, Published, "published suite", kind, where)
-    importer: Importer = find(IMPORTERS, kind, where, published)
+        return find_entry(PUBLISHED, Published, noun="published suite", name=kind, where=where)
+    importer: Importer = find(IMPORTERS, kind, where=where, others=published)
     return importer
 
 

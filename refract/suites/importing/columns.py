@@ -178,7 +178,7 @@ class Published(Settings):
         for name, column in self.join.items():
             other = path.with_name(name)
             files.append(other)
-            table = joined(table, path, other, column, options.encoding)
+            table = joined(table, path, other=other, column=column, encoding=options.encoding)
         for pattern in self.literals:
             for column in fnmatch.filter(table.columns, pattern):
                 for row in table.rows:
@@ -257,8 +257,10 @@ class Published(Settings):
             mapped = ", ".join(f"{value} is {name}" for value, name in options.values.items())
             rule = f"{rule} By {by_column.column}, as --map says: {mapped}."
         context = self.kept[self.context] if self.context else None
-        origin = Origin(self.title, self.url, self.licence, rule, context)
-        return Contents(list(rows.values()), origin, [path], notes)
+        origin = Origin(
+            title=self.title, url=self.url, licence=self.licence, rule=rule, context=context
+        )
+        return Contents(rows=list(rows.values()), origin=origin, files=[path], notes=notes)
 
     def _prompt_columns(
         self, path: Path, table: Table, turns: Sequence[str]
@@ -270,7 +272,7 @@ class Published(Settings):
         names = [*turns] or [*self.prompts, *self.prompt]
         if self.turns and not turns:
             names.append(self.turns)
-        return {column_of(path, table, names, "prompt"): {}}
+        return {column_of(path, table, names=names, role="prompt"): {}}
 
     def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
         """Notes on columns that are not carried over, and on those that the file lacks."""
@@ -412,10 +414,12 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     """The suite of a file whose columns the options name."""
     table = read_table(path, options.encoding, header=options.header)
     named = options.columns
-    prompt = column_of(path, table, (named["prompt"],) if "prompt" in named else PROMPTS, "prompt")
+    prompt = column_of(
+        path, table, names=(named["prompt"],) if "prompt" in named else PROMPTS, role="prompt"
+    )
     for role in ("id", "language"):
         if role in named:
-            column_of(path, table, (named[role],), role)
+            column_of(path, table, names=(named[role],), role=role)
     ids = [named["id"]] if "id" in named else IDS
     by_column = named.get("category", "category")
     language = named.get("language", "language")

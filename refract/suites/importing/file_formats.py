@@ -60,7 +60,9 @@ def joined(table: Table, path: Path, other: Path, column: str, encoding: str) ->
             f"{path} and {other} must both have each {column}, and {path} have it once"
         )
     rows = [row | by_value[row.get(column)] for row in table.rows]
-    return Table(rows, table.lines, list(rows[0]), table.notes + more.notes)
+    return Table(
+        rows=rows, lines=table.lines, columns=list(rows[0]), notes=table.notes + more.notes
+    )
 
 
 def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
@@ -109,7 +111,7 @@ def read_tables(
         files = [file for file in sorted(path.rglob("*")) if ending.search(file.as_posix())]
     if not files:
         raise SuiteError(f"{path}: holds no file of prompts (a path that ends in {pattern})")
-    whole = Table([], [], [], [])
+    whole = Table(rows=[], lines=[], columns=[], notes=[])
     for file in files:
         table = read_table(file, encoding, header=header)
         groups: Row = {}
@@ -160,13 +162,19 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         elif suffix in TYPED:
             numbered = _read_typed(path, data, notes, header=header)
         else:
-            text = _decoded(path, data, encoding, notes)
+            text = _decoded(path, data, encoding=encoding, notes=notes)
             if suffix == ".jsonl":
                 numbered = _read_jsonl(path, text, notes)
             elif suffix == ".json":
                 numbered = _read_json(path, text, notes)
             else:
-                cells = _csv_cells(path, text, notes, "," if suffix == ".csv" else "\t", header)
+                cells = _csv_cells(
+                    path,
+                    text,
+                    notes=notes,
+                    delimiter="," if suffix == ".csv" else "\t",
+                    has_header=header,
+                )
                 numbered = _named(path, cells, header)
     except RowError as error:  # in another tool's log
         raise SuiteError(f"{path}: {error}") from None
@@ -190,7 +198,9 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         "Rows with NUL characters or lone surrogates, each replaced by U+FFFD",
         replaced,
     )
-    return Table(rows, [line for line, _ in numbered], list(columns), notes)
+    return Table(
+        rows=rows, lines=[line for line, _ in numbered], columns=list(columns), notes=notes
+    )
 
 
 def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:

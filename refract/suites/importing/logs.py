@@ -137,7 +137,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
             )
     answer = _text(content) or ""
     prompt = _last_prompt(sent)
-    error = _inspect_error(sample, output, choices, reason)
+    error = _inspect_error(sample, output, choices=choices, reason=reason)
     if not error and content is not None and not isinstance(content, str | list):
         error = f"the answer is no text (got {content!r:.40})"
     lines = f"{answer}\n{prompt}".split("\n")

@@ -183,7 +183,7 @@ def prompt_rows(
             place = changed_at(row, settings)
             if place is None:
                 continue
-            key = RowKey(seed, suite, row["id"], name)
+            key = RowKey(seed=seed, suite=suite, source_id=row["id"], name=name)
             for variant in kind.variants(features_of(place.until), settings, key):
                 attempts = [as_sent(place.until, texts, template) for texts in variant.attempts]
                 perturbation = {"name": name, **variant.perturbation}
@@ -288,4 +288,6 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
         samples = samples or chosen.generation.samples
         fixed = chosen.fixed()
     draw = Draw(asked=size, total=len(rows), seed=seed)
-    return SuitePrompts(draw, len(sampled), list(prompts), samples, fixed)
+    return SuitePrompts(
+        draw=draw, sources=len(sampled), rows=list(prompts), samples=samples, generation=fixed
+    )

@@ -57,7 +57,7 @@ def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) 
     """Digits for letters they look like (``h0w``), a share ``rate`` of those that have one."""
     digits = TABLES["leetspeak"]
     places = [index for index in letters_of(text) if text[index].lower() in digits]
-    chosen = drawn_places(generator, places, settings.rate, len(places))
+    chosen = drawn_places(generator, places, rate=settings.rate, total=len(places))
     chars = list(text)
     for index in chosen:
         chars[index] = digits[chars[index].lower()]

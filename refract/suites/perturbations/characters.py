@@ -157,7 +157,7 @@ def char_injection(features: Features, settings: CharacterSettings, row: RowKey)
     variants = []
     for feature, character, position, doses in combinations:
         text = features[feature]
-        texts = [inject(text, character, dose, position) for dose in doses]
+        texts = [inject(text, character, repetitions=dose, position=position) for dose in doses]
         if text in texts:
             continue
         parts = [code_point(character), position]

@@ -183,7 +183,7 @@ class OcrSettings(FeatureSettings):
 def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
     """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
     places = list(_OCR.finditer(text))
-    chosen = drawn_places(generator, places, settings.rate, sum(map(str.isalnum, text)))
+    chosen = drawn_places(generator, places, rate=settings.rate, total=sum(map(str.isalnum, text)))
     out = ""
     done = 0
     for match in sorted(chosen, key=re.Match.start):
@@ -200,7 +200,7 @@ class HomoglyphSettings(FeatureSettings):
 def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings) -> Noisy:
     """Latin letters replaced by Cyrillic or Greek look-alikes, a share ``rate`` of all letters."""
     places = [index for index in letters_of(text) if ord(text[index]) in LOOK_ALIKES]
-    chosen = drawn_places(generator, places, settings.rate, sum(map(str.isalpha, text)))
+    chosen = drawn_places(generator, places, rate=settings.rate, total=sum(map(str.isalpha, text)))
     chars = list(text)
     for index in chosen:
         chars[index] = chars[index].translate(LOOK_ALIKES)
