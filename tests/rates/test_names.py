@@ -226,6 +226,8 @@ ALLOWED = {
     *('id_.removesuffix(f"~{sample}")', 'prompt_id.removesuffix(f"~{sample}")'),
     *('printed.removesuffix("pt")', 'text.removesuffix(".0")', 'name.removesuffix(".shift")'),
     "words.removesuffix(last)",
+    # headings of columns that a terminal shortens, and the full stop of a note
+    *('name.removesuffix(" refused")', 'text.removesuffix(".")'),
 }
 
 
