@@ -23,6 +23,7 @@ from refract.rates.counting import (
 from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.key import (
     CHANGED,
+    FAMILY_MEASURES,
     LOOPHOLE,
     NEW_REFUSAL,
     REFUSAL,
@@ -549,9 +550,11 @@ def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
 @pytest.mark.parametrize("family", FAMILIES_OF_LABELS)
 def test_every_family_of_labels_reaches_a_number(family):
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance")
-    of = FAMILIES_OF_LABELS[family]
+    labels = FAMILIES_OF_LABELS[family].labels
+    measure = (FAMILY_MEASURES | {"refusal": REFUSAL})[family]
     for row in verdicts:
-        said = verdict(of.labels[0] if of.labels else None) | {"score": None if of.counted else 0.5}
+        score = None if measure.counted else 0.5
+        said = verdict(labels[0] if labels else None) | {"score": score}
         # A second judge of the families whose first one measures attacks and perturbations.
         row["judges"] |= {"other": said, "more": said}
     found = aggregate_suite(
@@ -559,7 +562,7 @@ def test_every_family_of_labels_reaches_a_number(family):
         {"judges": ["first", "other", "more"]}, {"other": {}, "more": {}},
         {"first": "refusal", "other": family, "more": family},
     )  # fmt: skip
-    (rate,) = (rate for rate in found.table if rate.name == f"more_{of.measure}")
+    (rate,) = (rate for rate in found.table if rate.name == f"more_{measure.name}")
     assert rate.value is not None
     # Refusal over harmful and helpful together is in the table and no headline.
     assert (rate.name in suite_metrics(found.table)) == (family != "refusal")

@@ -213,7 +213,7 @@ def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominator
 def test_flips_of_answers_that_were_cut_off_have_a_rate_without_those():
     rows = compared("U+000D", True, n=2, outcome="compliance") + compared("U+000D", False, n=2)
     rows[0]["answer"] = rows[0]["answer"]._replace(cut_off=True)
-    found = [row for row in robustness_table(rows) if row["measure"] == "cc_loophole_rate"]
+    found = [row for row in robustness_table(rows) if row["measure"] == "loophole_rate"]
     assert [(row["field"], row["successes"], row["n"]) for row in found] == [
         ("", 2, 4),
         ("cut_off", 1, 3),
