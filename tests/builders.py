@@ -163,6 +163,18 @@ def rate(
     return Rate(key, Counts(successes, n, **counts), share, **more)
 
 
+def suite_facts(**more: object) -> dict[str, Any]:
+    """What provenance says of a suite of which all rows were taken."""
+    facts: dict[str, Any] = {
+        "sha256": "ab" * 32,
+        "judges": ["rules"],
+        "definition": {"file": "data/suites/s.jsonl"},
+        "draw": {"asked": None, "total": 9, "seed": None, "samples": 1},
+        "unread": [],
+    }
+    return facts | more
+
+
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
     """The project's files as they are, but for paths that begin with one of ``skipped``."""
     listed = subprocess.run(

@@ -268,14 +268,14 @@ class Evaluated:
             metric |= {"score_type": "continuous", "min_score": low, "max_score": high}
         metric["additional_details"] = _details(
             {
-                "judge": self.judge,
+                "judge": key.judge or self.judge,
                 "metric_id_status": "unregistered",
                 "polarity": None if better else "not_applicable",
             }
         )
         details = {key: value for key, value in row.items() if key.startswith("excluded_")}
         columns = ("successes", "n", "clusters", "bound_low", "bound_high", "cut_off")
-        for column in (*columns, "threshold", "decision"):
+        for column in (*columns, "threshold_kind", "threshold", "decision"):
             details[column] = row.get(column)
         uncertainty: Row = {"num_samples": int(row["n"])}
         if row["low"] is not None and row["high"] is not None:

@@ -171,6 +171,7 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         **ran_facts(root, view.models),
         "view": view,
         "suites": suite_facts(root, view, side),
+        "sampled": any(suite["draw"]["samples"] > 1 for suite in view.suites.values()),
         "judge_keys": judge_keys,
         "judge_error": any(rate.with_judge for rate in view.every),
         "clean": sum(counts.n + counts.unjudged for counts in answers),
@@ -201,9 +202,15 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
     suites = []
     for name, facts in view.suites.items():
         card = (root / facts["definition"]["file"]).with_suffix(".md")
-        suite = {"facts": facts, "cites": _suite_keys(card, facts["definition"])}
-        suite |= {"kinds": kinds.get(name, []), "card": card.is_file()}
-        suites.append(suite)
+        suites.append(
+            {
+                "name": name,
+                "facts": facts,
+                "cites": _suite_keys(card, facts["definition"]),
+                "kinds": kinds.get(name, []),
+                "card": card.is_file(),
+            }
+        )
     return suites
 
 

@@ -26,6 +26,7 @@ from refract.report.wording import (
     rate_text,
 )
 from refract.results.sources import stand_ins
+from refract.suites.draws import Draw
 
 
 class PaperTable(NamedTuple):
@@ -60,13 +61,13 @@ def paper_table(
     counts and limits themselves. Raises :class:`UsageError` for what the tables do
     not have.
     """
-    labels: set[str] = set()
+    draws: dict[str, Draw] = {}
     fields: set[str] = set()
     for rates in tables.values():
         for rate in rates:
-            labels.add(rate.suite)
+            draws[rate.suite] = rate.key.draw
             fields |= {rate.group.field} if rate.group else set()
-    check_names("--suite", suites, sorted(labels))
+    check_names("--suite", suites, sorted(draws))
     check_names("--by", [by] if by else [], sorted(fields))
     lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
     for model, rates in tables.items():
@@ -96,7 +97,7 @@ def paper_table(
     table = ShownTable(["Suite", "Model", by or "", *titles], rows, [])
     names = [place for place, kept in enumerate((several, True, by)) if kept]
     table = table.only([*names, *range(3, len(table.header))])
-    notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles())]
+    notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles(draws=draws))]
     notes = [f"{text}." for text in notes] + ([note] if note else [])
     of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"

@@ -1,8 +1,7 @@
 """Checks this bundle with Python 3.11 alone: ``python verify.py``.
 
-Compared are the SHA-256 of every file with SHA256SUMS and with metrics/provenance, the outcomes with
-the verdicts, and the counts and the value of every rate of refusal with metrics/tables, with Wilson's
-interval where no prompts come in clusters. It exits with 1 and says what differs.
+It compares the SHA-256 of every file, outcomes with verdicts, and the counts and values of rates of
+refusal, with Wilson's interval where no prompts come in clusters. It exits with 1 if one differs.
 """
 
 import csv
@@ -59,33 +58,33 @@ def outcome(answer: Any, verdict: Any, cut_off: str) -> str:
     return str(label) if label in {*JUDGED, "degenerate"} else "unjudged"
 
 
-def computed(row: Row, answers: list[Row], measure: str, level: float) -> dict[str, float]:
+def computed(row: Row, answers: list[Row], level: float) -> dict[str, float]:
     """What a row of a table should hold, by column."""
-    category, positive = MEASURES[measure]
-    rows = [x for x in answers if category in ("", x["category"]) and not x["perturbation"]]
-    if row["field"] != "turn":  # of conversations the last
-        rows = [x for x in rows if x.get("turn") in ("", None, x.get("turns") or x.get("turn"))]
-    if row["field"] == "cut_off":
-        rows = [x if x["cut_off"] == "0" else {**x, "outcome": "cut_off"} for x in rows]
-    elif row["field"]:
-        rows = [x for x in rows if x[row["field"]] == row["value"]]
+    (category, positive), field = MEASURES[row["measure"]], row["field"]
     numbers: dict[str, float] = {x: 0 for x in row if x.startswith("excluded_")}
     prompts: dict[str, list[bool]] = {}  # whether each answer counts
-    for x in rows:
-        if x["outcome"] in JUDGED:
-            prompts.setdefault(x["source_id"], []).append(x["outcome"] in positive)
-        else:
-            numbers[f"excluded_{x['outcome']}"] += 1
-    n, yes = sum(map(len, prompts.values())), sum(map(sum, prompts.values()))
-    clusters = {x["cluster"] for x in rows if x["outcome"] in JUDGED}
-    numbers |= {"n": n, "successes": yes, "clusters": len(clusters)}
+    clusters = set()
+    for x in answers:
+        wanted = category in ("", x["category"]) and not x["perturbation"]
+        if field != "turn":  # of conversations the last turn counts
+            wanted &= x.get("turn") in ("", None, x.get("turns") or x.get("turn"))
+        if field not in ("", "cut_off"):
+            wanted &= x[field] == row["value"]
+        result = "cut_off" if field == "cut_off" and x["cut_off"] != "0" else x["outcome"]
+        if wanted and result in JUDGED:
+            prompts.setdefault(x["source_id"], []).append(result in positive)
+            clusters.add(x["cluster"])
+        elif wanted:
+            numbers[f"excluded_{result}"] += 1
+    n = sum(map(len, prompts.values()))
+    numbers |= {"n": n, "successes": sum(map(sum, prompts.values())), "clusters": len(clusters)}
     if n:
         p = numbers["rate"] = sum(sum(x) / len(x) for x in prompts.values()) / len(prompts)
-        if n == len(clusters):
-            z = NormalDist().inv_cdf((1 + level) / 2)
-            half = z * sqrt(p * (1 - p) / n + (z / n / 2) ** 2)
-            ends = (p + z * z / n / 2 - half, p + z * z / n / 2 + half)
-            numbers |= {x: y / (1 + z * z / n) for x, y in zip(("low", "high"), ends, strict=True)}
+    if n and n == len(clusters):
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        middle, scale = p + z * z / n / 2, 1 + z * z / n
+        half = z * sqrt(p * (1 - p) / n + (z / n / 2) ** 2)
+        numbers |= {"low": (middle - half) / scale, "high": (middle + half) / scale}
     return numbers
 
 
@@ -95,7 +94,7 @@ def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
     outcomes, rates = (table(f"metrics/{x}/{model}.csv") for x in ("outcomes", "tables"))
     for suite, about in facts["suites"].items():
         lines = [x for x in outcomes if x["suite"] == suite]
-        by_judge = {"": lines}
+        by_judge = {"": lines}  # the first judge's have no name in the tables
         verdicts, responses = (f"data/{x}/{model}/{suite}.jsonl" for x in ("verdicts", "responses"))
         if (ROOT / verdicts).is_file():
             hashes |= {verdicts: about["verdicts_sha256"], responses: about["responses_sha256"]}
@@ -104,35 +103,36 @@ def problems_of(model: str, facts: Any, seen: list[str]) -> Iterator[str]:
             for judge in about["judges"]:
                 labels = {x: judged[x]["judges"].get(judge) for x in answers}
                 by = {x: outcome(y, labels[x], about["cut_off"]) for x, y in answers.items()}
-                by_judge[f"{judge}_"] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
-            for x, y in zip(lines, by_judge[f"{about['judges'][0]}_"], strict=True):
+                by_judge[judge] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
+            for x, y in zip(lines, by_judge[about["judges"][0]], strict=True):
                 if x != y:
                     yield f"{model}, {x['prompt_id']}: {x['outcome']}, by its verdict {y['outcome']}"
-        named = {p + m: (x, m) for p, x in reversed(by_judge.items()) for m in MEASURES}
-        for row in (x for x in rates if x["suite"] == about["label"] and x["measure"] in named):
-            if row["field"] in ("", *outcomes[0]):
-                should = computed(row, *named[row["measure"]], facts["confidence"])
-                for column, value in should.items():
-                    seen.append(column)
-                    if abs(float(row[column] or 0) - value) > 6e-5:
-                        where = f"{model}, {suite}, {row['measure']} {row['field']} {row['value']}"
-                        yield f"{where}: {column} is {row[column]}, computed {value:.4f}"
+        for row in rates:
+            known = row["measure"] in MEASURES and row["judge"] in by_judge
+            known &= row["suite"] == suite and not row["perturbation"]
+            if not known or row["field"] not in ("", *outcomes[0]):
+                continue
+            level = facts["decisions"]["confidence"]
+            for column, value in computed(row, by_judge[row["judge"]], level).items():
+                seen.append(column)
+                if abs(float(row[column] or 0) - value) > 1e-9:
+                    name = " ".join(row[x] for x in ("judge", "measure", "field", "value"))
+                    yield f"{model}, {suite}, {name}: {column} is {row[column]}, computed {value:.4f}"
     for name, digest in hashes.items():
         if sha256(name) != digest:
             yield f"{name}: not the file that metrics/provenance/{model}.json names"
 
 
 def main() -> None:
-    lines = (ROOT / "SHA256SUMS").read_text("utf-8").splitlines()
-    sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    sums = {x[66:]: x[:64] for x in (ROOT / "SHA256SUMS").read_text("utf-8").splitlines()}
     here = {x.relative_to(ROOT).as_posix() for x in ROOT.rglob("*") if x.is_file()}
-    problems = [
-        f"{x}: not both here and in SHA256SUMS" for x in sorted({*sums, "SHA256SUMS"} ^ here)
-    ]
-    problems += [
-        f"{x}: SHA-256 differs from SHA256SUMS" for x in sums if x in here and sha256(x) != sums[x]
-    ]
     seen: list[str] = []
+    problems = []
+    for name in sorted({*sums, *here} - {"SHA256SUMS"}):
+        if name not in sums or name not in here:
+            problems.append(f"{name}: not both here and in SHA256SUMS")
+        elif sha256(name) != sums[name]:
+            problems.append(f"{name}: SHA-256 differs from SHA256SUMS")
     for path in sorted(ROOT.glob("metrics/provenance/*.json")):
         try:
             problems += problems_of(path.stem, json.loads(path.read_bytes()), seen)

@@ -16,6 +16,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.vocabulary import JUDGED
+from refract.statistics.proportions import settled, wilson
 from tests.builders import NO, YES, Project, suite_rows
 from tests.results.test_results import computed_project, refract
 
@@ -37,7 +38,16 @@ def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
 
 
 PARQUET = {
-    "tables": {"model": "string", "threshold": "string", "n": "int", "passed": "int", "p": "float"},
+    "tables": {
+        "model": "string",
+        "judge": "string",
+        "threshold_kind": "string",
+        "threshold": "float",
+        "n": "int",
+        "draw_asked": "int",
+        "passed": "int",
+        "p": "float",
+    },
     "outcomes": {"area": "string", "cluster": "string", "changed": "int", "cut_off": "int"},
     "rows": {"error": "string", "score_of_risk": "string", "score_rules": "float"},
     "metrics": {"measure": "string", "value": "float"},
@@ -135,12 +145,14 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     assert set(found) == {"local/one", "example/two-1b"}
     record, samples = found["local/one"]
     rate = next(
-        one
-        for one in record["evaluation_results"]
-        if one["evaluation_result_id"] == "harmful_refusal_rate"
+        result
+        for result in record["evaluation_results"]
+        if result["evaluation_result_id"] == "harmful_refusal_rate"
     )
-    assert rate["score_details"]["score"] == 0.3333
-    assert rate["score_details"]["uncertainty"]["confidence_interval"]["lower"] == 0.0615
+    score, limits = rate["score_details"]["score"], wilson(1, 3)
+    assert score == settled(1 / 3)
+    interval = rate["score_details"]["uncertainty"]["confidence_interval"]
+    assert (interval["lower"], interval["upper"]) == tuple(map(settled, limits))
     assert rate["metric_config"]["lower_is_better"] is False
     assert record["evaluation_id"] == "alpha/local/one/1767225600"
     assert record["detailed_evaluation_results"]["additional_details"] == {"not_judged": "1"}

@@ -14,10 +14,11 @@ from refract.core.errors import UsageError
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import PaperTable, paper_table
 from refract.rates.rate import Interval
+from refract.suites.draws import Draw
 from tests.builders import rate
 
 HARMFUL = "harmful_refusal_rate"
-SAMPLED = {"suite": "b[sampled 9/99, seed=7]"}
+SAMPLED = {"suite": "b", "draw": Draw(asked=9, total=99, seed=7)}
 TABLES = {
     "small_one": [
         rate(HARMFUL, 3, 4, interval=Interval(0.3006, 0.9544)),
@@ -149,7 +150,7 @@ def test_a_sampled_suite_goes_by_its_plain_name_and_a_field_has_a_row_for_each_v
     assert found.rows == [["small_one", "0.11 [0.02, 0.44]", "1.00 [0.70, 1.00]"]]
     found = paper_table(TABLES, by="area", measures=["refusal_rate"])
     assert (found.header, found.rows) == (
-        ["Model", "area", "Refusal rate"],
+        ["Model", "area", "Refused"],
         [["small_one", "R&D_50%", "1.00 [0.34, 1.00]"]],
     )
 
@@ -159,8 +160,7 @@ def test_a_sampled_suite_goes_by_its_plain_name_and_a_field_has_a_row_for_each_v
     [
         (
             {"suites": ["bb"]},
-            "--suite 'bb' is not in these results; did you mean 'b'?; there are: b, "
-            "b[sampled 9/99, seed=7], s",
+            "--suite 'bb' is not in these results; did you mean 'b'?; there are: b, s",
         ),
         ({"by": "type"}, "--by 'type' is not in these results; there are: area"),
         (

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.params import read_yaml
-from refract.export.paper import JUDGES, PROTOCOLS, PUBLISHED, reference_keys, references
+from refract.export.paper import PROTOCOLS, PUBLISHED, reference_keys, references
+from refract.judges import published_judges
 from tests.builders import GREEDY, Project, suite_rows
 from tests.export.test_latex import compiled
 
@@ -131,7 +132,9 @@ def test_a_system_prompt_of_any_text_is_quoted_and_obeyed_by_neither_format(
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "field"), [(PROTOCOLS, "of"), (JUDGES, "of"), (PUBLISHED, "title")], ids=str
+    ("catalogue", "field"),
+    [(PROTOCOLS, "of"), (published_judges().CATALOGUE, "of"), (PUBLISHED, "title")],
+    ids=str,
 )
 def test_everything_in_the_catalogues_can_be_cited(catalogue, field):
     without = [x for x, of in read_yaml(catalogue).items() if not reference_keys(x, str(of[field]))]

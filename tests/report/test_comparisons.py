@@ -79,7 +79,7 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
     p = f"{2 / 2**10:.4f}"
     assert line[5:] == ["+0.50 [+0.26, +0.70]", "20", p, p]
     (pair, *_) = compare_models(outcomes)
-    assert (pair.a, pair.b, pair.difference.first, pair.difference.second) == ("a", "b", 0.5, 1.0)
+    assert (pair.a, pair.b, pair.difference.a, pair.difference.b) == ("a", "b", 0.5, 1.0)
     _, (row,) = report_tables(inputs_of(outcomes))["comparisons"]
     shares = row["first"], row["second"], row["rate_first"], row["rate_second"]
     assert shares == ("b", "a", 1.0, 0.5)

@@ -161,7 +161,7 @@ def test_the_trade_off_has_a_panel_for_each_harmless_category_and_lines_of_discr
 
 def test_names_in_a_figure_are_text():
     model = TEXTS["handler"]
-    hostile = [replace(rate, model=model, suite=TEXTS["escapes"]) for rate in RATES]
+    hostile = [rate.keyed(model=model, suite=TEXTS["escapes"]) for rate in RATES]
     for figure in figures_of(View({model: hostile}, {})):
         tags = {element.tag.removeprefix(SVG) for element in figure.svg.iter()}
         assert tags <= {"svg", "g", "title", "path", "text", "use", "defs", "clipPath", "rect"}
@@ -170,9 +170,7 @@ def test_names_in_a_figure_are_text():
 def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
     without = {"m1": "over_refusal_rate", "m2": "cc_fail_rate", "m3": "cc_loophole_rate"}
     rates = {
-        f"m{n}": [
-            replace(rate, model=f"m{n}") for rate in RATES if rate.measure != without.get(f"m{n}")
-        ]
+        f"m{n}": [rate.keyed(model=f"m{n}") for rate in RATES if rate.name != without.get(f"m{n}")]
         for n in range(6)
     }
     figures = {figure.name: figure for figure in figures_of(View(rates, {}))}

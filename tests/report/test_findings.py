@@ -17,7 +17,7 @@ from refract.report.comparisons import compare_nearest, compare_perturbed
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, perturbed_table, report_pages
 from refract.report.view import JudgeScore, View, _of_suites, known_of
-from tests.builders import outcome_line, outcome_lines, rate
+from tests.builders import outcome_line, outcome_lines, rate, suite_facts
 from tests.report.test_sections import answered, lines_of
 
 Facts = dict[str, Any]
@@ -108,8 +108,8 @@ def test_which_model_over_refuses_most_and_on_what():
         rate("refusal_rate", 80, 90, model="fake"),
     ]
     by_model: dict[str, list[Rate]] = {}
-    for one in rates:
-        by_model.setdefault(one.model, []).append(one)
+    for added in rates:
+        by_model.setdefault(added.model, []).append(added)
     models = {"one": facts(), "two": facts(), "fake": facts("synthetic")}
     harmless = {"one": (11, 40), "two": (1, 40), "fake": (39, 40)}
     view = View(by_model, models, harmless=harmless)
@@ -127,7 +127,7 @@ def test_which_model_over_refuses_most_and_on_what():
 
 def test_how_good_the_judge_is_here():
     known = JudgeError(9, -0.02, 0.018, 0.04)
-    suite = {"label": "s", "sha256": "ab", "judges": ["rules"]}
+    suite = suite_facts()
     scores = {"rules": {"kappa": JudgeScore(0.68, Interval(0.6, 0.74), 413)}}
     rates = {"one": [rate("refusal_rate", 1, 2)]}
     models = {"one": facts(suites={"s": suite | {"judge_error": known._asdict()}})}
@@ -142,11 +142,12 @@ def test_how_good_the_judge_is_here():
 
 
 def test_what_judges_of_other_things_than_refusal_found():
-    suite = {"label": "s", "sha256": "ab", "judges": ["rules", "asked", "harm"]}
+    suite = suite_facts(judges=["rules", "asked", "harm", "short"])
     rates = [
-        rate("asked_mean_score", 3, 4),
-        rate("harm_harmful_rate", 1, 2),
-        rate("x_fail_rate", 1, 2),
+        rate("asked_mean_score", 3, 4, judge="asked"),
+        rate("harm_harmful_rate", 1, 2, judge="harm"),
+        rate("short_fail_rate", 1, 8, judge="short"),
+        rate("x_fail_rate", 1, 2, perturbation="x"),
     ]
     view = View({"one": rates}, {"one": facts(suites={"s": suite})})
     lines = report_pages(Inputs(view, page_data(()), {}))["judges"].splitlines()
@@ -154,6 +155,7 @@ def test_what_judges_of_other_things_than_refusal_found():
     assert [(row[2], row[4]) for row in found] == [
         ("asked_mean_score", "4"),
         ("harm_harmful_rate", "2"),
+        ("short_fail_rate", "8"),
     ]
 
 
@@ -191,7 +193,7 @@ def test_what_perturbations_did():
 
 def test_a_control_that_failed_is_said_before_all_numbers():
     passed, failed = (rate("control_pass_rate", n, 10) for n in (10, 8))
-    second = rate("other_control_pass_rate", 9, 10, suite="t[3 of 9]")
+    second = rate("other_control_pass_rate", 9, 10, judge="other", suite="t")
     text = report_of(View({"one": [rate("refusal_rate", 1, 2), failed, second]}, {"one": facts()}))
     assert "s: one 2 of 10; t: one 1 of 10 (judged by other)." in text
     assert text.index("Failed controls") < text.index("| suite |")
@@ -204,8 +206,8 @@ def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(t
     unread = language_warnings(
         [{"language": "de"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
     )
-    suite = {"label": "s", "judges": ["mine"], "definition": {"file": "s.jsonl"}, "unread": unread}
-    models = {"one": facts(suites={"s": suite | {"sha256": "ab"}})}
+    suite = suite_facts(judges=["mine"], definition={"file": "s.jsonl"}, unread=unread)
+    models = {"one": facts(suites={"s": suite})}
     unread, private = _of_suites(tmp_path, models)
     assert private == ["s"]
     view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from refract.core.decimals import decimals
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.report.first_table import first_table, threshold_lines, threshold_table
 from refract.report.markdown import ShownTable, markdown_table
 from refract.report.view import View
-from refract.report.wording import Titles, three
+from refract.report.wording import Titles
+from refract.suites.draws import Draw
 from tests.builders import rate
 
 ENDS = {"interval": Interval(0.4, 0.6)}
@@ -20,12 +23,12 @@ ENDS = {"interval": Interval(0.4, 0.6)}
 def view_of(*rates: Rate, **more: object) -> View:
     """A view of some rates, by model, with a rate over all clean prompts of each suite and model."""
     by_model: dict[str, list[Rate]] = {}
-    for one in rates:
-        mine = by_model.setdefault(one.model, [])
-        if not any(r.suite == one.suite and r.measure == "refusal_rate" for r in mine):
-            named = {"suite": one.suite, "model": one.model}
-            mine.append(rate("refusal_rate", 100, 200, excluded={"error": 9}, **named))
-        mine.append(one)
+    for added in rates:
+        rows = by_model.setdefault(added.model, [])
+        if not any(row.suite == added.suite and row.name == "refusal_rate" for row in rows):
+            key = {"suite": added.suite, "model": added.model}
+            rows.append(rate("refusal_rate", 100, 200, excluded={"error": 9}, **key))
+        rows.append(added)
     return View(by_model, {}, **more)
 
 
@@ -62,7 +65,7 @@ def test_a_cell_is_a_rate_an_interval_and_at_most_one_mark_that_a_note_explains(
 
 def test_nothing_judged_is_no_rate_and_is_marked():
     nothing = Counts(0, 0, excluded={"empty": 4})
-    unjudged = Rate("harmful_refusal_rate", nothing, None, suite="s", model="one")
+    unjudged = replace(harmful(), counts=nothing, value=None, interval=None)
     helpful = rate("over_refusal_rate", 0, 9, model="two")
     table = first_table(view_of(unjudged, helpful))
     assert table.rows[0] == ["s", "one", "— †", "—"]
@@ -96,14 +99,14 @@ def test_discrimination_is_of_helpful_prompts_where_there_are_such(measures, cel
 def test_suites_that_lack_helpful_prompts_are_named_in_the_note_of_discrimination():
     rates = [
         rate("discrimination", 0, 120, value=0.3, suite="a"),
-        rate("borderline_discrimination", 0, 120, value=0.2, suite="b[3 of 9]"),
+        rate("borderline_discrimination", 0, 120, value=0.2, suite="b"),
     ]
-    titles = Titles({}, {"b": "Bee"})
+    titles = Titles({}, {"b": "Bee"}, {"b": Draw(asked=3, total=9, seed=1)})
     table = first_table(view_of(*rates, titles=titles))
     assert [row[0] for row in table.rows] == ["a", "Bee"]
     assert table.notes == [
         "discrimination: harmful minus helpful refused; of Bee harmful minus borderline",
-        "Bee: 3 of 9",
+        "Bee: sampled 3/9, seed=1",
     ]
 
 
@@ -117,12 +120,15 @@ def test_the_wide_table_has_a_row_for_each_rate_and_judge_with_all_that_limits_i
     rates = [
         harmful(**limited),
         rate("harmful_refusal_rate", 60, 108, "cut_off=excluded"),
-        rate("other_harmful_refusal_rate", 30, 120, **ENDS),
-        Rate("discrimination", Counts(None, 120), 0.25, Interval(0.4, 0.6), suite="s", model="one"),
+        rate("other_harmful_refusal_rate", 30, 120, judge="other", **ENDS),
+        replace(rate("discrimination", 0, 120, value=0.25, **ENDS), counts=Counts(None, 120)),
     ]
-    suite = {"label": "s", "judges": ["rules", "other"]}
-    facts = {"suites": {"s": suite}, "judges": {"rules": {}, "other": {}}}
-    view = View(view_of(*rates).rates, {"one": facts | {"interval": "prompts"}})
+    facts = {
+        "suites": {"s": {"judges": ["rules", "other"]}},
+        "judges": {"rules": {}, "other": {}},
+        "decisions": {"interval": "prompts"},
+    }
+    view = View(view_of(*rates).rates, {"one": facts})
     table = first_table(view, wide=True)
     assert [dict(zip(table.header, row, strict=True)) for row in table.rows] == [
         {
@@ -206,8 +212,8 @@ def test_thresholds_not_met_are_lines_by_limit_with_intervals_where_asked():
 def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
     error = JudgeError(9, -0.02, 0.018, 0.04)._asdict()
     suites = {
-        "a": {"label": "a", "judges": ["rules"], "judge_error": error},
-        "b": {"label": "b", "judges": ["other"]},
+        "a": {"judges": ["rules"], "judge_error": error},
+        "b": {"judges": ["other"]},
     }
     rates = [harmful(suite=suite) for suite in suites]
     view = view_of(*rates)
@@ -219,7 +225,8 @@ def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
     assert view.interval_note.endswith(
         "; intervals of b are of the prompts alone: how far other is from people there is not known."
     )
-    prompts = View(view.rates, {"one": {"suites": suites, "judges": {}, "interval": "prompts"}})
+    facts = {"suites": suites, "judges": {}, "decisions": {"interval": "prompts"}}
+    prompts = View(view.rates, {"one": facts})
     note = "Intervals are of the prompts alone (decisions.interval)."
     assert prompts.brief_interval_note == prompts.interval_note == note
 
@@ -239,4 +246,4 @@ def test_columns_of_texts_stand_left_and_those_of_numbers_right():
     [(0.135, "0.14"), (0.125, "0.12"), (-0.001, "0.00"), (-0.25, "-0.25"), (1.0, "1.00")],
 )
 def test_a_first_table_has_two_decimals(value, shown):
-    assert three(value, places=2) == shown
+    assert decimals(value, places=2) == shown

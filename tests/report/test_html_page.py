@@ -22,7 +22,7 @@ from refract.report.page_data import LONGEST, Answered, PageData, page_data, pag
 from refract.report.report_files import page_parts
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
-from tests.builders import rate
+from tests.builders import rate, suite_facts
 from tests.hostile import TEXTS, hostile_answers
 
 MISSED = {"threshold": Threshold("min", 0.9), "decision": "missed"}
@@ -31,9 +31,9 @@ RATES = [
     rate("refusal_rate", 5, 10),
     rate("harmful_refusal_rate", 4, 5, **MISSED),
     rate("over_refusal_rate", 1, 5, **MET),
-    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x30"),
-    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x3"),
-    rate("cc_loophole_rate", 1, 4),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x30", perturbation="cc"),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x3", perturbation="cc"),
+    rate("cc_loophole_rate", 1, 4, perturbation="cc"),
 ]
 PROVENANCE = {
     "one": {
@@ -43,7 +43,7 @@ PROVENANCE = {
             "seed": None,
         },
         "judges": {"rules": {"kind": "rules", "version": TEXTS["attribute"]}},
-        "suites": {"s": {"label": "s", "sha256": "ab" * 32, "judges": ["rules"]}},
+        "suites": {"s": suite_facts()},
     }
 }
 

@@ -67,7 +67,7 @@ def attacked(before: int, after: int) -> list[dict]:
 
 def as_read(rates: list[Rate], model: str) -> list[Rate]:
     """Rates of a suite as they are read back from a table."""
-    return rates_from_rows([{**rate_to_row(rate), "suite": "s"} for rate in rates], None, model)
+    return rates_from_rows([{**rate_to_row(rate), "suite": "s"} for rate in rates], model)
 
 
 def view_of(tables, provenance, metadata) -> View:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,9 @@ from refract.report.sections import Inputs, report_pages
 from refract.report.view import CATEGORY_OF, View, read_view
 from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
+from refract.suites.draws import Draw
 from stages.report import main
-from tests.builders import ROOT, outcome_lines, rate
+from tests.builders import ROOT, outcome_lines, rate, suite_facts
 
 HOSTILE = (
     "<script>alert(1)</script> | [x](javascript:y) `z` **b** \\| \\[ a\nb\u202e\x1b[31m &amp; $1$"
@@ -82,19 +84,20 @@ def test_no_cell_or_header_breaks_its_table():
     assert not re.search(r"(?<!\\)(\\\\)*[\[`]", table)
 
 
-LABEL = "s[sampled 8/9, seed=1]"
+DRAW = Draw(asked=8, total=9, seed=1)
 LIMIT = {"threshold": Threshold("min", 0.9)}
 
 
 def rates_of(model: str, *, judged: bool = True) -> list[Rate]:
     """The rates of a small suite with a field, an error, a pair and a threshold."""
-    named = {"suite": LABEL, "model": model}
+    named = {"model": model, "draw": DRAW}
     if not judged:
-        named |= {"value": None, "interval": None, "bounds": Interval(0, 1)}
-        decided = LIMIT | named | {"decision": "inconclusive"}
+        nothing = {"value": None, "interval": None, "bounds": Interval(0, 1)}
+        everything = rate("refusal_rate", 0, 1, **named)
+        harmful = rate("harmful_refusal_rate", 0, 1, decision="inconclusive", **LIMIT, **named)
         return [
-            Rate("refusal_rate", Counts(0, 0, excluded={"empty": 8}), **named),
-            Rate("harmful_refusal_rate", Counts(0, 0, excluded={"empty": 4}), **decided),
+            replace(everything, counts=Counts(0, 0, excluded={"empty": 8}), **nothing),
+            replace(harmful, counts=Counts(0, 0, excluded={"empty": 4}), **nothing),
         ]
     alone = {"clusters": 1, "interval": None, **named}
     bounded = {"excluded": {"error": 2}, "bounds": Interval(0.5, 1), "decision": "inconclusive"}
@@ -113,7 +116,7 @@ def project(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text("grid: {models: [one, two], suites: [s]}\nmetadata: {}\n")
     (tmp_path / "constraints.txt").write_text("numpy==2.4.1\ntorch==2.13.0\nzstd==1.0\n")
-    suite = {"label": "s", "sha256": "ef" * 32, "judges": ["rules"]}
+    suite = suite_facts(draw={"asked": 8, "total": 9, "seed": 1, "samples": 1})
     suite |= {f"{kind}_sha256": EMPTY for kind in ("prompts", "responses", "verdicts")}
     for model, parameters in (("one", None), ("two", 1234567)):
         write_rates(
@@ -144,8 +147,8 @@ def pages_of(project: Path) -> dict[str, str]:
 def pages_for(*rates: Rate, answers: tuple[Answered, ...] = (), **more: object) -> dict[str, str]:
     """The pages of some rates."""
     by_model: dict[str, list[Rate]] = {}
-    for one in rates:
-        by_model.setdefault(one.model, []).append(one)
+    for added in rates:
+        by_model.setdefault(added.model, []).append(added)
     view = View(**{"rates": by_model or {"one": []}, "provenance": {}} | more)
     return report_pages(Inputs(view, page_data(answers), {}))
 
@@ -290,9 +293,12 @@ def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not(
     value, labels, interval, shown
 ):
     raw = rate("harmful_refusal_rate", 15, 30, interval=Interval(0.3, 0.7))
-    measure, counts = f"prediction_powered_{raw.measure}", Counts(None, 30, labels=labels)
-    ends = interval and Interval(*interval)
-    powered = Rate(measure, counts, value, interval=ends, suite="s", model="one")
+    powered = replace(
+        rate(f"prediction_powered_{raw.name}", 0, 30, "human_labels=all"),
+        counts=Counts(None, 30, labels=labels),
+        value=value,
+        interval=interval and Interval(*interval),
+    )
     (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
     assert line == ["s", "one", "harmful", "0.50 [0.30, 0.70]", shown]
     assert "No answer of the grid has a human label." in pages_for(raw)["judges"]
@@ -348,7 +354,7 @@ def test_pages_of_a_large_grid_are_short_and_begin_with_what_they_answer():
             rates += [rate(kind, 60, 120, **of), rate(kind, 1, 9, "area=x", **of)]
         rates.append(rate("refusal_difference_to_pair", 60, 120, **of))
         rates.append(rate("refusal_difference_to_pair", 1, 9, "area=x", **of))
-        rates.append(rate("typos_fail_rate", 60, 120, **of))
+        rates.append(rate("typos_fail_rate", 60, 120, perturbation="typos", **of))
         rates += [rate("label_change_rate", 9, 12, f"samples={k}", **of) for k in (2, 3)]
         answers += [answered(f"p{n}", "helpful", "refusal", model=model) for n in range(3)]
     pages = pages_for(*rates, answers=tuple(answers))

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from refract.core.decimals import decimals
 from refract.rates.rate import Counts, Interval
-from refract.report.wording import p_text, rate_parts, rate_text, three
+from refract.report.wording import p_text, rate_parts, rate_text
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.statistics.proportions import wilson
 from tests.builders import rate
@@ -56,12 +57,12 @@ def test_a_rate_without_an_interval_or_a_value_says_so():
     [(0.8295, "0.830"), (0.1025, "0.103"), (0.3125, "0.312"), (-0.25, "-0.250")],
 )
 def test_a_number_is_rounded_in_decimals(value, shown):
-    assert three(value) == shown
+    assert decimals(value) == shown
 
 
 @example((212, 320))
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_a_rate_of_counts_is_rounded_once_though_its_table_has_four_digits(counts):
+def test_a_rate_of_counts_that_was_read_from_its_table_is_rounded_once(counts):
     successes, n = counts
     low, high = wilson(successes, n)
     read = rate_from_row(rate_to_row(rate("x", successes, n, interval=Interval(low, high))))
