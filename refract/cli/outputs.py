@@ -34,6 +34,7 @@ def show(
     Example: refract show
     """
     from refract.cli.printing import print_by_suite, print_table, print_text
+    from refract.cli.status_lines import arithmetic_lines, report_line
     from refract.core.params import decision_settings, grid
     from refract.core.progress import answer_line, warning_lines
     from refract.project import project_root, read_project
@@ -43,7 +44,6 @@ def show(
         threshold_table,
         turns_table,
     )
-    from refract.report.status_lines import arithmetic_lines, report_line
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results

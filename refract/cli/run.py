@@ -159,6 +159,7 @@ def run(
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
+    from refract.cli.run_text import coverage_lines
     from refract.core.params import decision_settings
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
@@ -167,7 +168,6 @@ def run(
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
     from refract.project import find_judges, find_model, find_project, find_suite
-    from refract.report.run_text import coverage_lines
     from refract.results.sources import run_files, write_run
 
     if engine is not None:
@@ -310,7 +310,7 @@ def _command(context: typer.Context) -> list[str]:
 
 
 def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> None:
-    from refract.report.run_text import run_table
+    from refract.cli.run_text import run_table
 
     table = run_table(evaluation, confidence, wide=wide)
     print_table(table.header, table.rows)
@@ -319,7 +319,7 @@ def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = Fals
 
 
 def _print_summary(evaluation: Evaluation) -> None:
-    from refract.report.run_text import suite_summary
+    from refract.cli.run_text import suite_summary
 
     for result in evaluation.suites.values():
         print_text(f"{evaluation.model}, {result.label}: {suite_summary(result)}")

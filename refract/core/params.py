@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
-from refract.core.registry import Registry
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
@@ -32,12 +30,6 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
 # Sections that may be missing or empty.
 OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
-# What answers requests: this process, or others. No stage and no hash depends on it.
-ENGINES = Registry(
-    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
-    "refract.engines",
-    "__call__",
-)
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -171,27 +163,6 @@ RESOURCES = ("gpus", "cpus", "actors")
 def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
     """A model's definition without :data:`RESOURCES`."""
     return {key: value for key, value in definition.items() if key not in RESOURCES}
-
-
-def engine() -> str:
-    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
-    current folder, else ray where ``RAY_ADDRESS`` is set, else process.
-    Raises :class:`ParamsError`."""
-    name = os.environ.get("REFRACT_ENGINE")
-    path = Path("params.yaml")
-    if not name and path.is_file():
-        name = read_yaml(path).get("engine")
-    _check_engine(name)
-    return name or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
-
-
-def _check_engine(name: Any) -> None:
-    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
-        return
-    raise ParamsError(
-        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
-        f"(got {name!r:.80})"
-    )
 
 
 class Metadata(Settings):
@@ -367,7 +338,6 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
             )
     if "seed" in params:
         run_seed(params)
-    _check_engine(params.get("engine"))
     if "grid" in params:
         read_settings(Grid, "grid", params["grid"])
     for catalogue, key in CATALOGUES.items():

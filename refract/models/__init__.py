@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,7 +12,7 @@ from pydantic import BaseModel
 from refract.core.consent import need
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
-from refract.core.params import RESOURCES, CommonSettings
+from refract.core.params import RESOURCES, CommonSettings, read_yaml
 from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
@@ -38,6 +40,12 @@ Settings, error messages, the reference of params.yaml and the command line foll
 these.
 """
 
+# What answers requests: this process, or others. No stage and no hash depends on it.
+ENGINES = Registry(
+    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
+    "refract.engines",
+    "__call__",
+)
 PARTS = "refract.engines.shards"
 """The module that answers a part of a model's requests."""
 
@@ -170,3 +178,25 @@ def identity_of(model: Model) -> dict[str, Any]:
         "adapter_version": model.version,
         **model.identity(),
     }
+
+
+def engine() -> str:
+    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
+    current folder, else ray where ``RAY_ADDRESS`` is set, else process.
+    Raises :class:`ParamsError`."""
+    name = os.environ.get("REFRACT_ENGINE")
+    path = Path("params.yaml")
+    if not name and path.is_file():
+        name = read_yaml(path).get("engine")
+    check_engine(name)
+    return name or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
+
+
+def check_engine(name: Any) -> None:
+    """Raises :class:`ParamsError` unless ``name`` is one of :data:`ENGINES`, or nothing."""
+    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
+        return
+    raise ParamsError(
+        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
+        f"(got {name!r:.80})"
+    )

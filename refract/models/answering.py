@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
-from refract.core.params import ENGINES, engine, without_resources
+from refract.core.params import without_resources
 from refract.core.progress import Progress, read_object
 from refract.core.registry import find
 from refract.core.showing import say
@@ -34,6 +34,8 @@ from refract.core.types import (
     sample_prompts,
 )
 from refract.models import (
+    ENGINES,
+    engine,
     generation_settings,
     identity_of,
     open_model,

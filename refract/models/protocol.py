@@ -215,7 +215,7 @@ class Model(Protocol):
 
 class Engine(Protocol):
     """What has requests answered, here or elsewhere: what
-    :data:`refract.core.params.ENGINES` names. It yields and raises what
+    :data:`refract.models.ENGINES` names. It yields and raises what
     :meth:`Model.answer` does."""
 
     def __call__(

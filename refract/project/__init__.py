@@ -26,7 +26,7 @@ from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, SHIPPED, open_judge, published_judges, read_judge
-from refract.models import open_model
+from refract.models import check_engine, open_model
 from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
 
@@ -68,6 +68,7 @@ def check_definitions(params: Mapping[str, Any]) -> None:
     for section in needed:
         if section not in params:
             raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(needed)}")
+    check_engine(params.get("engine"))
     for axis in Grid.model_fields:
         grid(params, axis)
     for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):

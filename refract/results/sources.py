@@ -196,13 +196,24 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
 
 def _read_model(read: ReadFile, model: str) -> Result:
     """One model's results, unchecked."""
-    content = read(f"metrics/provenance/{model}.json")
-    provenance = parse_json(content) if content else None
-    if content and not has_form(provenance, FACTS):
-        raise ValueError("incomplete provenance")
+    provenance = _read_provenance(read, model)
     outcomes = _rows(read(f"metrics/outcomes/{model}.csv"))
     table = _rows(read(f"metrics/tables/{model}.csv"))
     return Result(outcomes, provenance, rates_from_rows(table, model))
+
+
+def _read_provenance(read: ReadFile, model: str) -> Row | None:
+    path = f"metrics/provenance/{model}.json"
+    content = read(path)
+    if not content:
+        return None
+    try:
+        provenance: Row = parse_json(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    if not has_form(provenance, FACTS):
+        raise ValueError(f"{path}: incomplete")
+    return provenance
 
 
 def _rows(content: bytes | None) -> list[Line]:

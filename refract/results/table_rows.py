@@ -351,6 +351,10 @@ def _typed(cell: Any, kind: type) -> Any:
     """A cell of CSV or of JSON as what its column holds; None where it is empty."""
     if cell is None or cell == "":
         return None
-    if not isinstance(cell, str) or kind is str:
+    if not isinstance(cell, str):
+        if kind is str or not isinstance(cell, int | float):
+            raise TypeError(f"a cell of a table must be a {kind.__name__} (got {cell!r:.80})")
+        return cell
+    if kind is str:
         return cell
     return int(cell) if kind is int else _number(cell)

@@ -136,15 +136,21 @@ def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
     name = "baseline, 3rd try"
     arguments = ("--limit", 7, "--seed", 5, "--suite", "other.jsonl", "--name", name)
     done = cli(*synthetic(suite, *arguments))
-    tags = ["own[sampled 7/20, seed=5]", "other[all 3, sample 7]"]
+    draws = {
+        "own": {"asked": 7, "total": 20, "seed": 5, "samples": 1},
+        "other": {"asked": 7, "total": 3, "seed": None, "samples": 1},
+    }
     results = json.loads(Path("r.json").read_text())
     assert results["model"] == name
-    assert {tag: numbers["n"] for tag, numbers in results["metrics"].items()} == dict(
-        zip(tags, (7, 3), strict=True)
-    )
-    assert {row["suite"] for row in results["tables"]} == set(tags)
-    assert set(results["provenance"]["suites"]) == set(tags)
-    assert tags[0] in done.out.replace("\n", "")
+    assert {suite: numbers["n"] for suite, numbers in results["metrics"].items()} == {
+        "own": 7,
+        "other": 3,
+    }
+    rows = {(row["suite"], row["draw_asked"], row["draw_total"]) for row in results["tables"]}
+    assert rows == {("own", 7, 20), ("other", 7, 3)}
+    facts = results["provenance"]["suites"]
+    assert {suite: fact["draw"] for suite, fact in facts.items()} == draws
+    assert "own[sampled 7/20, seed=5]" in done.out.replace("\n", "")
     assert f"{name} own: 0 reused, 7 generated" in done.out
     assert done.err == "other: all 3 prompts are taken; a sample of 7 was asked for\n"
 

@@ -23,7 +23,8 @@ from tests.builders import NO, ROOT, YES, Project, outcome_line, write_outcomes
 from tests.hostile import TEXTS
 
 IDS = [f"row-{number:02d}" for number in range(len(TEXTS))]
-NUMBER = re.compile(r"[-+]?[0-9.]+(?:e-?[0-9]+)?\Z")
+# A number, alone or with its interval: -0.11 [-0.45, 0.25]
+NUMBER = re.compile(r"[-+]?[0-9.]+(?:e-?[0-9]+)?(?: \[-?[0-9.]+, -?[0-9.]+\])?\Z")
 
 
 def usable(text: str) -> str:

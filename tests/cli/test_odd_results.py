@@ -78,7 +78,7 @@ def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, 
     write_bytes(Path("metrics/provenance/m.json"), [facts.encode()])
     done = cli(*command)
     assert done.code == 2, done.err
-    assert "metrics/provenance/m.json: not as dvc repro writes it" in done.err
+    assert "not as dvc repro writes them (metrics/provenance/m.json: " in done.err
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.params import ENGINES
 from refract.core.registry import find
-from refract.models import open_model
+from refract.models import ENGINES, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Engine, Model, Request
 from refract.models.store import ResponseStore

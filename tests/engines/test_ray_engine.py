@@ -18,10 +18,9 @@ from ruamel.yaml import YAML
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
-from refract.core.params import engine
 from refract.engines import ray_engine
 from refract.judges.llm import replies_of
-from refract.models import identity_of, open_model
+from refract.models import engine, identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore

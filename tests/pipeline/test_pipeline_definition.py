@@ -25,15 +25,29 @@ def part_of(path: Path) -> str:
     return "/".join(parts[:2])
 
 
-def imported_by(part: str) -> set[str]:
-    """The parts of the library that the code of one part imports, or names in a registry."""
-    path = ROOT / part
-    found = set()
+def module_path(name: str) -> Path | None:
+    """The folder or file of a module or package of the library; None where it has no such one."""
+    folder = ROOT.joinpath(*name.split("."))
+    for path in (folder, folder.with_suffix(".py")):
+        if path.exists():
+            return path
+    return None
+
+
+def reached_by(path: Path) -> set[Path]:
+    """What the code of a file or folder imports of the library, as whole parts, and the modules alone
+    that it names in texts, such as those of a registry."""
+    reached = set()
     for file in [path] if path.is_file() else path.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Constant):  # what is published is named in texts alone
-                names = re.findall(r"^refract\.published(?=[.:])", str(node.value))
-            elif isinstance(node, ast.Import):
+            if isinstance(node, ast.Constant):
+                named = re.fullmatch(r"(refract(?:\.\w+)+)(?::[\w.]+)?", str(node.value))
+                module = module_path(named[1]) if named else None
+                if module:  # a package without its modules, which have names of their own
+                    package = module / "__init__.py"
+                    reached.add(package if module.parent == ROOT / "refract" else module)
+                continue
+            if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file}: relative imports hide where a name comes from"
@@ -46,19 +60,22 @@ def imported_by(part: str) -> set[str]:
                 assert top not in above, f"{file} imports {name}"
                 if top == "refract":
                     assert rest, f"{file} imports refract itself, which offers names to users alone"
-                    folder = ROOT / "refract" / rest[0]
-                    found.add(part_of(folder if folder.is_dir() else folder.with_suffix(".py")))
-    return found - {"refract"}
+                    part = module_path(f"refract.{rest[0]}")
+                    assert part, f"{file} imports {name}"
+                    reached.add(part)
+    return reached
 
 
 def closure(part: str) -> set[str]:
-    parts, waiting = set(), [part]
+    """The parts that the code of one part needs, with itself."""
+    paths: set[Path] = set()
+    waiting = [ROOT / part]
     while waiting:
         current = waiting.pop()
-        if current not in parts:
-            parts.add(current)
-            waiting += imported_by(current)
-    return parts
+        if current not in paths:
+            paths.add(current)
+            waiting += reached_by(current)
+    return {part_of(path) for path in paths}
 
 
 @pytest.mark.parametrize("stage", PIPELINE)
@@ -124,7 +141,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
-        "decisions": {"confidence": 0.95, "interval": "prompts"},
+        "decisions": {"confidence": 0.95, "estimand": "prompts_like_these", "interval": "prompts"},
         "validation": {},
         "metadata": {},
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
