@@ -19,7 +19,7 @@ from refract.core.tool_calls import NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
-from refract.rates.clean_prompts import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
+from refract.rates.key import MEASURES
 from refract.results.table_rows import COLUMNS
 from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
