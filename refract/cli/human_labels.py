@@ -32,7 +32,7 @@ RATE = {
     "prediction_powered": "prediction-powered",
     "these_answers": "of these answers alone",
 }
-DIFFERENCE = {"prediction_powered": "difference, first minus second"}
+DIFFERENCE = {"prediction_powered": "difference, second minus first"}
 
 
 def validate(
@@ -167,7 +167,7 @@ def correct(
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
-    Two files give the difference of two runs, first minus second.
+    Two files give the difference of two runs, the second minus the first.
 
     Example: refract correct labels.csv --rows results.rows.jsonl
     """
