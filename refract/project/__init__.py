@@ -93,9 +93,7 @@ def check_names(params: Mapping[str, Any], suite: str) -> None:
         families[judge] = read_judge(judge, given)[0].FAMILY
     problems = name_problems(wanted, families)
     if problems:
-        raise ParamsError(
-            f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field"
-        )
+        raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")
 
 
 def write_project(folder: Path) -> None:
