@@ -75,13 +75,26 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
         """How slow."""
 
         pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
+        pauses: int = Field(description="how many")
 
-    kind = Perturbation(Slow, lambda features, settings, row: [])
-    monkeypatch.setattr(reference, "find", lambda registry, name, where: kind)
-    assert reference.sections({"slow": "", "slower": ""}) == (
+    class Still(Settings):
+        """How still."""
+
+        noise: int = Field(description="how loud")
+
+    kinds = {"slow": Slow, "slower": Slow, "still": Still}
+
+    def found(registry, name, where):
+        return Perturbation(kinds[name], lambda features, settings, row: [])
+
+    monkeypatch.setattr(reference, "find", found)
+    assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
         "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
         r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
+        "\n| `pauses` | — | how many | integer |\n\n"
+        "### still\n\nHow still.\n\n"
+        "- `noise` (must be given): how loud. Allowed: integer"
     )
 
 
