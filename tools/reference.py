@@ -103,6 +103,13 @@ SHORT = (
     (" and below ", ", < "),
     ("a list of at least one entry, ", "a list, "),
     ("a text that is not empty", "a text"),
+    ("a whole number", "integer"),
+    # What names are, the page says above.
+    (": lower-case letters, digits and underscores, starting with a letter", ""),
+    (
+        "an address that starts with http:// or https:// and has no user and no query",
+        "an http or https address without user and query",
+    ),
 )
 
 
@@ -110,6 +117,15 @@ def _short(allowed: str) -> str:
     for words, shorter in SHORT:
         allowed = allowed.replace(words, shorter)
     return allowed
+
+
+def laid_out(lines: list[str]) -> str:
+    """Rows as a table under its header; a single one as an item of a list."""
+    if len(lines) > 1:
+        return "\n".join([HEADER, *lines])
+    key, default, meaning, allowed = lines[0].strip("| ").split(" | ")
+    given = "must be given" if default == "—" else f"default {default}"
+    return f"- {key} ({given}): {meaning}. Allowed: {allowed}"
 
 
 def table(kind: type[Settings]) -> str:
@@ -165,7 +181,7 @@ def sections(registry: Registry) -> str:
         if len(left_out) < len(names_of_rows) and len(left_out) < 3:
             title = " but ".join(["all kinds", *([", ".join(left_out)] if left_out else [])])
         parts.append(f"Settings of {title}:")
-        parts.append("\n".join([HEADER, *shared_rows]))
+        parts.append(laid_out(shared_rows))
     for (text, settings_rows), owned_by in headings.items():
         parts.append(f"### {', '.join(owned_by)}")
         if text:
@@ -174,7 +190,7 @@ def sections(registry: Registry) -> str:
         if settings_rows and not own:
             parts.append("Those of the tables above that name it.")
         if own:
-            parts.append("\n".join([HEADER, *own]))
+            parts.append(laid_out(own))
         if not settings_rows:
             parts.append("No settings.")
     return "\n\n".join(parts)

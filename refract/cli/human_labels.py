@@ -167,7 +167,7 @@ def correct(
 ) -> None:
     """Refusal rates from human labels of a part of a run and the judge's verdicts on the rest.
 
-    Two files give the difference of two runs, second minus first.
+    Two files give the difference of two runs, the second minus the first.
 
     Example: refract correct labels.csv --rows results.rows.jsonl
     """

@@ -28,7 +28,13 @@ from refract.report.measures import (
     first_in_turn,
     title_of,
 )
-from refract.report.tables import Detail, Turn, detail_columns, threshold_columns, turn_columns
+from refract.report.table_columns import (
+    Detail,
+    Turn,
+    detail_columns,
+    threshold_columns,
+    turn_columns,
+)
 from refract.report.view import Summary, View, summaries
 from refract.report.wording import (
     WARN_SHARE,

@@ -19,7 +19,7 @@ from refract.report.first_table import (
     mark_of,
 )
 from refract.report.measures import CATEGORY_OF, MEASURES
-from refract.report.tables import kind_of
+from refract.report.table_columns import kind_of
 from refract.report.view import Summary, View
 from refract.report.wording import (
     detail_text,

@@ -29,7 +29,7 @@ from refract.rates.key import CHANGED, LABEL_CHANGE, PAIR_DIFFERENCE
 from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.rates.sampled import VARIANTS_FIELD
-from refract.report import tables
+from refract.report import table_columns as tables
 from refract.report.comparisons import ALL_PAIRS, number_of_tests, strongest
 from refract.report.first_table import first_table, threshold_table, turns_table
 from refract.report.markdown import Column, Item, ShownTable, environment, shown_table, tidy

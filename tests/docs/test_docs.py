@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -136,7 +137,24 @@ def _rows(folder: Path) -> None:
         write_rows(folder / f"{name}.jsonl", rows)
 
 
+def _my_package(folder: Path) -> None:
+    """What pip makes of a package: a module on Python's path, and its entry points beside it."""
+    project = tomllib.loads((folder / "my_group/pyproject.toml").read_text("utf-8"))["project"]
+    shutil.copy(folder / "my_group/my_group.py", folder)
+    about = folder / "my_group-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines.append(f"[{group}]")
+        lines += [f"{name} = {place}" for name, place in points.items()]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+
+
 BEFORE: dict[str, Callable[[Path], None]] = {
+    "pip install --editable my_group": _my_package,
     "path/to/folder": _model_folder,
     "my_model": _model_folder,
     "import-suite xstest data/published": _published_prompts,
@@ -200,6 +218,8 @@ class Reader:
         for text, prepare in BEFORE.items():
             if text in line:
                 prepare(self.folder)
+        # The environment is everybody's: nothing is installed into it.
+        line = re.sub("^pip install .*", "true", line)
         # A batch is looked at twice a minute; this server's is done at once. The clone's suite is judged
         # by rules, what is shown of the default one is not.
         line = line.replace("--set mode=batch", "--set mode=batch --set batch_poll=0.02")

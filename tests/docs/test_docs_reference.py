@@ -19,7 +19,8 @@ from refract.core.tool_calls import NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
-from refract.rates.clean_prompts import MEASURES, MOST_METRICS, PAIR_MEASURE, SHARES
+from refract.rates.clean_prompts import MOST_METRICS
+from refract.rates.key import MEASURES
 from refract.results.table_rows import COLUMNS
 from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
@@ -74,13 +75,26 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
         """How slow."""
 
         pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
+        pauses: int = Field(description="how many")
 
-    kind = Perturbation(Slow, lambda features, settings, row: [])
-    monkeypatch.setattr(reference, "find", lambda registry, name, where: kind)
-    assert reference.sections({"slow": "", "slower": ""}) == (
+    class Still(Settings):
+        """How still."""
+
+        noise: int = Field(description="how loud")
+
+    kinds = {"slow": Slow, "slower": Slow, "still": Still}
+
+    def found(registry, name, where):
+        return Perturbation(kinds[name], lambda features, settings, row: [])
+
+    monkeypatch.setattr(reference, "find", found)
+    assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
         "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
         r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
+        "\n| `pauses` | — | how many | integer |\n\n"
+        "### still\n\nHow still.\n\n"
+        "- `noise` (must be given): how loud. Allowed: integer"
     )
 
 
@@ -204,15 +218,13 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
     text = "".join(map(text_of, OF_NUMBERS))
     named = {name for rows in METRICS.values() for name in names(rows)}
     named |= set(re.findall(r"`(\w+)`", text))
-    fixed = {name for name, *_ in (*MEASURES, *SHARES)} | {PAIR_MEASURE}
-    assert fixed <= named
-    ends = [name.removeprefix("NAME") for name in named if name.startswith("NAME_")]
-    params = load_params(ROOT / "params.yaml")
-    prefixes = [*params["perturbations"], *params["judges"]]
+    known = {measure.name for measure in MEASURES if not measure.corrects}
+    assert known | {"prediction_powered_"} <= named
+    for measure in MEASURES:
+        if measure.corrects:
+            assert measure.name == f"prediction_powered_{measure.corrects}"
     for path in sorted((ROOT / "metrics/tables").glob("*.csv")):
-        for measure in {row["measure"] for row in read_table(path)}:
-            of = next((name for name in prefixes if measure.startswith(name)), None)
-            assert measure in named or (of and measure.removeprefix(of) in ends), measure
+        assert {row["measure"] for row in read_table(path)} <= named
         numbers = json.loads((ROOT / f"metrics/{path.stem}.json").read_text("utf-8"))
         assert {"n", "excluded", "passed"} <= named
         assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
