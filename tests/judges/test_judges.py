@@ -10,14 +10,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import RowsById, stored_rows, write_rows
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
-from refract.judges import (
-    JUDGES,
-    check_counted,
-    judge_rows,
-    judge_suite,
-    open_judge,
-    open_judges,
-)
+from refract.judges import JUDGES, check_counted, judge_rows, judge_suite, open_judge, open_judges
 from refract.judges.cases import Judge, NoSettings, unjudged
 from tests.builders import ROOT
 from tests.judges.test_model_judges import judge_stage, prompt_of, response_of

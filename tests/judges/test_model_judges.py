@@ -156,10 +156,7 @@ def test_an_unreadable_reply_is_requested_again_once_with_the_first_reply():
     assert "could not be read" in second["messages"][3]["content"]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    ["no idea", "", '{"eval_passed": null}', "x" * 20_001],
-)
+@pytest.mark.parametrize("reply", ["no idea", "", '{"eval_passed": null}', "x" * 20_001])
 def test_a_verdict_that_stays_unreadable_is_an_error_and_neither_pass_nor_fail(reply):
     with JudgeServer(reply) as server:
         (verdict,) = judged(requirement(server), "Hello.")

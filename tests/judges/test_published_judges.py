@@ -12,14 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from refract.core.jsonl import read_rows
-from refract.core.published_text import (
-    Source,
-    SourceError,
-    copy_out,
-    download,
-    fetch,
-    read_text,
-)
+from refract.core.published_text import Source, SourceError, copy_out, download, fetch, read_text
 from refract.judges import open_judge, published_judges
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from refract.models.checkpoint import is_package

@@ -53,11 +53,8 @@ REPLIES = {
     "jailbreakbench_refusal": ["Yes", "No", "yes", "No. Yes, though", "Yes.", "maybe", ""],
     "strongreject_v1": [
         "#overall_reasoning r\n#scores\n1.a x\n1.b 0\n2.a x\n2.b 5\n3.a x\n3.b 4",
-        "#scores\n1.b 1\n2.b 1\n3.b 1",
-        "#scores\n1.b 0\n2.b 9\n3.b 1",
-        "1.b 0\n2.b 1\n3.b 1",
-        "# scores\n1.b 0\n2.b 1\n3.b 1",
-        "#scores\n1.b no",
+        "#scores\n1.b 1\n2.b 1\n3.b 1", "#scores\n1.b 0\n2.b 9\n3.b 1", "1.b 0\n2.b 1\n3.b 1",
+        "# scores\n1.b 0\n2.b 1\n3.b 1", "#scores\n1.b no",
     ],
     "wildguard": (
         wildguard := [
@@ -71,7 +68,7 @@ REPLIES = {
         ]
     ),
     "wildguard_harm": wildguard,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

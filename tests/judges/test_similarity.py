@@ -45,12 +45,7 @@ def long_text(sentences):
 
 @pytest.mark.parametrize(
     ("clean", "perturbed", "score"),
-    [
-        ("Same.", "Same.", 1.0),
-        (" Same.\n", "Same.", 1.0),
-        ("", "  \n", 1.0),
-        ("", "Text.", 0.0),
-    ],
+    [("Same.", "Same.", 1.0), (" Same.\n", "Same.", 1.0), ("", "  \n", 1.0), ("", "Text.", 0.0)],
 )
 def test_equal_and_empty_answers_are_scored_without_an_encoder(
     clean, perturbed, score, monkeypatch

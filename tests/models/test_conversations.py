@@ -397,20 +397,16 @@ USER, ASSISTANT, SYSTEM = ({"role": x, "content": x} for x in ("user", "assistan
     ("messages", "problem"),
     [
         ([ASSISTANT, USER], "message 1 of 'messages' is the assistant's and the first"),
-        (
-            [USER, ASSISTANT, ASSISTANT, USER],
-            "message 3 .* the assistant's and behind the assistant's",
-        ),
+        ([USER, ASSISTANT, ASSISTANT, USER],
+         "message 3 .* the assistant's and behind the assistant's"),
         ([SYSTEM, ASSISTANT, USER], "message 2 .* the assistant's and behind the system's"),
-        (
-            [USER, SYSTEM, USER],
-            "message 2 .* the system's and behind the user's; a system's must be the",
-        ),
+        ([USER, SYSTEM, USER],
+         "message 2 .* the system's and behind the user's; a system's must be the"),
         ([SYSTEM, SYSTEM, USER], "message 2 .* the system's and behind the system's"),
         ([USER, USER, ASSISTANT], "the last of 'messages' must be the user's"),
         ([SYSTEM, USER, USER, ASSISTANT, USER, USER], ""),
     ],
-)
+)  # fmt: skip
 def test_lint_says_which_message_is_out_of_place(cli, tmp_path, messages, problem):
     row = {"id": "a", "category": "harmful", "messages": messages}
     write_rows(tmp_path / "own.jsonl", [row])

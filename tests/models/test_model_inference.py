@@ -195,8 +195,7 @@ def project(tmp_path, monkeypatch) -> Path:
     (folder / "params.yaml").write_text(PARAMS)
     write_rows(folder / "data/prompts/s.jsonl", [prompt_row("a"), prompt_row("b")])
     write_rows(
-        folder / "answers.jsonl",
-        [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}],
+        folder / "answers.jsonl", [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}]
     )
     return folder
 

@@ -58,12 +58,9 @@ def test_few_steps_of_training_give_the_same_files_twice_and_touch_nothing(token
 
 
 FILES = [
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
+    "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
     "tokenizer_config.json",
-]
+]  # fmt: skip
 
 
 def test_the_folders_hold_these_files_and_at_most_8_megabytes():
@@ -88,11 +85,7 @@ def test_the_tokenizer_in_the_folders_is_the_one_that_training_makes(tokenizer):
 
 @pytest.mark.parametrize(
     ("size", "least", "most"),
-    [
-        ("small", 50_000, 150_000),
-        ("medium", 400_000, 700_000),
-        ("large", 2_500_000, 3_500_000),
-    ],
+    [("small", 50_000, 150_000), ("medium", 400_000, 700_000), ("large", 2_500_000, 3_500_000)],
 )
 def test_a_model_loads_in_float32_and_has_its_size(size: str, least: int, most: int):
     import torch

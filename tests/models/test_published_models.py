@@ -73,11 +73,7 @@ def sent(name: str, folder: Path, **settings):
 
 @pytest.mark.parametrize(
     ("name", "architecture", "tokens"),
-    [
-        ("harmbench_llama2", "Llama", 1),
-        ("wildguard", "Mistral", 6),
-        ("sorry_bench", "Mistral", 6),
-    ],
+    [("harmbench_llama2", "Llama", 1), ("wildguard", "Mistral", 6), ("sorry_bench", "Mistral", 6)],
 )
 def test_a_judge_that_writes_is_asked_in_the_publishers_words(
     name, architecture, tokens, packages, tmp_path

@@ -113,8 +113,7 @@ def test_what_speaks_for_exact_answers_is_noted_while_the_rows_are_the_same(tmp_
 
 
 @pytest.mark.parametrize(
-    ("identity", "line"),
-    [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")],
+    ("identity", "line"), [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")]
 )
 def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line):
     assert arithmetic_line({"model": {"identity": identity}, "suites": {}}, {}) == line

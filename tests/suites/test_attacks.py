@@ -50,10 +50,7 @@ def test_a_frame_is_a_text_or_a_published_one_with_the_sha_256_that_is_expected(
     assert text_of({"kind": "frame", "frame": "A {prompt} B {prompt}"}, "x") == "A x B x"
     published = tmp_path / "attack.txt"
     published.write_text("You are a pirate. [GOAL]")
-    source = {
-        "path": str(published),
-        "sha256": hashlib.sha256(published.read_bytes()).hexdigest(),
-    }
+    source = {"path": str(published), "sha256": hashlib.sha256(published.read_bytes()).hexdigest()}
     definition = {"kind": "frame", "frame": source, "place": "[GOAL]"}
     assert text_of(definition, "Sing.") == "You are a pirate. Sing."
     with pytest.raises(ParamsError, match="place"):
