@@ -129,7 +129,6 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     assert session.code() == 0
     before = labels(folder)
     assert [label for label in before if label] == before[:5]
-
     session = Session(folder, *COMMAND)
     session.until(r"5 of 25 labelled already")
     session.until(r"6 of 25[^$]*q quit")

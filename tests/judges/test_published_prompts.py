@@ -97,7 +97,6 @@ def test_every_judge_of_a_package_is_compared():
     from_packages = {
         name for name in PUBLISHED.names() if any(s.package for s in PUBLISHED.find(name).sources)
     }
-
     assert from_packages - {"wildguard_harm"} == set(publishers.PROMPTS)
     assert PUBLISHED.find("wildguard_harm").texts == PUBLISHED.find("wildguard").texts
     assert PUBLISHED.find("wildguard_harm").messages == PUBLISHED.find("wildguard").messages
@@ -126,7 +125,6 @@ def test_a_prompt_is_the_publishers_to_the_byte(name, packages, published):
         expected = [{"role": "user", "content": theirs}] if isinstance(theirs, str) else theirs
         assert list(prompt) == expected
         compared += 1
-
     assert compared > 350
 
 

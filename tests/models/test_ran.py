@@ -174,12 +174,10 @@ def ran(**changes: object) -> dict:
         ({"machine": {"processor": "two"}}, ["answers, processor: one → two"]),
         ({"device": "cuda:0"}, ["answers, device: cpu → cuda:0"]),
         ({"runtime": {"threads": 8}}, ["answers, threads: 2 → 8"]),
-        (
-            {"libraries": {"torch": "2.13.0+cu128"}},
-            ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"],
-        ),
+        ({"libraries": {"torch": "2.13.0+cu128"}},
+         ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"]),
     ],
-)
+)  # fmt: skip
 def test_of_two_runs_only_what_can_move_a_number_is_a_difference(changes, lines):
     assert run_differences(ran(), ran(**changes)) == lines
 

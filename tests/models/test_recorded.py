@@ -186,14 +186,12 @@ def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"path": "answers.xlsx"},
-            r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got 'answers.x",
-        ),
+        ({"path": "answers.xlsx"},
+         r"path must be .*\.jsonl, \.csv, \.json or \.eval.*got 'answers.x"),
         ({"path": "a.csv", "where": "model"}, "where must be a mapping of column to value"),
         ({"path": "a.csv", "colour": 1}, "unknown key 'colour'.*id_column"),
     ],
-)
+)  # fmt: skip
 def test_a_definition_that_cannot_be_used_is_refused(settings, message):
     with pytest.raises(ParamsError, match=message):
         open_model("m", {"adapter": "recorded", **settings})

@@ -106,16 +106,14 @@ def test_each_form_of_a_call_that_templates_have_is_read(form):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "[]",
-        "[1]",
+        "", "[]", "[1]",
         '{"name": "other"}',
         "<tool_call>{no</tool_call>",
         "[TOOL_CALLS] [[",
         '{"name": 1}',
         *["[" * 100_000, '<tool_call>{"name": ""}', "Say <tool_call> and be done."],
     ],
-)
+)  # fmt: skip
 def test_what_is_no_call_stays_text(text):
     assert calls_in(text, TOOLS) == (text, [])
 

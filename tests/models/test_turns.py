@@ -22,9 +22,7 @@ DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()
 
 
 def served(adapter: str, server: FaultServer, **settings):
-    url = f"{server.url}/v1" if adapter == "openai" else server.url
-    definition = {"adapter": adapter, "model_id": "m", "base_url": url, "api_key_env": None}
-    return open_model("m", definition | settings)
+    return open_model("m", server.model(adapter=adapter, **settings))
 
 
 def one(adapter, text: str = "What is a lichen?"):
