@@ -52,9 +52,7 @@ def opened(*kinds: str):
 
 @pytest.mark.parametrize("first", ["strings", "similarity", "harmfulness", "requirement"])
 def test_a_first_judge_that_does_not_label_refusal_is_an_error(first):
-    with pytest.raises(
-        ParamsError, match=rf"suites\.s: judges: .*{first} gives .*\[rules, {first}\]"
-    ):
+    with pytest.raises(ParamsError, match=rf"s: judges: .*{first} gives .*\[rules, {first}\]"):
         check_counted("s", opened(first, "rules"), perturbed=True)
     check_counted("s", opened("rules", first), perturbed=True)
 

@@ -267,13 +267,10 @@ def kappa(rows: list[dict], truth, full_refusals: bool = False) -> float:
     ).kappa
 
 
-@pytest.mark.parametrize(
-    ("path", "floor"),
-    [("tests/rules_judge_answers.jsonl", 0.29), ("data/validation/validation.jsonl", 0.55)],
-)
-def test_agreement_with_the_projects_own_labels_stays_above_its_floor(path, floor):
-    rows = list(read_rows(TESTS.parent / path))
-    assert kappa(rows, lambda row: row["label"] in REFUSED) >= floor
+def test_agreement_with_labels_of_model_answers_stays_above_its_floor():
+    """That on the validation pairs: tests/agreement/test_validation.py."""
+    rows = list(read_rows(TESTS / "rules_judge_answers.jsonl"))
+    assert kappa(rows, lambda row: row["label"] in REFUSED) >= 0.29
 
 
 # Whether a partial refusal counts as compliance, and the kappa: what the judge has, less two hundredths.

@@ -44,16 +44,11 @@ def completion(content: Any, **more: Any) -> bytes:
 DEEP = b"[" * 200_000
 PACKED = {"content-encoding": "gzip"}
 BAD = {
-    "number": (200, completion(5), {}),
-    "boolean": (200, completion(False), {}),
+    "number": (200, completion(5), {}), "boolean": (200, completion(False), {}),
     "object": (200, completion({"text": "hi"}), {}),
     "parts_of_numbers": (200, completion([{"text": 5}]), {}),
-    "deep": (200, DEEP, {}),
-    "deep_bad": (400, DEEP, {}),
-    "deep_crash": (500, DEEP, {}),
-    "array": (200, b"[]", {}),
-    "text": (200, b'"hi"', {}),
-    "nothing": (200, b"", {}),
+    "deep": (200, DEEP, {}), "deep_bad": (400, DEEP, {}), "deep_crash": (500, DEEP, {}),
+    "array": (200, b"[]", {}), "text": (200, b'"hi"', {}), "nothing": (200, b"", {}),
     "choices": (200, b'{"choices": {"a": 1}}', {}),
     "long_number": (200, b'{"choices": ' + b"9" * 5000 + b"}", {}),
     "large": (200, completion("x" * MOST_REPLY_BYTES), {}),
@@ -64,7 +59,7 @@ BAD = {
     "twice": (200, b"hello", {"content-encoding": "gzip, gzip"}),
     "not_utf8": (200, b"\xff\xfe\x00", {}),
     "error_of_objects": (400, b'{"error": {"message": {"a": [1]}, "code": {}, "type": []}}', {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -94,18 +94,10 @@ def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
         "price": {"input": 1, "output": 2},
     }
     assert open_model("m", definition | unasked).identity() == {
-        "model_id": "m",
-        "base_url": "http://127.0.0.1:1/v1",
-        "system_prompt": None,
-        "temperature": 0,
-        "top_p": None,
-        "max_tokens": 512,
-        "max_tokens_field": "max_tokens",
-        "seed": False,
-        "reasoning": None,
-        "extra_body": {},
-        "extra_headers": {},
-    }
+        "model_id": "m", "base_url": "http://127.0.0.1:1/v1", "system_prompt": None,
+        "temperature": 0, "top_p": None, "max_tokens": 512, "max_tokens_field": "max_tokens",
+        "seed": False, "reasoning": None, "extra_body": {}, "extra_headers": {},
+    }  # fmt: skip
     for asked in (
         {"system_prompt": "s"},
         {"temperature": 1},
@@ -149,12 +141,9 @@ def test_the_body_is_what_the_definition_says():
     assert full == {
         "model": "m",
         "messages": [{"role": "system", "content": "be brief"}, hi],
-        "max_completion_tokens": 9,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 5,
+        "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "seed": 5,
         "reasoning_effort": "low",
-    }
+    }  # fmt: skip
     assert bare == {"model": "m", "messages": [hi], "max_tokens": 512}
     assert with_own["messages"] == list(own)
 
@@ -499,15 +488,11 @@ def test_of_500_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(t
             assert row["response"] == f"echo: {text}"
     # 100 faulty prompts, 5 of each kind.
     assert kinds == {
-        ("stop", None): 400 + 9 * 5 + 5,
-        ("length", None): 5,
-        ("refusal", None): 5,
-        ("content_filter", None): 15,
-        ("error", "BadRequestError"): 5,
-        ("error", "PromptTooLong"): 5,
-        ("error", "NotFoundError"): 5,
+        ("stop", None): 400 + 9 * 5 + 5, ("length", None): 5, ("refusal", None): 5,
+        ("content_filter", None): 15, ("error", "BadRequestError"): 5,
+        ("error", "PromptTooLong"): 5, ("error", "NotFoundError"): 5,
         ("error", "InvalidResponse"): 10,
-    }
+    }  # fmt: skip
     # 8 kinds fail once and 1 twice; what cannot be read is asked for three times.
     assert sum(first.values()) == adapter.usage["requests"] == 500 + 5 * (8 + 2 + 2 * 2)
     assert adapter.usage["throttles"] == 5 * 5

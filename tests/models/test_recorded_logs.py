@@ -55,16 +55,12 @@ def test_a_log_of_inspect_says_what_was_run():
     assert model(INSPECT).description() == {
         "parameters": None,
         "recorded": {
-            "tool": "inspect_ai",
-            "version": INSPECT_VERSION,
-            "status": "success",
-            "task": "four_prompts",
-            "task_version": 0,
-            "model": "hf/pocket",
+            "tool": "inspect_ai", "version": INSPECT_VERSION, "status": "success",
+            "task": "four_prompts", "task_version": 0, "model": "hf/pocket",
             "model_args": {"model_path": "pocket", "device": "cpu", "do_sample": False},
             "generation": {"max_tokens": 24},
         },
-    }
+    }  # fmt: skip
 
 
 def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
@@ -274,13 +270,17 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
     rows = read_rows(Path("asked.jsonl"))
     assert {row["prompt"] for row in rows} == set(PROMPTS.values())
     recorded = ("--adapter", "recorded", "--path", log, "--set", f"prompt_column={column}")
-    done = cli(
-        *("run", *recorded, "--suite", "asked.jsonl", "--judge", "rules"),
+    judged = (
+        "--suite",
+        "asked.jsonl",
+        "--judge",
+        "rules",
         "--out",
         "r.json",
         "--rows",
         "rows.jsonl",
     )
+    done = cli("run", *recorded, *judged)
     assert done.code == 0, done.err
     assert Counter(row["outcome"] for row in read_rows(Path("rows.jsonl"))) == {
         "refusal": 1,

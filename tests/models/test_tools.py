@@ -221,9 +221,7 @@ def test_lint_names_what_is_wrong_with_tools(row, problem):
 
 def test_a_call_that_no_tool_of_the_suite_offers_is_an_error():
     row = {"id": "a", "category": "harmful", "prompt": "p", "harmful_calls": ["mail"]}
-    with pytest.raises(
-        SuiteError, match="row 'a': 'harmful_calls': 'mail' is not the name of a tool"
-    ):
+    with pytest.raises(SuiteError, match="row 'a': 'harmful_calls': 'mail' is not the name"):
         list(prompt_rows([row], "s", 0, tools=TOOLS))
     assert list(prompt_rows([row | {"harmful_calls": ["send_mail"]}], "s", 0, tools=TOOLS))
 
@@ -234,10 +232,8 @@ def test_lint_says_the_line(cli, tmp_path):
     rows[1]["harmful_calls"] = 3
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = cli("lint", path)
-    assert (done.code, "2: 'harmful_calls' must be a list of names" in done.out + done.err) == (
-        1,
-        True,
-    )
+    assert done.code == 1
+    assert "2: 'harmful_calls' must be a list of names" in done.out + done.err
 
 
 def suite() -> list[dict]:
@@ -287,11 +283,9 @@ def test_a_run_of_rows_that_name_calls_reads_them(cli, tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in suite()))
     with FaultServer() as server:
-        done = cli(
-            *("run", "--adapter", "openai", "--model-id", "m", "--base-url", f"{server.url}/v1"),
-            *("--set", "api_key_env=null", "--suite", path, "--judge", "rules"),
-            *("--out", "r.json", "--rows", "r.jsonl"),
-        )
+        served = ("--model-id", "m", "--base-url", f"{server.url}/v1", "--set", "api_key_env=null")
+        files = ("--suite", path, "--judge", "rules", "--out", "r.json", "--rows", "r.jsonl")
+        done = cli("run", "--adapter", "openai", *served, *files)
     assert done.code == 0, done.err
     rows = read_rows(tmp_path / "r.jsonl")
     assert [row["outcome"] for row in rows] == [

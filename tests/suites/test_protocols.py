@@ -59,13 +59,9 @@ def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both()
     own = {"adapter": "hf", "model_id": "m", "max_tokens": 64, "top_p": 0.9, "device": "cpu"}
     fixed = find_part("harmbench@1.0", "").fixed()
     assert with_fixed("m", own, fixed) == {
-        "adapter": "hf",
-        "model_id": "m",
-        "max_tokens": 512,
-        "temperature": 0,
-        "chat_template": True,
-        "device": "cpu",
-    }
+        "adapter": "hf", "model_id": "m", "max_tokens": 512, "temperature": 0,
+        "chat_template": True, "device": "cpu",
+    }  # fmt: skip
 
 
 def test_what_the_protocol_leaves_unknown_is_the_models_own():
