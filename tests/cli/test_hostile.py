@@ -237,7 +237,7 @@ COMMANDS = [
     ("reproduce", {0, 2}, ""),
     ("cache info", {0, 2}, ""),
     *[(f"compare HEAD~1 --flips --format {form}", {0}, "row-") for form in ("table", "json", "md")],
-    *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "[bold red]loud")
+    *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "loud")
       for form in ("table", "json", "md")],
     ("judge --in F/rows.jsonl --out F/v.jsonl", {0}, ""),
     *[(f"kappa F/v.jsonl F/other.jsonl --format {form}", {0, 1, 2}, " ") for form in ("table", "json")],
