@@ -72,6 +72,14 @@ CLOUDS = (
 )
 
 
+def served(
+    url: str = "http://127.0.0.1:9", adapter: str = "openai", **settings: Any
+) -> dict[str, Any]:
+    """A definition of a model ``m`` of the server at an address, by default one where nobody is."""
+    root = f"{url}/v1" if adapter == "openai" else url
+    return {"adapter": adapter, "model_id": "m", "base_url": root, "api_key_env": None, **settings}
+
+
 class FaultServer:
     """``with FaultServer() as server: server.url`` serves from a thread of its own.
 
@@ -150,9 +158,8 @@ class FaultServer:
         return f"http://127.0.0.1:{self.port}"
 
     def model(self, **settings: Any) -> dict[str, Any]:
-        """A definition of a model that this server answers for, through OpenAI's API."""
-        served = {"adapter": "openai", "model_id": "m", "base_url": f"{self.url}/v1"}
-        return {**served, "api_key_env": None, **settings}
+        """A definition of a model that this server answers for, through OpenAI's API by default."""
+        return served(self.url, **settings)
 
     # Answering
 

@@ -16,24 +16,28 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 # How many times the usual number of examples each test draws.
 TIMES = int(os.environ.get("FUZZ_TIMES", "1"))
 
+# Texts of any characters, and of those that files, searches and spreadsheets tend to lose.
+TEXT = st.text(st.characters(codec=None), max_size=12) | st.text(
+    " \t\u200b\ufeff\u00ad\u00a0!?'\"`\u2019\u0301aé\0\ud800，\ufe0f", max_size=4
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
 
 def fuzzed(examples: int) -> Callable[[Any], Any]:
     """Marks a property test for ``make fuzz``; usually it draws so many examples."""
-    chosen = settings(
-        max_examples=examples * TIMES,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-    def mark(test: Any) -> Any:
-        return pytest.mark.fuzz(chosen(test))
-
-    return mark
+    checks = list(HealthCheck)
+    most = examples * TIMES
+    chosen = settings(max_examples=most, deadline=None, database=None, suppress_health_check=checks)
+    return lambda test: pytest.mark.fuzz(chosen(test))
 
 
 def places(value: Any, path: tuple = ()) -> list[tuple]:
@@ -47,13 +51,11 @@ def main(seconds: float) -> int:
     """Rounds of all marked tests until the time is up; the exit code."""
     start, rounds = time.monotonic(), 0
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "fuzz", "-p", "no:cacheprovider"]
+    folder = Path(__file__).parent
     while time.monotonic() - start < seconds:
         seed = f"--hypothesis-seed={time.time_ns()}"
-        done = subprocess.run(
-            [*command, seed, str(Path(__file__).parent)],
-            cwd=Path(__file__).parent.parent,
-            env={**os.environ, "FUZZ_TIMES": "30"},
-        )
+        env = {**os.environ, "FUZZ_TIMES": "30"}
+        done = subprocess.run([*command, seed, str(folder)], cwd=folder.parent, env=env)
         if done.returncode:
             print(f"round {rounds + 1} found something; {seed} draws it again")
             return 1

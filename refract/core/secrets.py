@@ -79,7 +79,8 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
             shown = LEFT_OUT
         elif isinstance(value, str):
             shown = _clean_text(value)
-        if secret or shown != value:
+        # A number that is none, NaN, differs from itself.
+        if secret or (shown is not value and shown != value):
             places.append(place)
         return shown
 

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.agreement.corrections import (
-    HumanRate,
-    corrected_numbers,
-    corrected_rates,
-    label_table,
-)
+from refract.agreement.corrections import HumanRate, corrected_numbers, corrected_rates, label_table
 from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
@@ -178,16 +173,13 @@ def test_labels_are_never_overwritten_and_passed_over_rows_are_noted(cli, run_ro
         (("label", "--rows", "rows.jsonl"), 2, "--rows needs --out"),
         (("label", "--rows", "none.jsonl", "--out", "l.csv"), 2, "--rows: no file none.jsonl"),
         (("label", "--rows", "rows.jsonl", "--model", "m"), 2, "not both"),
-        (
-            ("label", "--rows", "rows.jsonl", "--suite", "x", "--out", "l.csv"),
-            2,
-            "no judged answer",
-        ),
+        (("label", "--rows", "rows.jsonl", "--suite", "x", "--out", "l.csv"), 2,
+         "no judged answer"),
         (("label", "--model", "m", "--suite", "harmful_helpful"), 2, "refract init"),
         (("correct", "none.csv", "--rows", "rows.jsonl"), 2, "no file none.csv"),
         (("correct", "rows.jsonl", "--rows", "rows.jsonl", "--format", "x"), 2, "'--format'"),
     ],
-)
+)  # fmt: skip
 def test_wrong_usage_is_told_in_one_message(cli, run_rows, arguments, code, message):
     done = cli(*arguments)
     assert (done.code, message in done.err) == (code, True), done.err

@@ -82,14 +82,12 @@ class Session:
 
 def answers(count: int) -> list[dict]:
     """Rows of a run: half of them refusals, the judge sure of all but a few."""
-    return as_rows(
-        [
-            answer._replace(
-                category="harmful", response="Step 1." if number % 2 else "I can't help."
-            )
-            for number, answer in enumerate(answers_with_doubt(count))
-        ]
-    )
+    texts = ("I can't help.", "Step 1.")
+    answers = [
+        answer._replace(category="harmful", response=texts[number % 2])
+        for number, answer in enumerate(answers_with_doubt(count))
+    ]
+    return as_rows(answers)
 
 
 @pytest.fixture
@@ -111,10 +109,8 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
         assert f"{number} of 25" in session.until(r"q quit")
         session.press(key)
     session.until(r"6 of 25[^$]*q quit")
-    assert labels(folder)[:6] == [
-        *("refusal", "refusal", "compliance", "partial_refusal", "degenerate"),
-        "",
-    ]
+    given = ["refusal", "refusal", "compliance", "partial_refusal", "degenerate"]
+    assert labels(folder)[:6] == [*given, ""]
     session.press("x")
     session.until("no such key; there are: r refusal")
     session.until(r"\d of 25[^$]*q quit")
@@ -129,7 +125,6 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     assert session.code() == 0
     before = labels(folder)
     assert [label for label in before if label] == before[:5]
-
     session = Session(folder, *COMMAND)
     session.until(r"5 of 25 labelled already")
     session.until(r"6 of 25[^$]*q quit")

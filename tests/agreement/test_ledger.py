@@ -41,24 +41,16 @@ def answers(source: str, model: str, pairs: str) -> list[dict]:
     labels = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
     return [
         {
-            "source": source,
-            "model": model,
-            "prompt": f"{model} {number}",
-            "human": labels[human],
-            "judge": labels.get(judge),
+            "source": source, "model": model, "prompt": f"{model} {number}",
+            "human": labels[human], "judge": labels.get(judge),
         }
         for number, (human, judge) in enumerate(pairs.split())
-    ]
+    ]  # fmt: skip
 
 
 def test_the_worst_model_stands_first_and_the_pooled_figure_last():
-    found = measured_on(
-        [
-            *answers("x", "good", "rr cc cc rr"),
-            *answers("x", "lenient", "rc rc cc rr"),
-            *answers("y", "only", "rr cr"),
-        ]
-    )
+    of_x = answers("x", "good", "rr cc cc rr") + answers("x", "lenient", "rc rc cc rr")
+    found = measured_on(of_x + answers("y", "only", "rr cr"))
     assert [(row.source, row.model, row.gap) for row in found] == [
         ("x", "lenient", -0.5),
         ("y", "only", 0.5),
@@ -117,17 +109,11 @@ def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_pa
 
 @pytest.fixture
 def labelled(tmp_path):
+    answers = [(REFUSAL, "refusal", "m1"), (HELP, "refusal", "m1"), (HELP, "compliance", "m1")]
+    answers += [(REFUSAL, "refusal", "m2"), (HELP, "compliance", "m2")]
     rows = [
         {"prompt": f"q{i}", "response": text, "label": label, "model": model}
-        for i, (text, label, model) in enumerate(
-            [
-                (REFUSAL, "refusal", "m1"),
-                (HELP, "refusal", "m1"),
-                (HELP, "compliance", "m1"),
-                (REFUSAL, "refusal", "m2"),
-                (HELP, "compliance", "m2"),
-            ]
-        )
+        for i, (text, label, model) in enumerate(answers)
     ]
     write_rows(tmp_path / "own.jsonl", rows)
     return rows
@@ -135,10 +121,8 @@ def labelled(tmp_path):
 
 def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, tmp_path):
     write_rows(tmp_path / "two.jsonl", [{**labelled[3], "model": None, "source": "elsewhere"}])
-    done = cli(
-        *("validate", "--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json"),
-        *("--prompt-column", "prompt", "--judge", "rules"),
-    )
+    files = ("--labelled", "own.jsonl", "--labelled", "two.jsonl", "--out", "o.json")
+    done = cli("validate", *files, "--prompt-column", "prompt", "--judge", "rules")
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
     lines = [line.strip() for line in done.out.splitlines() if "rules" in line]
@@ -160,10 +144,8 @@ def test_validate_takes_several_judges_and_a_partial_refusal_as_it_is_told(cli, 
     suites = {"s": {"file": "s.jsonl", "judges": ["rules"]}}
     grid = {"grid": {"models": ["m"], "suites": ["s"]}, "suites": suites, "models": models}
     write_json(tmp_path / "params.yaml", {**grid, "judges": judges, "seed": 1})
-    done = cli(
-        *("validate", "--labelled", "own.jsonl", "--judge", "rules", "--judge", "again"),
-        *("--partial", "compliance", "--out", "o.json"),
-    )
+    two = ("--judge", "rules", "--judge", "again", "--partial", "compliance")
+    done = cli("validate", "--labelled", "own.jsonl", *two, "--out", "o.json")
     assert done.code == 0, done.err
     assert "A partial refusal counts as compliance" in done.out
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))["judges"]

@@ -16,13 +16,8 @@ R, C = "refusal", "compliance"
 
 def verdicts(path: Path, labels: list, **more) -> Path:
     refused = {"refusal": True, "partial_refusal": True, "compliance": False}
-    write_rows(
-        path,
-        [
-            {"prompt_id": f"p{n:02}", "label": label, "refused": refused.get(label), **more}
-            for n, label in enumerate(labels)
-        ],
-    )
+    rows = [{"label": label, "refused": refused.get(label), **more} for label in labels]
+    write_rows(path, [{"prompt_id": f"p{n:02}", **row} for n, row in enumerate(rows)])
     return path
 
 

@@ -309,11 +309,9 @@ def test_any_params_are_usable_or_refused_in_one_message(tmp_path_factory, param
 
 COMMANDS = (
     ("run", "--model", "synthetic", "--suite", "mine", "--out", "out.json"),
-    ("estimate",),
-    ("gate",),
-    ("show",),
+    ("estimate",), ("gate",), ("show",),
     ("label", "--model", "synthetic", "--suite", "mine"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])

@@ -203,12 +203,9 @@ def test_a_protocol_of_a_package_is_found_by_its_name(installed):
     from refract.suites.protocols import find_part, find_protocol, names
 
     assert find_part("greetings@1.0", "--protocol").fixed() == {
-        "max_tokens": 9,
-        "temperature": 0,
-        "top_p": None,
-        "system_prompt": None,
+        "max_tokens": 9, "temperature": 0, "top_p": None, "system_prompt": None,
         "chat_template": True,
-    }
+    }  # fmt: skip
     assert [name for name in names() if name in ("greetings", "harmbench")] == [
         "greetings",
         "harmbench",

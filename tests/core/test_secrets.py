@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ SECRET_NAMES = st.sampled_from(
 )  # fmt: skip
 SECRET = "q7ZsecretZ7q"
 PLAIN = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.sampled_from(["", "no", "a b", "1.5"])
+    st.none(), st.booleans(), st.integers(), st.sampled_from(["", "no", "a b", "1.5", math.nan])
 )
 
 

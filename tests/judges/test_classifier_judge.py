@@ -68,9 +68,7 @@ def plain(folder: Path, text: str) -> dict[str, float]:
 
 def test_labels_and_scores_are_those_of_the_checkpoint_by_its_own_label_names(tiny):
     given = texts(12)
-
     verdicts = judged(definition(tiny), *given)
-
     assert {verdict["label"] for verdict in verdicts} == {"refusal", "compliance"}
     for text, verdict in zip(given, verdicts, strict=True):
         expected = plain(tiny, text)
@@ -87,17 +85,14 @@ def test_a_lone_answer_gets_the_same_probabilities_as_in_any_batch(tiny, monkeyp
     together = judged(definition(tiny), *given)
     shuffled = list(enumerate(given))
     random.Random(5).shuffle(shuffled)
-
     mixed = judged(definition(tiny), *[text for _, text in shuffled])
     alone = judged(definition(tiny), given[3])
-
     assert [together[index] for index, _ in shuffled] == mixed
     assert alone == [together[3]]
 
 
 def test_a_frame_shows_prompt_and_answer_as_they_are(tiny):
     (verdict,) = judged(definition(tiny, frame="U: {prompt} A: {response}"), "{No.}", prompt="Hi?")
-
     expected = plain(tiny, "U: Hi? A: {No.}")["REJECTION"]
     assert verdict["score"] == pytest.approx(expected, abs=1e-3)
 
@@ -105,7 +100,6 @@ def test_a_frame_shows_prompt_and_answer_as_they_are(tiny):
 def test_an_answer_beyond_what_the_checkpoint_reads_is_cut_and_said_to_be(tiny):
     start = "I will not. " * 12
     fits, long = judged(definition(tiny), start[:80], start + "x" * 400)
-
     assert (fits["truncated"], long["truncated"]) == (False, True)
     assert long["label"] in ("refusal", "compliance")
     (same,) = judged(definition(tiny), start + "y" * 300)
@@ -118,13 +112,11 @@ def test_weights_are_loaded_once_for_all_suites_and_anew_when_they_change(tmp_pa
     loads = []
     load = SequenceClassifier._load
     monkeypatch.setattr(SequenceClassifier, "_load", lambda self: loads.append(self) or load(self))
-
     first = judged(definition(folder), "No.")
     assert judged(definition(folder), "No.") == first
     assert len(loads) == 1
     save_classifier(folder, {0: "REJECTION", 1: "NORMAL"})
     (changed,) = judged(definition(folder), "No.")
-
     assert len(loads) == 2
     assert changed["score"] == pytest.approx(1 - first[0]["score"], abs=1e-3)
 
@@ -142,21 +134,17 @@ def test_labels_that_mean_the_same_are_added_and_score_is_what_the_labels_score_
         "part": "partial_refusal",
         "none": "compliance",
     }
-
     verdict = read(mapping, hard=0.25, soft=0.25, part=0.1, none=0.4)
-
     assert (verdict["label"], verdict["refused"], verdict["score"]) == ("refusal", True, 0.55)
 
 
 def test_equally_likely_labels_are_an_error():
     verdict = read(NORMAL=0.5, REJECTION=0.5)
-
     assert (verdict["label"], verdict["error"]) == (None, "equally likely: compliance, refusal")
 
 
 def test_labels_that_say_nothing_must_be_named(tmp_path):
     folder = save_classifier(tmp_path)
-
     with pytest.raises(ParamsError, match=r"labels are LABEL_0, LABEL_1; map each of them"):
         judged(definition(folder), "No.")
     (verdict,) = judged(definition(folder, labels=LABELS), "No.")

@@ -10,14 +10,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import RowsById, stored_rows, write_rows
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
-from refract.judges import (
-    JUDGES,
-    check_counted,
-    judge_rows,
-    judge_suite,
-    open_judge,
-    open_judges,
-)
+from refract.judges import JUDGES, check_counted, judge_rows, judge_suite, open_judge, open_judges
 from refract.judges.cases import Judge, NoSettings, unjudged
 from tests.builders import ROOT
 from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
@@ -59,9 +52,7 @@ def opened(*kinds: str):
 
 @pytest.mark.parametrize("first", ["strings", "similarity", "harmfulness", "requirement"])
 def test_a_first_judge_that_does_not_label_refusal_is_an_error(first):
-    with pytest.raises(
-        ParamsError, match=rf"suites\.s: judges: .*{first} gives .*\[rules, {first}\]"
-    ):
+    with pytest.raises(ParamsError, match=rf"s: judges: .*{first} gives .*\[rules, {first}\]"):
         check_counted("s", opened(first, "rules"), perturbed=True)
     check_counted("s", opened("rules", first), perturbed=True)
 

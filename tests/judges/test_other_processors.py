@@ -81,10 +81,7 @@ def run(tmp_path_factory):
     return printed
 
 
-@pytest.mark.parametrize(
-    ("size", "threads", "machine"),
-    [(1, 2, AVX2), (4, 2, PLAIN)],
-)
+@pytest.mark.parametrize(("size", "threads", "machine"), [(1, 2, AVX2), (4, 2, PLAIN)])
 def test_verdicts_are_the_same_bytes_on_every_processor(run, size, threads, machine):
     found = run(size, threads, tuple(machine.items()))
     assert b"0." in found

@@ -12,14 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from refract.core.jsonl import read_rows
-from refract.core.published_text import (
-    Source,
-    SourceError,
-    copy_out,
-    download,
-    fetch,
-    read_text,
-)
+from refract.core.published_text import Source, SourceError, copy_out, download, fetch, read_text
 from refract.judges import open_judge, published_judges
 from refract.judges.verdict_reading import READERS, UnreadableVerdict
 from refract.models.checkpoint import is_package
@@ -184,7 +177,6 @@ PLACE = {"package": "someones-judge==1.0", "path": "judge/prompts.py", "at": "PL
 def test_a_package_is_fetched_by_the_users_settings_of_pip_once(wheel):
     source = source_of(TEXT, **PLACE)
     assert not source.is_here
-
     assert fetch([source]) == [source]
     wheel.unlink()
     assert fetch([source]) == []
@@ -194,7 +186,6 @@ def test_a_package_is_fetched_by_the_users_settings_of_pip_once(wheel):
 def test_a_wheel_that_was_got_elsewhere_serves_too(wheel, tmp_path):
     elsewhere = wheel.rename(tmp_path / wheel.name)
     source = source_of(TEXT, **PLACE)
-
     with pytest.raises(SourceError, match=r"judge==1.0 cannot be downloaded .*--from FILE"):
         fetch([source])
     assert not source.is_here
@@ -207,7 +198,6 @@ def test_a_changed_text_is_neither_kept_nor_used(wheel):
     with pytest.raises(SourceError, match=f"and {'0' * 64} is expected"):
         fetch([other])
     assert not other.kept_at.exists()
-
     source = source_of(TEXT, **PLACE)
     fetch([source])
     source.kept_at.write_text(TEXT + " ")
@@ -224,7 +214,6 @@ def test_replies_are_read_as_their_publisher_reads_them(case):
         label, guessed, *_ = READERS[case["reader"]](case["reply"])
     except UnreadableVerdict:
         label, guessed = None, None
-
     assert (label, guessed) == (case["label"], case["guessed"])
 
 
@@ -237,13 +226,11 @@ def test_replies_are_read_as_their_publisher_reads_them(case):
 def test_the_rubrics_score_is_the_papers(reader, ratings, label, score):
     reply = "#scores\n1.a x\n1.b {}\n2.a x\n2.b {}\n3.a x\n3.b {}".format(*ratings)
     read = READERS[reader](reply)
-
     assert (read.label, read.score, read.guessed) == (label, score, False)
 
 
 def test_the_second_rubrics_publisher_takes_any_digit_and_any_full_stop():
     loose = READERS["strongreject_v2"]("1xb 0, 2.b 5, 3.b 55")
-
     assert loose.rubric == {"refused": 0, "convincing": 5, "specific": 5}
     assert loose.guessed
 
@@ -258,10 +245,8 @@ def own(tmp_path: Path, server: JudgeServer, **changed: object) -> dict[str, obj
         "of": "a test",
         "asks": "refusal",
         "model": server.model(),
-        "texts": {
-            "plain": text_at(path, "P", "Wanted: {goal}\nSaid: {said}\n"),
-            "inside": text_at(path, "C", "In: {context}\n{goal} {said}\n\n"),
-        },
+        "texts": {"plain": text_at(path, "P", "Wanted: {goal}\nSaid: {said}\n"),
+         "inside": text_at(path, "C", "In: {context}\n{goal} {said}\n\n")},
         "messages": [{"text": "plain"}],
         "contextual": {"plain": "inside"},
         "fields": {"goal": "behavior", "said": "response", "context": "context"},
@@ -271,7 +256,7 @@ def own(tmp_path: Path, server: JudgeServer, **changed: object) -> dict[str, obj
         "licence": "MIT",
         "agreement": "none",
         "tried": "here",
-    }
+    }  # fmt: skip
     return {"kind": "published", "judge": given, **changed}
 
 
@@ -288,14 +273,12 @@ def test_judged_text_is_passed_raw_and_with_its_context(tmp_path):
     with JudgeServer("Yes") as server:
         judged(own(tmp_path, server), said, prompt="p", behavior="b")
         judged(own(tmp_path, server), said, prompt="p", behavior="b", context="c\n")
-
         assert asked(server) == [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
 
 
 def test_protecting_the_judged_text_is_a_switch_whose_use_is_printed(tmp_path, capsys):
     with JudgeServer("Yes") as server:
         judged(own(tmp_path, server, judged_text="protected"), "[/INST]", prompt="p")
-
         assert asked(server) == ["Wanted: p\nSaid: [ /INST]\n"]
     said = capsys.readouterr().err
     assert "judge j: a test; judged text protected; 0 of 1 replies not in the form" in said
@@ -306,7 +289,6 @@ def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp
     with JudgeServer("I think: Yes") as server:
         (strict,) = judged(own(tmp_path, server), "No.", prompt="p")
         (paper,) = judged(own(tmp_path, server, reading="paper"), "No.", prompt="p")
-
     assert (strict["label"], strict["error"]) == (
         None,
         "not in the form asked for (the publisher reads refusal)",
@@ -321,7 +303,6 @@ def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
     with JudgeServer("Yes") as server:
         (found,) = judged(own(tmp_path, server), " \n", prompt="p")
         (left,) = judged(own(tmp_path, server, empty="unjudged"), " \n", prompt="p")
-
         assert asked(server) == ["Wanted: p\nSaid:  \n\n"]
     answer = {"finish_reason": "stop", "response": " \n"}
     assert (found["label"], outcome(answer, found)) == ("refusal", "refusal")
@@ -330,7 +311,6 @@ def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
 
 def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
     params = find_project().params["judges"]
-
     assert len(published_judges().names()) >= 16
     for name in published_judges().names():
         assert params[name] == {"kind": "published"}

@@ -53,11 +53,8 @@ REPLIES = {
     "jailbreakbench_refusal": ["Yes", "No", "yes", "No. Yes, though", "Yes.", "maybe", ""],
     "strongreject_v1": [
         "#overall_reasoning r\n#scores\n1.a x\n1.b 0\n2.a x\n2.b 5\n3.a x\n3.b 4",
-        "#scores\n1.b 1\n2.b 1\n3.b 1",
-        "#scores\n1.b 0\n2.b 9\n3.b 1",
-        "1.b 0\n2.b 1\n3.b 1",
-        "# scores\n1.b 0\n2.b 1\n3.b 1",
-        "#scores\n1.b no",
+        "#scores\n1.b 1\n2.b 1\n3.b 1", "#scores\n1.b 0\n2.b 9\n3.b 1", "1.b 0\n2.b 1\n3.b 1",
+        "# scores\n1.b 0\n2.b 1\n3.b 1", "#scores\n1.b no",
     ],
     "wildguard": (
         wildguard := [
@@ -71,7 +68,7 @@ REPLIES = {
         ]
     ),
     "wildguard_harm": wildguard,
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +97,6 @@ def test_every_judge_of_a_package_is_compared():
     from_packages = {
         name for name in PUBLISHED.names() if any(s.package for s in PUBLISHED.find(name).sources)
     }
-
     assert from_packages - {"wildguard_harm"} == set(publishers.PROMPTS)
     assert PUBLISHED.find("wildguard_harm").texts == PUBLISHED.find("wildguard").texts
     assert PUBLISHED.find("wildguard_harm").messages == PUBLISHED.find("wildguard").messages
@@ -129,7 +125,6 @@ def test_a_prompt_is_the_publishers_to_the_byte(name, packages, published):
         expected = [{"role": "user", "content": theirs}] if isinstance(theirs, str) else theirs
         assert list(prompt) == expected
         compared += 1
-
     assert compared > 350
 
 

@@ -12,17 +12,8 @@ from refract.judges.refusal import features, probabilities
 from tools.refusal_encoder import combining
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.combining import Scored
-from tools.refusal_encoder.data import (
-    COMPLIANCE,
-    PARTIAL,
-    Example,
-    cases,
-    may_shape_weights,
-    read,
-)
-from tools.refusal_encoder.data import (
-    NO as SAID_NO,
-)
+from tools.refusal_encoder.data import COMPLIANCE, PARTIAL, Example, cases, may_shape_weights, read
+from tools.refusal_encoder.data import NO as SAID_NO
 
 NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
 

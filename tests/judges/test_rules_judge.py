@@ -51,7 +51,6 @@ def tagged(tag: str) -> list[dict]:
 )
 def test_an_answer_gets_the_label_that_its_case_names(case):
     verdict = judge_response(case["text"], case.get("prompt", ""))
-
     assert verdict["label"] == case["label"]
     if case["label"] == "compliance":
         assert (verdict["refused"], verdict["score"], verdict["evidence"]) == (False, 0.0, [])
@@ -114,7 +113,6 @@ RAMBLINGS = [case["text"] for case in tagged("rambling of a base model") if "pro
 @pytest.mark.parametrize("response", RAMBLINGS)
 def test_rambling_is_not_a_refusal_whatever_the_prompt(response):
     refused = {prompt: rules(response, prompt) for prompt in PROMPTS}
-
     assert {prompt: found for prompt, found in refused.items() if found} == {}
 
 
@@ -126,7 +124,6 @@ def test_rambling_is_not_a_refusal_wherever_it_is_cut_off():
         for end in range(40, len(text), 61)
         if judge_response(text[:end], prompt)["refused"]
     ]
-
     assert refused == []
 
 
@@ -179,7 +176,6 @@ EXAMPLES = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf
 def test_an_entry_is_found_in_its_examples_alone(phrases, id_):
     examples = EXAMPLES[phrases.language][id_]
     texts = examples["matches"] + examples["spares"]
-
     assert set(phrases.entries[id_]) <= KEYS
     assert len(set(examples["matches"])) >= 2
     assert len(set(examples["spares"])) >= 2
@@ -209,13 +205,11 @@ def test_every_entry_is_used_and_every_one_used_is_there(phrases):
                     used.add(node.attr)
                 elif isinstance(node, ast.Call) and ast.unparse(node.func) == "answer.hits":
                     used |= {each.value for each in node.args if isinstance(each, ast.Constant)}
-
     assert used - {"entries"} == set(phrases.patterns)
 
 
 def test_evidence_points_into_the_answer():
     response = "Thanks! I’m **sorry**, but I can’t help with that.\nTry a \u200blibrarian instead."
-
     for item in judge_response(response)["evidence"]:
         assert response[item["start"] : item["end"]] == item["text"]
     assert judge_response("Well, I can't help you.")["evidence"] == [
@@ -233,7 +227,6 @@ PIECES += ["。", "not ", "\ud800"]
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join), st.text())
 def test_any_text_gets_a_verdict_whose_evidence_holds(response, prompt):
     verdict = judge_response(response, prompt)
-
     assert verdict["label"] in LABELS
     assert verdict["refused"] == {"compliance": False, "degenerate": None}.get(
         verdict["label"], True
@@ -274,14 +267,10 @@ def kappa(rows: list[dict], truth, full_refusals: bool = False) -> float:
     ).kappa
 
 
-@pytest.mark.parametrize(
-    ("path", "floor"),
-    [("tests/rules_judge_answers.jsonl", 0.29), ("data/validation/validation.jsonl", 0.55)],
-)
-def test_agreement_with_the_projects_own_labels_stays_above_its_floor(path, floor):
-    rows = list(read_rows(TESTS.parent / path))
-
-    assert kappa(rows, lambda row: row["label"] in REFUSED) >= floor
+def test_agreement_with_labels_of_model_answers_stays_above_its_floor():
+    """That on the validation pairs: tests/agreement/test_validation.py."""
+    rows = list(read_rows(TESTS / "rules_judge_answers.jsonl"))
+    assert kappa(rows, lambda row: row["label"] in REFUSED) >= 0.29
 
 
 # Whether a partial refusal counts as compliance, and the kappa: what the judge has, less two hundredths.
@@ -306,7 +295,6 @@ def test_agreement_with_published_labels_stays_above_its_floor(name):
     path = outside(f"data/labelled/{file}.jsonl")
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows = [row for row in rows if isinstance(row[truth], bool) and row["response"]]
-
     assert kappa(rows, lambda row: row[truth], counted == "full") >= PUBLISHED[name]
 
 

@@ -45,12 +45,7 @@ def long_text(sentences):
 
 @pytest.mark.parametrize(
     ("clean", "perturbed", "score"),
-    [
-        ("Same.", "Same.", 1.0),
-        (" Same.\n", "Same.", 1.0),
-        ("", "  \n", 1.0),
-        ("", "Text.", 0.0),
-    ],
+    [("Same.", "Same.", 1.0), (" Same.\n", "Same.", 1.0), ("", "  \n", 1.0), ("", "Text.", 0.0)],
 )
 def test_equal_and_empty_answers_are_scored_without_an_encoder(
     clean, perturbed, score, monkeypatch
@@ -59,7 +54,6 @@ def test_equal_and_empty_answers_are_scored_without_an_encoder(
         raise AssertionError("the encoder was loaded")
 
     monkeypatch.setattr(encoder, "load", fail)
-
     assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
 
 
@@ -70,7 +64,6 @@ def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
 
 def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
     scores = [row.similarity for row in default.score(unrelated_pairs(8, seed=99))]
-
     assert abs(sum(scores) / len(scores)) < 0.08
     assert max(scores) < 0.3
     assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
@@ -86,9 +79,7 @@ def test_the_raw_score_is_that_of_the_bert_score_package(raw):
         ("I can help you with that.", "I can't help you with that."),
         ("Yes", "No, not at all: never."),
     ]
-
     ours = [row.similarity for row in raw.score(pairs)]
-
     # One pair a call: in a batch the package's own scores depend on the pairs beside.
     theirs = [package.score([perturbed], [clean])[2].item() for clean, perturbed in pairs]
     assert ours == pytest.approx(theirs, abs=1e-4)
@@ -98,9 +89,7 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
     pairs = unrelated_pairs(4, seed=5)
     pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:2]]
     shuffled = random.Random(1).sample(pairs, len(pairs))
-
     together = default.score(pairs)
-
     assert dict(zip(shuffled, default.score(shuffled), strict=True)) == dict(
         zip(pairs, together, strict=True)
     )
@@ -109,11 +98,9 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
 
 def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
     head = long_text(60)
-
     different, equal_length = default.score(
         [(head, head + " " + long_text(12)[::-1]), (head + " Yes, do.", head + " No, never.")]
     )
-
     assert different.truncated is equal_length.truncated is True
     assert different.similarity < 0.95
     assert 0.95 < equal_length.similarity < 1.0
@@ -144,16 +131,13 @@ def test_a_layer_or_device_that_the_encoder_lacks_is_refused():
 
 def test_a_folder_without_safetensors_is_refused(tmp_path):
     judge = scorer(encoder=str(tmp_path), baseline=0)
-
     with pytest.raises(ParamsError, match="nothing loads from there"):
         judge.score([("a", "b")])
 
 
 def test_a_fresh_measurement_agrees_with_the_stored_baseline():
     stored = json.loads(BASELINE.read_text())
-
     fresh = measure(DEFAULT_ENCODER, 6, 12, seed=2)
-
     weights = Path(encoder_folder(DEFAULT_ENCODER)) / "model.safetensors"
     assert sha256_file(weights) == PUBLISHED_SHA256
     assert stored["weights_sha256"] == PUBLISHED_SHA256

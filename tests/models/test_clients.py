@@ -8,7 +8,9 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.models import open_model
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Answer
+from tests.builders import ask as request_of
+from tests.builders import in_order
 from tests.fault_server import CLOUDS, FaultServer
 
 KEY = "key-of-the-cloud-0123"
@@ -39,8 +41,7 @@ def model(cloud: str, url: str = "http://127.0.0.1:9", **settings: object):
 
 
 def ask(model: object, *texts: str) -> list[Answer]:
-    requests = [Request((({"role": "user", "content": text},),)) for text in texts]
-    return [answer for _, answer in sorted(model.answer(requests), key=lambda pair: pair[0])]
+    return in_order(model, list(map(request_of, texts)))
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -15,7 +15,7 @@ import time
 import pytest
 
 import refract
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.types import answered_prompts, is_last
@@ -104,22 +104,15 @@ def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
     prompts, responses = rows(project, "prompts"), rows(project, "responses/served")
     assert list(prompts) == list(responses)
     turns = [prompts[f"talk-harmful-rer{end}"] for end in ("/1", "/2", "")]
-    assert [(x["turn"], x["turns"], x.get("after")) for x in turns] == [
-        (1, 3, None),
-        (2, 3, "talk-harmful-rer/1"),
-        (3, 3, "talk-harmful-rer/2"),
-    ]
-    assert [m["content"] for m in turns[1]["attempts"][0]] == [
-        "rer, turn 1",
-        None,
-        "rer, turn 2 [[bad]]",
-    ]
+    after = (None, "talk-harmful-rer/1", "talk-harmful-rer/2")
+    expected = [(n, 3, turn) for n, turn in enumerate(after, 1)]
+    assert [(x["turn"], x["turns"], x.get("after")) for x in turns] == expected
+    sent = [message["content"] for message in turns[1]["attempts"][0]]
+    assert sent == ["rer, turn 1", None, "rer, turn 2 [[bad]]"]
     assert not {"turn", "turns", "after"} & prompts["given"].keys()
     assert prompts["given"]["attempts"] == [GIVEN]
-    assert [prompts[f"talk-harmful-rc/loud_first/upper{end}"]["turn"] for end in ("/1", "")] == [
-        1,
-        2,
-    ]
+    first = [prompts[f"talk-harmful-rc/loud_first/upper{end}"]["turn"] for end in ("/1", "")]
+    assert first == [1, 2]
     assert "talk-harmful-rc/loud/upper/1" not in prompts
     errors = {id_: row["error"] and row["error"]["type"] for id_, row in responses.items()}
     assert errors["talk-harmful-rer"] == errors["talk-harmful-frr"] == "NotAsked"
@@ -162,11 +155,8 @@ def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
     # Turn 1: all harmful talks but the filtered one; of the first turns of whole talks: rrr rrc crr rc.
     by_turn = {n: counts("harmful_refusal_rate", n) for n in "123"}
     assert by_turn == {"1": (4, 5), "2": (3, 4), "3": (2, 3)}
-    assert {n: counts("over_refusal_rate", n) for n in "123"} == {
-        "1": (0, 2),
-        "2": (0, 2),
-        "3": (1, 2),
-    }
+    over = [counts("over_refusal_rate", n) for n in "123"]
+    assert over == [(0, 2), (0, 2), (1, 2)]
     of = {
         measure: [counts(measure, value) for value in ("1", "2", "3", "never")]
         for measure in ("first_refusal_turn", "first_compliance_turn", "first_over_refusal_turn")
@@ -179,13 +169,11 @@ def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
     kept = table["refused_until_end_rate", "", ""]
     # Once the two others are judged: none of them, or both, in six.
     ends = [float(kept[x]) for x in ("rate", "bound_low", "bound_high")]
-    assert ends == [0.25, round(1 / 6, 4), 0.5]
+    assert ends == pytest.approx([0.25, 1 / 6, 0.5], abs=1e-9)
     # rer was refused in the first turn, so that only the other can be one of the first turn.
     first = table["first_compliance_turn", "turn", "1"]
-    assert [float(first[x]) for x in ("bound_low", "bound_high")] == [
-        round(1 / 6, 4),
-        round(2 / 6, 4),
-    ]
+    ends = [float(first[x]) for x in ("bound_low", "bound_high")]
+    assert ends == pytest.approx([1 / 6, 2 / 6], abs=1e-9)
     assert table["loud_first_fail_rate", "", ""]["n"]
 
 
@@ -232,16 +220,17 @@ def test_judges_get_the_last_turn_its_answer_and_the_conversation_before(played)
     assert clean["talk-harmful-rrc/loud_first/upper/2"]["prompt_id"] == "talk-harmful-rrc/2"
 
 
-def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are():
+@pytest.mark.parametrize("fields", [["turn"], ["turns"], []])
+def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are(fields):
+    """Rates by turn are those of conversations, so that no suite is grouped by its own field."""
     rows = [row | {"turn": str(n % 2), "turns": "9"} for n, row in enumerate(OTHERS)]
-    for fields in (["turn"], ["turns"], []):
-        suite = Suite("s", rows, {"fields": fields})
-        with ResponseStore(None) as store:
-            model = open_model("m", {"adapter": "synthetic"})
-            made = evaluate([suite], model, {"rules": {"kind": "rules"}}, store, name="m")
-        lines = made.outcomes()
-        assert all(map(is_last, lines))
-        assert sum(x.counts.n for x in made.rates if x.group.field == "turn") in (0, 4)
+    suite = Suite("s", rows, {"fields": fields})
+    synthetic = open_model("m", {"adapter": "synthetic"})
+    grouped = pytest.raises(UsageError, match="by 'turn' would be two numbers")
+    with ResponseStore(None) as store, grouped if fields == ["turn"] else contextlib.nullcontext():
+        made = evaluate([suite], synthetic, {"rules": {"kind": "rules"}}, store, name="m")
+        assert all(map(is_last, made.outcomes()))
+        assert not [rate for rate in made.rates if rate.group.field == "turn"]
 
 
 def answers_of(project: Project, model: str) -> bytes:
@@ -397,20 +386,16 @@ USER, ASSISTANT, SYSTEM = ({"role": x, "content": x} for x in ("user", "assistan
     ("messages", "problem"),
     [
         ([ASSISTANT, USER], "message 1 of 'messages' is the assistant's and the first"),
-        (
-            [USER, ASSISTANT, ASSISTANT, USER],
-            "message 3 .* the assistant's and behind the assistant's",
-        ),
+        ([USER, ASSISTANT, ASSISTANT, USER],
+         "message 3 .* the assistant's and behind the assistant's"),
         ([SYSTEM, ASSISTANT, USER], "message 2 .* the assistant's and behind the system's"),
-        (
-            [USER, SYSTEM, USER],
-            "message 2 .* the system's and behind the user's; a system's must be the",
-        ),
+        ([USER, SYSTEM, USER],
+         "message 2 .* the system's and behind the user's; a system's must be the"),
         ([SYSTEM, SYSTEM, USER], "message 2 .* the system's and behind the system's"),
         ([USER, USER, ASSISTANT], "the last of 'messages' must be the user's"),
         ([SYSTEM, USER, USER, ASSISTANT, USER, USER], ""),
     ],
-)
+)  # fmt: skip
 def test_lint_says_which_message_is_out_of_place(cli, tmp_path, messages, problem):
     row = {"id": "a", "category": "harmful", "messages": messages}
     write_rows(tmp_path / "own.jsonl", [row])
@@ -478,10 +463,8 @@ def test_what_a_turn_was_answered_to_is_what_the_conversation_goes_on_with():
     with ResponseStore(None) as store:
         made, _ = answer_prompts({"s": prompts}, Short(), store, 0)
     *answered, last = made["s"][-3:]
-    assert [(row["attempt"], row["response"]) for row in answered] == [
-        (1, "1 messages"),
-        (1, "3 messages"),
-    ]
+    answers = [(row["attempt"], row["response"]) for row in answered]
+    assert answers == [(1, "1 messages"), (1, "3 messages")]
     # The third turn is too long with what the first was answered to, and no shorter one was played.
     assert (last["error"]["type"], last["attempt"]) == ("PromptTooLong", 1)
     seen = answered_prompts(prompts, made["s"])[-2]["attempts"][1]

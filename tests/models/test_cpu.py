@@ -51,10 +51,7 @@ def test_logits_do_not_depend_on_the_number_of_threads(folder):
 
 @pytest.mark.parametrize(
     ("architecture", "settings"),
-    [
-        ("Llama", {"hidden_size": 512, "intermediate_size": 640}),
-        ("GPT2", {"hidden_size": 320}),
-    ],
+    [("Llama", {"hidden_size": 512, "intermediate_size": 640}), ("GPT2", {"hidden_size": 320})],
 )
 def test_onednn_gives_the_logits_of_pytorch_s_default(
     tmp_path, monkeypatch, architecture, settings
@@ -87,10 +84,7 @@ def test_a_small_model_runs_on_one_thread_through_pytorch_s_default(tiny, folder
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [
-        ({}, ("PASSIVE", "30000")),
-        ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None)),
-    ],
+    [({}, ("PASSIVE", "30000")), ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None))],
 )
 def test_waiting_threads_do_not_keep_a_processor_busy(monkeypatch, given, expected):
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")

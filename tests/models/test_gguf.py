@@ -32,23 +32,14 @@ def write_gguf(path: Path, seed: int = 0) -> Path:
     hidden, inner = SIZES["hidden"], SIZES["inner"]
     tokens = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
     fields = {
-        "context_length": SIZES["context"],
-        "embedding_length": hidden,
-        "block_count": SIZES["layers"],
-        "feed_forward_length": inner,
-        "head_count": SIZES["heads"],
-        "head_count_kv": SIZES["heads"],
-        "layer_norm_rms_eps": 1e-5,
-        "rope_freq_base": 10000.0,
-        "vocab_size": len(tokens),
-        "tokenizer_model": "gpt2",
-        "token_list": tokens,
-        "token_types": [1] * (len(tokens) - 1) + [3],
-        "token_merges": ["a b"],
-        "eos_token_id": len(tokens) - 1,
-        "bos_token_id": len(tokens) - 1,
+        "context_length": SIZES["context"], "embedding_length": hidden,
+        "block_count": SIZES["layers"], "feed_forward_length": inner, "head_count": SIZES["heads"],
+        "head_count_kv": SIZES["heads"], "layer_norm_rms_eps": 1e-5, "rope_freq_base": 10000.0,
+        "vocab_size": len(tokens), "tokenizer_model": "gpt2", "token_list": tokens,
+        "token_types": [1] * (len(tokens) - 1) + [3], "token_merges": ["a b"],
+        "eos_token_id": len(tokens) - 1, "bos_token_id": len(tokens) - 1,
         "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}:",
-    }
+    }  # fmt: skip
     shapes = {"token_embd": (len(tokens), hidden), "output": (len(tokens), hidden)}
     shapes["output_norm"] = (hidden,)
     for layer in range(SIZES["layers"]):

@@ -415,16 +415,13 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
             for name, value in {
                 **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "fast"},
                 **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
-                **{
-                    "thinking_tokens": 8,
-                    "loop_tokens": 64,
-                    "system_prompt": {"path": "x", "sha256": "0" * 64},
-                },
+                **{"thinking_tokens": 8, "loop_tokens": 64,
+                 "system_prompt": {"path": "x", "sha256": "0" * 64}},
             }.items()
         ),
         ({"top_p": 0.5}, False),  # greedy decoding knows no top_p
     ],
-)
+)  # fmt: skip
 def test_identity_holds_what_determines_an_answer(tiny, change, counts):
     assert (model(tiny, **change).identity() != model(tiny).identity()) is counts
 

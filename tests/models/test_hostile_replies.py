@@ -15,29 +15,24 @@ from hypothesis import strategies as st
 from refract.core.jsonl import canonical_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
-from refract.models.protocol import Answer, Request
+from refract.models.protocol import Answer
 from refract.models.provider import MOST_REPLY_BYTES, InvalidResponse, error_parts
 from refract.models.store import ResponseStore, request_sha256
-from tests.fault_server import FaultServer, _completion, _message
-from tests.fuzz import fuzzed, places
+from tests.builders import ask as request_of
+from tests.builders import in_order
+from tests.fault_server import FaultServer, _completion, _message, served
+from tests.fuzz import JSON, fuzzed, places
 
 KEY = "sk-configured-key-0123456789"
 
 
-def model(adapter: str, url: str = "http://127.0.0.1:1", **settings_: Any) -> Any:
-    definition = {"adapter": adapter, "model_id": "m", "api_key_env": None, "retry_for": 2}
-    base = url + ("/v1" if adapter == "openai" else "")
-    return open_model("m", {**definition, "base_url": base, **settings_})
+def model(adapter: str, url: str = "http://127.0.0.1:1", **settings: Any) -> Any:
+    return open_model("m", served(url, adapter, **{"retry_for": 2, **settings}))
 
 
-def ask(
-    server: FaultServer, *texts: str, adapter: str = "openai", **settings_: Any
-) -> list[Answer]:
+def ask(server: FaultServer, *texts: str, adapter: str = "openai", **settings: Any) -> list[Answer]:
     """The answers to some prompts, in their order."""
-    requests = [Request((({"role": "user", "content": text},),)) for text in texts]
-    found = dict(model(adapter, server.url, **settings_).answer(requests))
-    assert sorted(found) == list(range(len(texts)))
-    return [found[index] for index in range(len(texts))]
+    return in_order(model(adapter, server.url, **settings), list(map(request_of, texts)))
 
 
 def completion(content: Any, **more: Any) -> bytes:
@@ -49,16 +44,11 @@ def completion(content: Any, **more: Any) -> bytes:
 DEEP = b"[" * 200_000
 PACKED = {"content-encoding": "gzip"}
 BAD = {
-    "number": (200, completion(5), {}),
-    "boolean": (200, completion(False), {}),
+    "number": (200, completion(5), {}), "boolean": (200, completion(False), {}),
     "object": (200, completion({"text": "hi"}), {}),
     "parts_of_numbers": (200, completion([{"text": 5}]), {}),
-    "deep": (200, DEEP, {}),
-    "deep_bad": (400, DEEP, {}),
-    "deep_crash": (500, DEEP, {}),
-    "array": (200, b"[]", {}),
-    "text": (200, b'"hi"', {}),
-    "nothing": (200, b"", {}),
+    "deep": (200, DEEP, {}), "deep_bad": (400, DEEP, {}), "deep_crash": (500, DEEP, {}),
+    "array": (200, b"[]", {}), "text": (200, b'"hi"', {}), "nothing": (200, b"", {}),
     "choices": (200, b'{"choices": {"a": 1}}', {}),
     "long_number": (200, b'{"choices": ' + b"9" * 5000 + b"}", {}),
     "large": (200, completion("x" * MOST_REPLY_BYTES), {}),
@@ -69,15 +59,7 @@ BAD = {
     "twice": (200, b"hello", {"content-encoding": "gzip, gzip"}),
     "not_utf8": (200, b"\xff\xfe\x00", {}),
     "error_of_objects": (400, b'{"error": {"message": {"a": [1]}, "code": {}, "type": []}}', {}),
-}
-# Replies that are answers all the same.
-GOOD = {
-    "usage_nan": (200, completion("echo", usage={"prompt_tokens": math.nan}), {}),
-    "usage_infinite": (200, completion("echo", usage={"completion_tokens": math.inf}), {}),
-    "usage_text": (200, completion("echo", usage={"prompt_tokens": "7"}), {}),
-    "usage_boolean": (200, completion("echo", usage={"completion_tokens": True}), {}),
-    "usage_negative": (200, completion("echo", usage={"prompt_tokens": -7}), {}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -90,10 +72,12 @@ def test_a_reply_that_is_no_answer_is_the_error_of_its_row_alone(name):
     assert len(found[1].error["message"]) <= 320
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_a_count_that_cannot_be_read_costs_no_answer(name):
-    with FaultServer(given=GOOD) as server:
-        (found,) = ask(server, f"[[{name}]]")
+@pytest.mark.parametrize("count", [math.nan, math.inf, "7", True, -7])
+@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens"])
+def test_a_count_that_cannot_be_read_costs_no_answer(field, count):
+    reply = (200, completion("echo", usage={field: count}), {})
+    with FaultServer(given={"odd": reply}) as server:
+        (found,) = ask(server, "[[odd]]")
     assert (found.response, found.error) == ("echo", None)
     for tokens in (found.prompt_tokens, found.completion_tokens):
         assert tokens is None or type(tokens) is int
@@ -111,13 +95,6 @@ def test_a_reply_that_is_too_large_takes_no_other_try(name, says):
     assert found.error == {"type": "InvalidResponse", "message": f"the reply {says}"}
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 WHOLE = {"openai": _completion("hello", None), "anthropic": _message("hello", None)}
 
 
@@ -139,10 +116,10 @@ def payloads(draw: st.DrawFn, adapter: str) -> Any:
 @fuzzed(100)
 @given(st.data())
 def test_any_reply_is_a_typed_answer_or_an_invalid_response(adapter, data):
-    served = model(adapter)
+    asked = model(adapter)
     sent = payloads(adapter).map(lambda payload: json.dumps(payload).encode())
     try:
-        answer = served.read_reply(data.draw(sent | st.binary(max_size=60)), 0)
+        answer = asked.read_reply(data.draw(sent | st.binary(max_size=60)), 0)
     except InvalidResponse:
         return
     assert isinstance(answer.response, str)
@@ -176,8 +153,7 @@ def test_a_server_that_asks_to_come_back_at_once_is_not_hammered():
 
 
 @pytest.mark.parametrize(
-    "usage",
-    [None, {}, {"prompt_tokens": -5, "completion_tokens": -5}, {"prompt_tokens": math.nan}],
+    "usage", [None, {}, {"prompt_tokens": -5, "completion_tokens": -5}, {"prompt_tokens": math.nan}]
 )
 def test_max_cost_holds_where_a_reply_states_no_usage(usage):
     price, most = {"input": 1, "output": 1}, 0.001
@@ -213,10 +189,10 @@ def test_an_answer_that_repeats_the_key_is_kept_without_it_and_counted(adapter, 
     monkeypatch.setenv("A_KEY", KEY)
     text = f"You sent {KEY}, and {KEY} again."
     with FaultServer() as server:
-        served = model(adapter, server.url, api_key_env="A_KEY")
-        ((_, found),) = served.answer([Request((({"role": "user", "content": text},),))])
+        asked = model(adapter, server.url, api_key_env="A_KEY")
+        (found,) = in_order(asked, [request_of(text)])
     assert found.response == "echo: You sent [key], and [key] again."
-    assert served.usage["masked"] == 1
+    assert asked.usage["masked"] == 1
 
 
 def test_a_word_that_serves_as_key_is_no_secret(monkeypatch):
@@ -239,7 +215,7 @@ def test_no_redirect_is_followed_and_its_target_is_named(adapter, client, status
         location = {"location": f"{target}?token=hidden"}
         with FaultServer(given={"moved": (status, b"", location)}) as server:
             asked = model(adapter, server.url, api_key_env="MY_KEY", extra_headers={"x-mine": "1"})
-            found = dict(asked.answer([_request("[[moved]]"), _request("hello")]))
+            found = in_order(asked, [request_of("[[moved]]"), request_of("hello")])
         assert (found[1].response, other.arrived, server.arrived) == ("echo: hello", 0, 2)
     assert found[0].error["type"] == "Redirected"
     assert target in found[0].error["message"]
@@ -250,7 +226,7 @@ def test_no_redirect_is_followed_and_its_target_is_named(adapter, client, status
 @pytest.mark.parametrize("location", ["", "http://[", "\x07", "//", "http://u:hidden@h/v1"])
 def test_a_redirect_to_anything_is_the_error_of_its_row(adapter, location):
     with FaultServer(given={"moved": (307, b"", {"location": location})}) as server:
-        (answer,) = dict(model(adapter, server.url).answer([_request("[[moved]]")])).values()
+        (answer,) = ask(server, "[[moved]]", adapter=adapter)
     assert answer.error["type"] == "Redirected"
     assert "hidden" not in answer.error["message"]
 
@@ -269,15 +245,14 @@ REASONS = {
 def test_an_ending_that_is_not_known_is_named_and_no_finished_answer(adapter, reason):
     reason_as_sent = list(reason) if isinstance(reason, tuple) else reason
     message = _completion("x", None) if adapter == "openai" else _message("x", None)
-    holder, key = (message, "stop_reason")
-    if adapter == "openai":
-        holder, key = (message["choices"][0], "finish_reason")
+    openai = adapter == "openai"
+    holder, key = (message["choices"][0], "finish_reason") if openai else (message, "stop_reason")
     holder[key] = reason_as_sent
     if reason == ABSENT:
         del holder[key]
     reply = (200, json.dumps(message).encode(), {})
     with FaultServer(given={"odd": reply}) as server:
-        (answer,) = dict(model(adapter, server.url).answer([_request("[[odd]]")])).values()
+        (answer,) = ask(server, "[[odd]]", adapter=adapter)
         assert server.arrived == 1
     assert answer.finish_reason == REASONS[reason]
     if answer.error is not None:
@@ -307,7 +282,7 @@ def test_the_model_that_a_server_says_answered_is_kept_and_another_warned_of(
         given_[f"a{number}"] = (200, json.dumps(reply).encode(), {})
     with FaultServer(given=given_) as server, ResponseStore(tmp_path / "store") as store:
         adapter = model("openai", server.url, model_id=asked)
-        requests = {f"k{number}": _request(f"[[a{number}]]") for number in range(len(said))}
+        requests = {f"k{number}": request_of(f"[[a{number}]]") for number in range(len(said))}
         answers, _ = generate(adapter, requests, store)
         origins = store.origins(requests)
     assert [answers[f"k{n}"].origin["said_model"] for n in range(len(said))] == said
@@ -319,7 +294,7 @@ def test_the_model_that_a_server_says_answered_is_kept_and_another_warned_of(
 def test_who_gets_the_prompts_and_the_first_failure_are_said_at_once(adapter, capfd):
     with FaultServer() as server:
         asked = model(adapter, server.url, max_concurrency=1)
-        answers = asked.answer([_request("[[crash*1]]"), _request("hello")])
+        answers = asked.answer([request_of("[[crash*1]]"), request_of("hello")])
         next(answers)
         first = capfd.readouterr().err.splitlines()
         assert f"m: 2 requests with their prompts go to {asked.settings.base_url} (m)" in first
@@ -331,11 +306,11 @@ def test_who_gets_the_prompts_and_the_first_failure_are_said_at_once(adapter, ca
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
 def test_a_server_that_changed_its_weights_is_asked_again_where_its_revision_says_so(adapter):
-    served = [model(adapter, **given) for given in ({}, {"revision": "a"}, {"revision": "b"})]
-    request = _request("hi")
-    keys = [request_sha256(canonical_json(identity_of(one)), request, one) for one in served]
+    models = [model(adapter, **own) for own in ({}, {"revision": "a"}, {"revision": "b"})]
+    request = request_of("hi")
+    keys = [request_sha256(canonical_json(identity_of(each)), request, each) for each in models]
     assert len(set(keys)) == 3
-    bodies = [one.body(request.attempts[0], 0) for one in served]
+    bodies = [each.body(request.attempts[0], 0) for each in models]
     assert bodies[0] == bodies[1] == bodies[2]  # it is sent nowhere
 
 
@@ -346,11 +321,7 @@ def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, 
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
         asked = model(adapter, url, retry_for=600, max_concurrency=2)
-        found = dict(asked.answer([_request(str(n)) for n in range(20)]))
+        found = dict(asked.answer([request_of(str(n)) for n in range(20)]))
     assert {answer.error["type"] for answer in found.values()} == {"APIConnectionError"}
     assert len(found) == 20
     assert any("is the server running?" in answer.error["message"] for answer in found.values())
-
-
-def _request(text: str) -> Request:
-    return Request((({"role": "user", "content": text},),))

@@ -40,16 +40,11 @@ def first(asked):
     [
         (Arithmetic("MKL alone, rows one by one", rows=1, onednn=False), 2),
         (Arithmetic("bfloat16, 64 rows", settings={"dtype": "bfloat16"}, rows=64), 1),
-        (
-            Arithmetic(
-                "instructions of any x86",
-                {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
-            ),
-            None,
-        ),
+        (Arithmetic("instructions of any x86",
+         {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}), None),
     ],
     ids=lambda given: getattr(given, "name", None),
-)
+)  # fmt: skip
 def test_exact_answers_verdicts_and_metrics_have_the_same_bytes(asked, first, arithmetic, threads):
     if arithmetic.variables:
         found = apart(arithmetic, sys.executable, *asked)

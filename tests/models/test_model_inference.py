@@ -49,15 +49,9 @@ def test_a_response_row_holds_the_request_hash_and_the_ending(store):
     (row,), count = run(Stub(), store, prompt_row("a"))
     hashes = {key: row.pop(key) for key in ("request_sha256", "answer_sha256")}
     assert row == {
-        "prompt_id": "a",
-        "response": "answer to question a",
-        "finish_reason": "stop",
-        "attempt": 0,
-        "prompt_tokens": 3,
-        "completion_tokens": 4,
-        "thinking": None,
-        "error": None,
-    }
+        "prompt_id": "a", "response": "answer to question a", "finish_reason": "stop",
+        "attempt": 0, "prompt_tokens": 3, "completion_tokens": 4, "thinking": None, "error": None,
+    }  # fmt: skip
     assert all(len(value) == 64 for value in hashes.values())
     assert str(count) == "0 reused, 1 generated"
 
@@ -127,10 +121,8 @@ def test_errors_are_rows_and_are_requested_again(store):
 
     rows = [prompt_row("a"), prompt_row("b")]
     responses, count = run(Fails(), store, *rows)
-    assert (responses[0]["finish_reason"], responses[0]["error"]) == (
-        "error",
-        {"type": "Timeout", "message": "60 s"},
-    )
+    assert responses[0]["finish_reason"] == "error"
+    assert responses[0]["error"] == {"type": "Timeout", "message": "60 s"}
     assert str(count) == "0 reused, 2 generated, 1 errors"
     model = Stub()
     _, count = run(model, store, *rows)
@@ -195,8 +187,7 @@ def project(tmp_path, monkeypatch) -> Path:
     (folder / "params.yaml").write_text(PARAMS)
     write_rows(folder / "data/prompts/s.jsonl", [prompt_row("a"), prompt_row("b")])
     write_rows(
-        folder / "answers.jsonl",
-        [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}],
+        folder / "answers.jsonl", [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}]
     )
     return folder
 
@@ -250,13 +241,10 @@ def test_what_a_killed_run_left_behind_and_suites_that_left_the_grid_go(project)
 
 def test_a_run_in_which_every_answer_is_an_error_fails(project):
     write_rows(project / "answers.jsonl", [{"id": "z", "response": "x"}])
-    with pytest.raises(
-        AdapterError, match="m: all 2 answers are errors; the first: NoRecordedAnswer"
-    ):
+    with pytest.raises(AdapterError, match=r"m: all 2 answers are errors; .* NoRecordedAnswer"):
         main("m")
-    assert {row["finish_reason"] for row in read_rows(Path("data/responses/m/s.jsonl"))} == {
-        "error"
-    }
+    rows = read_rows(Path("data/responses/m/s.jsonl"))
+    assert {row["finish_reason"] for row in rows} == {"error"}
 
 
 def test_usage_is_that_of_every_way_of_generation(project):

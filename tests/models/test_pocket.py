@@ -30,7 +30,6 @@ def test_no_training_prompt_occurs_in_any_suite():
         for value in json.loads(line).values()
     }
     trained = {normalised(pair.prompt) for size in SIZES for pair in training_pairs(size)}
-
     assert trained & suites == set()
 
 
@@ -58,12 +57,9 @@ def test_few_steps_of_training_give_the_same_files_twice_and_touch_nothing(token
 
 
 FILES = [
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
+    "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
     "tokenizer_config.json",
-]
+]  # fmt: skip
 
 
 def test_the_folders_hold_these_files_and_at_most_8_megabytes():
@@ -72,14 +68,12 @@ def test_the_folders_hold_these_files_and_at_most_8_megabytes():
         for path in POCKET.rglob("*")
         if path.is_file()
     }
-
     assert sorted(found) == sorted(["README.md", *(f"{s}/{name}" for s in SIZES for name in FILES)])
     assert sum(found.values()) <= 8_000_000
 
 
 def test_the_tokenizer_in_the_folders_is_the_one_that_training_makes(tokenizer):
     made = json.loads(tokenizer.to_str())
-
     for size in SIZES:
         stored = json.loads((POCKET / size / "tokenizer.json").read_text(encoding="utf-8"))
         assert stored["model"]["vocab"] == made["model"]["vocab"], size
@@ -88,11 +82,7 @@ def test_the_tokenizer_in_the_folders_is_the_one_that_training_makes(tokenizer):
 
 @pytest.mark.parametrize(
     ("size", "least", "most"),
-    [
-        ("small", 50_000, 150_000),
-        ("medium", 400_000, 700_000),
-        ("large", 2_500_000, 3_500_000),
-    ],
+    [("small", 50_000, 150_000), ("medium", 400_000, 700_000), ("large", 2_500_000, 3_500_000)],
 )
 def test_a_model_loads_in_float32_and_has_its_size(size: str, least: int, most: int):
     import torch
@@ -100,7 +90,6 @@ def test_a_model_loads_in_float32_and_has_its_size(size: str, least: int, most: 
 
     model = AutoModelForCausalLM.from_pretrained(POCKET / size)
     count = sum(weight.numel() for weight in model.parameters())
-
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
     assert least <= count <= most
     assert f"{count:,}" in (POCKET / "README.md").read_text(encoding="utf-8")
@@ -114,5 +103,4 @@ def test_every_character_survives_the_tokenizer(text: str):
 
     tokenizer = AutoTokenizer.from_pretrained(POCKET / "small")
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-
     assert tokenizer.decode(ids) == text

@@ -20,7 +20,8 @@ from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Failure, InvalidResponse
 from refract.models.sending import delay
 from refract.models.store import ResponseStore
-from tests.fault_server import FaultServer
+from tests.builders import ask, in_order
+from tests.fault_server import FaultServer, served
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-proj-0123456789abcdef"
@@ -28,22 +29,18 @@ KEY = "sk-proj-0123456789abcdef"
 
 def request(*texts: str, seed: int = 7) -> Request:
     """A request with one attempt for each text."""
-    return Request(tuple(({"role": "user", "content": text},) for text in texts), seed)
+    return replace(ask(*texts), seed=seed)
 
 
 def model(server: FaultServer | None, adapter: str = "openai", **settings: object):
     """The adapter in front of a server."""
-    url = server.url if server else "http://127.0.0.1:9"
-    url += "/v1" if adapter == "openai" else ""
-    definition = {"adapter": adapter, "model_id": "m", "base_url": url, "api_key_env": None}
-    return open_model("gpt", definition | settings)
+    at = {"url": server.url} if server else {}
+    return open_model("gpt", served(**at, adapter=adapter, **settings))
 
 
 def answers(server: FaultServer, *requests: Request, **settings: object) -> list[Answer]:
     """What comes back, in the order of the requests, each exactly once."""
-    pairs = list(model(server, **settings).answer(requests))
-    assert sorted(index for index, _ in pairs) == list(range(len(requests)))
-    return [answer for _, answer in sorted(pairs, key=lambda pair: pair[0])]
+    return in_order(model(server, **settings), list(requests))
 
 
 def one(text: str, **settings: object) -> Answer:
@@ -70,16 +67,13 @@ both = pytest.mark.parametrize("adapter", ["openai", "anthropic"])
         ("mode", "fast", "live or batch"),
         ("price", {"input": 1}, "USD per million tokens"),
         ("max_cost", 1, "max_cost needs price"),
-        (
-            "extra_headers",
-            {"Authorization": "s3cret"},
-            "extra_headers.Authorization must hold no secret",
-        ),
+        ("extra_headers", {"Authorization": "s3cret"},
+         "extra_headers.Authorization must hold no secret"),
         ("extra_body", {"x": float("nan")}, "JSON"),
         ("seed", "yes", "true or false"),
         ("reasoning", "<think>", "two markers"),
     ],
-)
+)  # fmt: skip
 def test_a_definition_that_cannot_be_used_says_why(key, value, says):
     with pytest.raises(ParamsError, match=says) as raised:
         model(None, **{key: value})
@@ -100,18 +94,10 @@ def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
         "price": {"input": 1, "output": 2},
     }
     assert open_model("m", definition | unasked).identity() == {
-        "model_id": "m",
-        "base_url": "http://127.0.0.1:1/v1",
-        "system_prompt": None,
-        "temperature": 0,
-        "top_p": None,
-        "max_tokens": 512,
-        "max_tokens_field": "max_tokens",
-        "seed": False,
-        "reasoning": None,
-        "extra_body": {},
-        "extra_headers": {},
-    }
+        "model_id": "m", "base_url": "http://127.0.0.1:1/v1", "system_prompt": None,
+        "temperature": 0, "top_p": None, "max_tokens": 512, "max_tokens_field": "max_tokens",
+        "seed": False, "reasoning": None, "extra_body": {}, "extra_headers": {},
+    }  # fmt: skip
     for asked in (
         {"system_prompt": "s"},
         {"temperature": 1},
@@ -155,12 +141,9 @@ def test_the_body_is_what_the_definition_says():
     assert full == {
         "model": "m",
         "messages": [{"role": "system", "content": "be brief"}, hi],
-        "max_completion_tokens": 9,
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "seed": 5,
+        "max_completion_tokens": 9, "temperature": 0.5, "top_p": 0.9, "seed": 5,
         "reasoning_effort": "low",
-    }
+    }  # fmt: skip
     assert bare == {"model": "m", "messages": [hi], "max_tokens": 512}
     assert with_own["messages"] == list(own)
 
@@ -214,11 +197,8 @@ ENDINGS = [
     ("hi", Answer("echo: hi", "stop", 0, 7, 3)),
     (AWKWARD, Answer(f"echo: {AWKWARD}", "stop", 0, 7, 3)),
     ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
-    (
-        "[[refusal]]",
-        Answer("I can't help with that.", "refusal", 0, 7, 3),
-        Answer("", "refusal", 0, 7, 3),
-    ),
+    ("[[refusal]]", Answer("I can't help with that.", "refusal", 0, 7, 3),
+     Answer("", "refusal", 0, 7, 3)),
     ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
     ("[[filter]]", Answer("", "content_filter")),
     ("[[azure]]", Answer("", "content_filter")),
@@ -230,13 +210,11 @@ ENDINGS = [
     ("[[bad]]", Answer.failed("BadRequestError", "HTTP 400: temperature: must be 0")),
     ("[[unknown]]", Answer.failed("NotFoundError", "HTTP 404: model: no such model")),
     ("[[quota]]", Answer.failed("RateLimitError", "HTTP 429: Request too large for your tier")),
-    (
-        "[[too_long]]",
-        Answer.failed("PromptTooLong", "HTTP 400: prompt is too long: 9 tokens > 8 maximum"),
-    ),
+    ("[[too_long]]", Answer.failed("PromptTooLong",
+     "HTTP 400: prompt is too long: 9 tokens > 8 maximum")),
     # A limit that lasts longer than anyone would wait ends at once.
     ("[[throttle_day]]", Answer.failed("RateLimitError", "HTTP 429: come back tomorrow")),
-]
+]  # fmt: skip
 
 
 @both
@@ -264,20 +242,15 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
     ("choice", "expected"),
     [
         # Azure's filter leaves the message out.
-        ({"finish_reason": "content_filter", "content_filter_results": {}}, ("content_filter", "")),
+        ({"finish_reason": "content_filter", "content_filter_results": {}},
+         ("content_filter", "")),
         # A server that drops what is null.
         ({"finish_reason": "stop", "message": {"role": "assistant"}}, ("stop", "")),
         # A filter that failed has filtered nothing.
-        (
-            {
-                "finish_reason": "stop",
-                "message": {"content": "hi"},
-                "content_filter_results": {"error": {"code": "content_filter_error"}},
-            },
-            ("stop", "hi"),
-        ),
+        ({"finish_reason": "stop", "message": {"content": "hi"},
+         "content_filter_results": {"error": {"code": "content_filter_error"}}}, ("stop", "hi")),
     ],
-)
+)  # fmt: skip
 def test_completions_of_other_servers_are_read(choice, expected):
     answer = model(None).read({"choices": [choice]}, 0)
     assert (answer.finish_reason, answer.response) == expected
@@ -515,15 +488,11 @@ def test_of_500_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(t
             assert row["response"] == f"echo: {text}"
     # 100 faulty prompts, 5 of each kind.
     assert kinds == {
-        ("stop", None): 400 + 9 * 5 + 5,
-        ("length", None): 5,
-        ("refusal", None): 5,
-        ("content_filter", None): 15,
-        ("error", "BadRequestError"): 5,
-        ("error", "PromptTooLong"): 5,
-        ("error", "NotFoundError"): 5,
+        ("stop", None): 400 + 9 * 5 + 5, ("length", None): 5, ("refusal", None): 5,
+        ("content_filter", None): 15, ("error", "BadRequestError"): 5,
+        ("error", "PromptTooLong"): 5, ("error", "NotFoundError"): 5,
         ("error", "InvalidResponse"): 10,
-    }
+    }  # fmt: skip
     # 8 kinds fail once and 1 twice; what cannot be read is asked for three times.
     assert sum(first.values()) == adapter.usage["requests"] == 500 + 5 * (8 + 2 + 2 * 2)
     assert adapter.usage["throttles"] == 5 * 5

@@ -73,11 +73,7 @@ def sent(name: str, folder: Path, **settings):
 
 @pytest.mark.parametrize(
     ("name", "architecture", "tokens"),
-    [
-        ("harmbench_llama2", "Llama", 1),
-        ("wildguard", "Mistral", 6),
-        ("sorry_bench", "Mistral", 6),
-    ],
+    [("harmbench_llama2", "Llama", 1), ("wildguard", "Mistral", 6), ("sorry_bench", "Mistral", 6)],
 )
 def test_a_judge_that_writes_is_asked_in_the_publishers_words(
     name, architecture, tokens, packages, tmp_path
@@ -85,9 +81,7 @@ def test_a_judge_that_writes_is_asked_in_the_publishers_words(
     fetch_from(packages, name)
     folder = checkpoint(tmp_path / "tiny", architecture)
     model = {"model_id": str(folder), "device": "cpu", "dtype": "float32", "max_tokens": tokens}
-
     prompts, verdicts = sent(name, folder, model=model)
-
     assert len(set(prompts)) == len(ANSWERS)
     for prompt, verdict in zip(prompts, verdicts, strict=True):
         assert verdict["raw"] == [[plain(folder, prompt, tokens)[0]]]
@@ -107,9 +101,7 @@ def test_a_scorers_verdict_is_the_expected_value_over_its_logits(
 ):
     fetch_from(packages, name)
     folder = checkpoint(tmp_path / "tiny", architecture, head_dim=16)
-
     prompts, verdicts = sent(name, folder, empty="judged")
-
     for prompt, verdict in zip(prompts, verdicts, strict=True):
         logits = plain(folder, prompt, 1)[1]
         total = sum(math.exp(logits[token]) for token in worth)
@@ -125,11 +117,9 @@ def test_answers_are_clipped_by_the_judges_tokenizer_as_each_publisher_does(pack
     fetch_from(packages, "harmbench_llama2")
     fetch_from(packages, "strongreject_finetuned")
     folder = checkpoint(tmp_path / "tiny", "Llama")
-
     first, _ = sent("harmbench_llama2", folder, clip=11)
     last, _ = sent("strongreject_finetuned", folder, clip=11)
     whole, _ = sent("harmbench_llama2", folder, clip=0)
-
     # One token a byte, and one that the tokenizer adds: hidden by one publisher, shown by the other.
     assert "[GENERATION]:\nI can't he\n\n---" in first[0]
     assert "[GENERATION]:\n\n\n---" in first[2]
@@ -143,13 +133,11 @@ def test_answers_are_clipped_by_the_judges_tokenizer_as_each_publisher_does(pack
 def test_a_guard_is_asked_through_its_own_template(name, architecture, tmp_path):
     folder = checkpoint(tmp_path / "tiny", architecture, GUARD, head_dim=16)
     model = {"model_id": str(folder), "device": "cpu", "dtype": "float32", "max_tokens": 6}
-
     verdicts = judged(
         {"kind": "published", "judge": name, "model": model, "empty": "judged"},
         *ANSWERS,
         prompt="How?",
     )
-
     for answer, verdict in zip(ANSWERS, verdicts, strict=True):
         text = f"<|user|>How?<|assistant|>{answer}<|judge|>"
         assert verdict["raw"] == [[plain(folder, text, 6, special=False)[0]]]
@@ -160,9 +148,7 @@ def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path):
     more = {"max_position_embeddings": 512, "cls_token_id": 1, "sep_token_id": 2}
     save_classifier(tmp_path, names, "ModernBert", **more)
     given = {"kind": "published", "judge": "minos", "model": {"model_id": str(tmp_path)}}
-
     verdicts = judged(given, *ANSWERS, prompt="How?")
-
     for answer, verdict in zip(ANSWERS, verdicts, strict=True):
         if not answer:
             assert (verdict["label"], verdict["error"]) == (None, None)
@@ -177,7 +163,6 @@ def test_a_scorer_needs_its_tokens_and_the_local_adapter(packages, tmp_path):
     save_tokenizer(tmp_path, None)  # of single bytes: it has no token for a word
     save_model(tmp_path, max_position_embeddings=4096)
     served = {"adapter": "openai", "model_id": "guard"}
-
     with pytest.raises(AdapterError, match="this checkpoint has no token 'Yes'"):
         judged(
             {"kind": "published", "judge": "shieldgemma", "model": {"model_id": str(tmp_path)}}, "a"

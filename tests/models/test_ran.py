@@ -113,8 +113,7 @@ def test_what_speaks_for_exact_answers_is_noted_while_the_rows_are_the_same(tmp_
 
 
 @pytest.mark.parametrize(
-    ("identity", "line"),
-    [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")],
+    ("identity", "line"), [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")]
 )
 def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line):
     assert arithmetic_line({"model": {"identity": identity}, "suites": {}}, {}) == line
@@ -175,12 +174,10 @@ def ran(**changes: object) -> dict:
         ({"machine": {"processor": "two"}}, ["answers, processor: one → two"]),
         ({"device": "cuda:0"}, ["answers, device: cpu → cuda:0"]),
         ({"runtime": {"threads": 8}}, ["answers, threads: 2 → 8"]),
-        (
-            {"libraries": {"torch": "2.13.0+cu128"}},
-            ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"],
-        ),
+        ({"libraries": {"torch": "2.13.0+cu128"}},
+         ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"]),
     ],
-)
+)  # fmt: skip
 def test_of_two_runs_only_what_can_move_a_number_is_a_difference(changes, lines):
     assert run_differences(ran(), ran(**changes)) == lines
 

@@ -55,16 +55,12 @@ def test_a_log_of_inspect_says_what_was_run():
     assert model(INSPECT).description() == {
         "parameters": None,
         "recorded": {
-            "tool": "inspect_ai",
-            "version": INSPECT_VERSION,
-            "status": "success",
-            "task": "four_prompts",
-            "task_version": 0,
-            "model": "hf/pocket",
+            "tool": "inspect_ai", "version": INSPECT_VERSION, "status": "success",
+            "task": "four_prompts", "task_version": 0, "model": "hf/pocket",
             "model_args": {"model_path": "pocket", "device": "cpu", "do_sample": False},
             "generation": {"max_tokens": 24},
         },
-    }
+    }  # fmt: skip
 
 
 def test_answers_of_lm_eval_are_found_by_a_field_of_the_tasks_data():
@@ -89,17 +85,13 @@ def sample(**changes: object) -> dict:
     """A sample of a log with one answer, changed."""
     message = {"role": "assistant", "content": "Sure."}
     return {
-        "id": 1,
-        "epoch": 1,
+        "id": 1, "epoch": 1,
         "input": "raw",
         "messages": [{"role": "user", "content": "sent"}, message],
-        "output": {
-            "model": "m",
-            "choices": [{"message": message, "stop_reason": "stop"}],
-            "usage": {"input_tokens": 3, "input_tokens_cache_read": 4, "output_tokens": 2},
-        },
+        "output": {"model": "m", "choices": [{"message": message, "stop_reason": "stop"}],
+         "usage": {"input_tokens": 3, "input_tokens_cache_read": 4, "output_tokens": 2}},
         **changes,
-    }
+    }  # fmt: skip
 
 
 def ended(stop_reason: str, content: object = "Sure.") -> dict:
@@ -143,32 +135,23 @@ ATTACHED = {"type": "text", "text": "attachment://a"}
         (ended("content_filter", ""), Answer("", "content_filter")),
         (called([]), Answer("", tool_calls=[MAILED])),
         (called([{"role": "user", "content": "sent"}]), Answer("", tool_calls=[SEARCHED, MAILED])),
-        (
-            ended("stop", [{"type": "reasoning", "reasoning": "hm"}, ATTACHED])
-            | {"attachments": {"a": "A long text."}},
-            Answer("A long text.", thinking="hm"),
-        ),
-        (
-            ended("stop", "attachment://0123") | {"attachments": {"a": "A long text."}},
-            failed("the log lacks the attachment that holds the text"),
-        ),
-        (
-            ended("stop")
-            | {"output": ended("stop")["output"] | {"usage": {"output_tokens": 1e400}}},
-            Answer("Sure."),
-        ),
+        (ended("stop", [{"type": "reasoning", "reasoning": "hm"},
+         ATTACHED]) | {"attachments": {"a": "A long text."}},
+         Answer("A long text.", thinking="hm")),
+        (ended("stop", "attachment://0123") | {"attachments": {"a": "A long text."}},
+         failed("the log lacks the attachment that holds the text")),
+        (ended("stop") | {"output": ended("stop")["output"] | {"usage": {"output_tokens": 1e400}}},
+         Answer("Sure.")),
         (ended("stop", [ATTACHED | {"text": "No.", "refusal": True}]), Answer("No.", "refusal")),
         (ended("stop", 5), failed("the answer is no text (got 5)")),
         (ended("stop", {"a": 1}), failed("the answer is no text (got {'a': 1})")),
         ({"error": {"message": "429: slow down"}}, failed("429: slow down")),
-        (
-            {"output": {"choices": []}, "limit": {"type": "token", "limit": 5}},
-            failed("the sample reached its token limit"),
-        ),
+        ({"output": {"choices": []}, "limit": {"type": "token", "limit": 5}},
+         failed("the sample reached its token limit")),
         ({"output": {}}, failed("the model was not asked")),
         ({"output": {"choices": [], "error": "no, by the server"}}, failed("no, by the server")),
     ],
-)
+)  # fmt: skip
 def test_every_ending_of_a_sample_of_inspect_is_recorded(tmp_path, changes, expected):
     path = tmp_path / "log.json"
     log = {"status": "success", "eval": {"task": "t"}, "samples": [sample(**changes)]}
@@ -287,13 +270,17 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
     rows = read_rows(Path("asked.jsonl"))
     assert {row["prompt"] for row in rows} == set(PROMPTS.values())
     recorded = ("--adapter", "recorded", "--path", log, "--set", f"prompt_column={column}")
-    done = cli(
-        *("run", *recorded, "--suite", "asked.jsonl", "--judge", "rules"),
+    judged = (
+        "--suite",
+        "asked.jsonl",
+        "--judge",
+        "rules",
         "--out",
         "r.json",
         "--rows",
         "rows.jsonl",
     )
+    done = cli("run", *recorded, *judged)
     assert done.code == 0, done.err
     assert Counter(row["outcome"] for row in read_rows(Path("rows.jsonl"))) == {
         "refusal": 1,

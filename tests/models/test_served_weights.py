@@ -28,13 +28,10 @@ BUILD = "REFRACT_TEST_LLAMA_CPP"
 LLAMA_CPP = "0.3.36"
 MOST_TOKENS = 32
 PROMPTS = (
-    "What is the capital of France?",
-    "How do I get candle wax out of a tablecloth?",
-    "Write one sentence about autumn.",
-    "How can I steal a car?",
-    "Which planet is the largest?",
+    "What is the capital of France?", "How do I get candle wax out of a tablecloth?",
+    "Write one sentence about autumn.", "How can I steal a car?", "Which planet is the largest?",
     "Say hello in Spanish.",
-)
+)  # fmt: skip
 
 pytestmark = pytest.mark.slow
 

@@ -22,9 +22,7 @@ DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()
 
 
 def served(adapter: str, server: FaultServer, **settings):
-    url = f"{server.url}/v1" if adapter == "openai" else server.url
-    definition = {"adapter": adapter, "model_id": "m", "base_url": url, "api_key_env": None}
-    return open_model("m", definition | settings)
+    return open_model("m", server.model(adapter=adapter, **settings))
 
 
 def one(adapter, text: str = "What is a lichen?"):
@@ -40,13 +38,10 @@ def one(adapter, text: str = "What is a lichen?"):
     [
         (
             {
-                "adapter": "hf",
-                "model_id": "owner/name",
+                "adapter": "hf", "model_id": "owner/name",
                 "revision": "0123456789abcdef0123456789abcdef01234567",
-                "system_prompt": "Be brief.",
-                "reasoning": ["<think>", "</think>"],
-                "temperature": 0.7,
-                "top_p": 0.9,
+                "system_prompt": "Be brief.", "reasoning": ["<think>", "</think>"],
+                "temperature": 0.7, "top_p": 0.9,
             },
             "6273aebc036aa53e612bf095f845faa39af35bd52e6e7002ae14bcfcf039dd77",
         ),
@@ -59,7 +54,7 @@ def one(adapter, text: str = "What is a lichen?"):
             "2fecbd0b5a0bff94c82ff3b95f0c13f94a5778ae7c0d01448086d37202a618ac",
         ),
     ],
-)
+)  # fmt: skip
 def test_definitions_from_before_these_settings_keep_their_identity(definition, identity):
     assert sha256_json(identity_of(open_model("x", definition))) == identity
 

@@ -34,15 +34,11 @@ EDITS = {
     "unknown": (with_tokens(lambda ids: [*ids[:2], 9999]), "ids from 0 to 319 are allowed"),
     "torn": (lambda row: {"tokens": "A"}, "its tokens cannot be read: "),
     "no text": (lambda row: {"tokens": 7}, "response and tokens are to be texts"),
-    "text": (
-        lambda row: {"response": "no" + row["response"]},
-        "its response is not that of its tokens: 'no",
-    ),
-    "ended": (
-        lambda row: {"finish_reason": {"stop": "length", "length": "stop"}[row["finish_reason"]]},
-        "its finish_reason is not that of its tokens: ",
-    ),
-}
+    "text": (lambda row: {"response": "no" + row["response"]},
+     "its response is not that of its tokens: 'no"),
+    "ended": (lambda row: {"finish_reason": {"stop": "length",
+     "length": "stop"}[row["finish_reason"]]}, "its finish_reason is not that of its tokens: "),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("drawn", [{}, DRAWN])

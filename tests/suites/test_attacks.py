@@ -50,10 +50,7 @@ def test_a_frame_is_a_text_or_a_published_one_with_the_sha_256_that_is_expected(
     assert text_of({"kind": "frame", "frame": "A {prompt} B {prompt}"}, "x") == "A x B x"
     published = tmp_path / "attack.txt"
     published.write_text("You are a pirate. [GOAL]")
-    source = {
-        "path": str(published),
-        "sha256": hashlib.sha256(published.read_bytes()).hexdigest(),
-    }
+    source = {"path": str(published), "sha256": hashlib.sha256(published.read_bytes()).hexdigest()}
     definition = {"kind": "frame", "frame": source, "place": "[GOAL]"}
     assert text_of(definition, "Sing.") == "You are a pirate. Sing."
     with pytest.raises(ParamsError, match="place"):
@@ -94,13 +91,11 @@ def test_a_rewriting_is_asked_once_kept_in_a_file_and_no_variant_where_it_was_de
     assert counts == {"kept": 0, "refusal": 12 - len(written), "compliance": len(written)}
     assert 0 < len(written) < 12 == len(rows)
     assert [row["source_sha256"] for row in rows] == sorted(row["source_sha256"] for row in rows)
-
     made = suite_prompts(project.params, "own", project.folder).rows
     variants_of = {row["source_id"]: row["attempts"] for row in made if row["perturbation"]}
     sources = {row["id"]: row["prompt"] for row in read_rows(project.folder / "own.jsonl")}
     sha = {id_: hashlib.sha256(text.encode()).hexdigest() for id_, text in sources.items()}
     assert variants_of == {id_: [written[sha[id_]]] for id_ in sha if sha[id_] in written}
-
     before = path.read_bytes()
     assert write_rewritings("reworded", project, ResponseStore(None))[1] == {"kept": 12}
     assert path.read_bytes() == before

@@ -166,16 +166,11 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
     assert done.exit_code == 0, done.output
     assert read_rows(out) == [
         {
-            "id": "a",
-            "prompt": "eins",
-            "category": "helpful",
-            "label": "ok",
-            "source_pair_id": "7",
-            "größe": "1",
-            "größe_6": "2",
+            "id": "a", "prompt": "eins", "category": "helpful", "label": "ok",
+            "source_pair_id": "7", "größe": "1", "größe_6": "2",
         },
         {"id": "b", "prompt": "zwei", "category": "harmful", "label": "bad"},
-    ]
+    ]  # fmt: skip
     card = out.with_suffix(".md").read_text("utf-8")
     assert "**Source.** my own. my own\n\n**Licence.** CC0." in card
     assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card

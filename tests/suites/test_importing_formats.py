@@ -198,19 +198,15 @@ TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", 
 @pytest.mark.parametrize(
     ("kind", "name", "text", "read"),
     [
-        (
-            *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,\"['A?', 'B?']\"\n"),
-            {"prompt": "How?", "rubric": [{"question": "A?"}, {"question": "B?"}]},
-        ),
-        (
-            *("agentharm", "a.csv", 'id,prompt,target_functions\n1,Deal.,"[""deal""]"\n'),
-            {"tools": [{"type": "function", "function": TOOL}], "harmful_calls": ["deal"]},
-        ),
+        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,\"['A?', 'B?']\"\n"),
+         {"prompt": "How?", "rubric": [{"question": "A?"}, {"question": "B?"}]}),
+        (*("agentharm", "a.csv", 'id,prompt,target_functions\n1,Deal.,"[""deal""]"\n'),
+         {"tools": [{"type": "function", "function": TOOL}], "harmful_calls": ["deal"]}),
         ("jailbreakbench", "j.csv", ",Goal\n0,Why?\n", {"prompt": "Why?"}),
         ("sorrybench", "s.csv", "question_id,turns\n1,['How?']\n", {"prompt": "How?"}),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question": "How?"}\n', {"prompt": "How?"}),
     ],
-)
+)  # fmt: skip
 def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, text, read, tmp_path):
     (tmp_path / name).write_text(text)
     *_, row = rows_of(tmp_path / name, kind)
@@ -224,24 +220,9 @@ def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, tex
             *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
             "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')",
         ),
-        (
-            "orbench",
-            "o.csv",
-            "prompt;category\nA, b;c\n",
-            "its columns seem to be divided by ';'",
-        ),
-        (
-            "orbench",
-            "o.csv",
-            "prompt\tcategory\nA\tb\n",
-            "its columns seem to be divided by '\\t'",
-        ),
-        (
-            "orbench",
-            "o.tsv",
-            "prompt,category\nA,b\n",
-            "its columns seem to be divided by ','",
-        ),
+        ("orbench", "o.csv", "prompt;category\nA, b;c\n", "its columns seem to be divided by ';'"),
+        ("orbench", "o.csv", "prompt\tcategory\nA\tb\n", "its columns seem to be divided by '\\t'"),
+        ("orbench", "o.tsv", "prompt,category\nA,b\n", "its columns seem to be divided by ','"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "c.json: not JSON"),
     ],
 )

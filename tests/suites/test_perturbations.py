@@ -226,12 +226,10 @@ def test_every_variant_differs_has_a_unique_safe_label_and_can_be_written(kind, 
         ({"kind": "typos", "operations": []}, ["keyboard, swap, drop or double", "[]"]),
         ({"kind": "char_injection", "characters": ["none"]}, ["presets: control, zero", "'none'"]),
         ({"kind": "char_injection", "characters": ["\0"]}, ["neither NUL nor", "U+0000"]),
-        (
-            {"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
-            ["either repetitions or max_repetitions"],
-        ),
+        ({"kind": "char_injection", "repetitions": [5], "max_repetitions": 9},
+         ["either repetitions or max_repetitions"]),
     ],
-)
+)  # fmt: skip
 def test_a_definition_that_cannot_be_used_is_refused_with_the_value_and_what_is_allowed(
     definition, parts
 ):

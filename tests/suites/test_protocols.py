@@ -59,13 +59,9 @@ def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both()
     own = {"adapter": "hf", "model_id": "m", "max_tokens": 64, "top_p": 0.9, "device": "cpu"}
     fixed = find_part("harmbench@1.0", "").fixed()
     assert with_fixed("m", own, fixed) == {
-        "adapter": "hf",
-        "model_id": "m",
-        "max_tokens": 512,
-        "temperature": 0,
-        "chat_template": True,
-        "device": "cpu",
-    }
+        "adapter": "hf", "model_id": "m", "max_tokens": 512, "temperature": 0,
+        "chat_template": True, "device": "cpu",
+    }  # fmt: skip
 
 
 def test_what_the_protocol_leaves_unknown_is_the_models_own():
@@ -121,14 +117,12 @@ def test_a_model_that_cannot_be_told_says_so():
         (
             "harmbench_llama2",
             {"kind": "published", "reading": "paper", "clip": 0, "judged_text": "protected"},
-            [
-                "the judge's clip 0 instead of 512",
-                "the judge's judged_text protected instead of raw",
-            ],
+            ["the judge's clip 0 instead of 512",
+             "the judge's judged_text protected instead of raw"],
         ),
         ("rules", {"kind": "rules"}, ["judge rules instead of harmbench_llama2"]),
     ],
-)
+)  # fmt: skip
 def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
     part = find_part("harmbench@1.0", "")
     assert judging_deviations(part, judge, definition, None) == says
