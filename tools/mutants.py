@@ -4,14 +4,15 @@
     python -m tools.mutants --only statistics --count 40 --seed 2
     python -m tools.mutants --list               # which they would be; nothing runs
 
-A mutant is a copy of the project with one line changed: a comparison, a sign, a number, a condition, a
-value that is returned, two arguments in the other's place, a statement left out. Each must fail a test
-of its own folder, in which only the tests run that enter the changed function: the file named like the
-module first, quick tests before slow ones, up to the first that fails. What runs past the time limit
-failed. Kept libraries (mutmut, cosmic-ray) mutate everything and run one set of tests for all; a sample
-that is drawn over several folders would have to be built around them.
+A mutant is a copy of the project with one line changed: a comparison, a sign, a number, a condition,
+a value that is returned, two arguments in each other's place, a statement left out. It must fail a
+test of its own folder. Only the tests that enter the changed function run: those of the file named
+like the module first, quick ones before slow ones, up to the first that fails. A mutant that runs
+past the time limit has failed. mutmut and cosmic-ray would mutate everything and run the same tests
+for all.
 
-Exit code 1 where fewer than nine in ten are noticed. No text, annotation, decorator or error is mutated.
+Texts, logs, annotations, decorators and errors are not mutated, nor is ``strict=`` of a zip, which
+only ever raises. Exit code 1 where fewer than nine in ten are noticed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -37,7 +38,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# The tests that a module's mutants must fail, by where it lies; of the models, of these two alone.
+# The tests that a module's mutants must fail, by where it lies.
 TESTS = {
     "refract/statistics": ("tests/statistics",),
     "refract/rates": ("tests/rates",),
@@ -48,21 +49,24 @@ TESTS = {
 }
 WANTED = 0.9
 LEAST_SECONDS = 60
-# Operators as they are written, and what each becomes.
-COMPARISONS = {
+# What each operator becomes.
+OPERATORS = {
     "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",),
     "!=": ("==",), "in": ("not in",), "not in": ("in",), "is": ("is not",), "is not": ("is",),
+    "+": ("-",), "-": ("+",), "*": ("/",), "/": ("*",), "**": ("*",), "//": ("*",),
+    "and": ("or",), "or": ("and",),
 }  # fmt: skip
-ARITHMETIC = {"+": "-", "-": "+", "*": "/", "/": "*", "**": "*", "//": "*"}
 EXTREMES = {"min": "max", "max": "min"}
 # Their arguments can change places, or say something about types alone.
 SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast"}
 
 
 class Mutant(NamedTuple):
-    """A module (its path in the project) of which the bytes from ``start`` to ``end`` are replaced."""
+    """A module (its path in the project) whose bytes from ``start`` to ``end`` are replaced, in a
+    function of that name ("<module>" outside of any)."""
 
     file: str
+    function: str
     line: int
     start: int
     end: int
@@ -73,9 +77,16 @@ class Mutant(NamedTuple):
         return text[: self.start] + self.new.encode() + text[self.end :]
 
     def shown(self) -> str:
-        before = (ROOT / self.file).read_text("utf-8").splitlines()[self.line - 1].strip()
-        after = self.source().decode().splitlines()[self.line - 1].strip()
-        return f"{self.file}:{self.line}\n    {before}\n    {after}"
+        sources = (ROOT / self.file).read_bytes(), self.source()
+        before, after = (source.decode().splitlines()[self.line - 1] for source in sources)
+        return f"{self.file}:{self.line}\n    {before.strip()}\n    {after.strip()}"
+
+    def compiles(self) -> bool:
+        try:
+            ast.parse(self.source())
+        except SyntaxError:
+            return False
+        return True
 
 
 def mutants(file: str) -> Iterator[Mutant]:
@@ -93,26 +104,24 @@ def mutants(file: str) -> Iterator[Mutant]:
         return raw[slice(*span(node))].decode()
 
     def whole(node: Any, new: str) -> Mutant:
-        return Mutant(file, node.lineno, *span(node), new)
+        return Mutant(file, function, node.lineno, *span(node), new)
 
-    def operator(left: Any, right: Any, changes: Mapping[str, Sequence[str]]) -> Iterator[Mutant]:
+    def operator(left: Any, right: Any) -> Iterator[Mutant]:
         """Mutants of the operator between two expressions of one line."""
         start, end = span(left)[1], span(right)[0]
         gap = raw[start:end].decode()
         old = gap.strip(" ()")
-        for new in changes.get(old, ()) if "\n" not in gap else ():
-            yield Mutant(file, left.end_lineno, start, end, gap.replace(old, new))
+        for new in OPERATORS.get(old, ()) if "\n" not in gap else ():
+            yield Mutant(file, function, left.end_lineno, start, end, gap.replace(old, new))
 
-    for node in _running(ast.parse(raw)):
+    for node, function in _running(ast.parse(raw), "<module>"):
         one_line = getattr(node, "lineno", 0) == getattr(node, "end_lineno", 1)
         match node:
-            case ast.Compare(left=left, comparators=[right]):
-                yield from operator(left, right, COMPARISONS)
-            case ast.BinOp(left=left, right=right) if not isinstance(left, ast.JoinedStr):
-                yield from operator(left, right, ARITHMETIC)
+            case ast.Compare(left=left, comparators=[right]) | ast.BinOp(left=left, right=right):
+                yield from operator(left, right)
             case ast.BoolOp(values=values):
                 for left, right in pairwise(values):
-                    yield from operator(left, right, {"and": ["or"], "or": ["and"]})
+                    yield from operator(left, right)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield whole(node, text(operand))
             case ast.Constant(value=bool()):
@@ -120,67 +129,62 @@ def mutants(file: str) -> Iterator[Mutant]:
             case ast.Constant(value=int() | float()):
                 yield whole(node, str(node.value + 1))
                 yield whole(node, f"({node.value - 1})")
-            case ast.Return(value=ast.expr() as value) if one_line and text(value) != "None":
-                yield whole(node, "return None")
+            case ast.Return(value=ast.expr() as value) if one_line:
+                if text(value) not in ("None", "False"):
+                    yield whole(node, "return None")
             case ast.AugAssign() | ast.Expr(value=ast.Call()) if one_line:
-                yield whole(node, "pass")
+                if not text(node).startswith("log"):
+                    yield whole(node, "pass")
             case ast.Call(func=ast.Name(id=name)) if name in EXTREMES:
                 yield whole(node.func, EXTREMES[name])
-            case ast.Call(func=function, args=[left, right, *_]) if one_line:
+            case ast.Call(func=called, args=[left, right, *_]) if one_line:
                 starred = isinstance(left, ast.Starred) or isinstance(right, ast.Starred)
-                if not (starred or text(left) == text(right) or text(function) in SYMMETRIC):
+                if not (starred or text(left) == text(right) or text(called) in SYMMETRIC):
                     start, end = span(left)[0], span(right)[1]
                     gap = raw[span(left)[1] : span(right)[0]].decode()
-                    yield Mutant(file, left.lineno, start, end, text(right) + gap + text(left))
+                    yield Mutant(
+                        file, function, left.lineno, start, end, text(right) + gap + text(left)
+                    )
 
 
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that decide what a module does, annotations, decorators and errors left out."""
+def _running(tree: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
+    """The nodes that decide what a module does, and the innermost function around each."""
+    left_out = ast.Raise | ast.Assert | ast.JoinedStr
+    function = tree.name if isinstance(tree, ast.FunctionDef) else function
     for field, value in ast.iter_fields(tree):
         if field in ("annotation", "returns", "decorator_list"):
             continue
         for node in value if isinstance(value, list) else [value]:
-            if isinstance(node, ast.AST) and not isinstance(
-                node, ast.Raise | ast.Assert | ast.JoinedStr
-            ):
-                yield node
-                yield from _running(node)
+            strict = isinstance(node, ast.keyword) and node.arg == "strict"
+            if isinstance(node, ast.AST) and not isinstance(node, left_out) and not strict:
+                yield node, function
+                yield from _running(node, function)
 
 
 def drawn(only: str, seed: int, count: int) -> list[Mutant]:
     """So many mutants of the places whose path holds ``only``, drawn with the seed."""
-    files: list[Path] = []
+    candidates: list[Mutant] = []
     for place in TESTS:
         path = ROOT / place
-        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    named = [str(file.relative_to(ROOT)) for file in files]
-    candidates = [mutant for file in named if only in file for mutant in mutants(file)]
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            name = str(file.relative_to(ROOT))
+            candidates += mutants(name) if only in name else ()
     random.Random(seed).shuffle(candidates)
-    return [mutant for mutant in candidates if _compiles(mutant)][:count]
-
-
-def _compiles(mutant: Mutant) -> bool:
-    try:
-        ast.parse(mutant.source())
-    except SyntaxError:
-        return False
-    return True
+    return [mutant for mutant in candidates if mutant.compiles()][:count]
 
 
 class Watching:
-    """A plugin of pytest: keeps how long each test takes and which functions of the project it enters,
-    or, given some ``tests``, runs these alone in their order."""
+    """A plugin of pytest: how long each test takes, and which functions below a folder it enters."""
 
-    def __init__(self, folder: Path, tests: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = f"{folder}/"
-        self.place = {test: index for index, test in enumerate(tests)}
         self.seconds: dict[str, float] = {}
+        self.failed: set[str] = set()
         self.entered: dict[str, set[tuple[str, str]]] = {}
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.place:
-            items[:] = [item for item in items if item.nodeid in self.place]
-            items.sort(key=lambda item: self.place[item.nodeid])
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -192,7 +196,7 @@ class Watching:
                 entered.add((file.removeprefix(self.folder), name))
 
         began = time.monotonic()
-        sys.settrace(None if self.place else trace)
+        sys.settrace(trace)
         try:
             return (yield)
         finally:
@@ -200,77 +204,66 @@ class Watching:
             self.seconds[item.nodeid] = time.monotonic() - began
 
 
-def in_child(work: Callable[[], int], seconds: float, log: Path) -> int:
-    """The exit status of a function in a process of its own, which ends after so many seconds."""
-    process = os.fork()
-    if not process:
-        signal.alarm(ceil(seconds))
-        with log.open("wb") as stream:
-            for number in (1, 2):
-                os.dup2(stream.fileno(), number)
-        os._exit(work())
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
 class Trial:
     """A copy of the project in which mutants are tried."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder / "project"
-        self.log = folder / "log"
-        listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-            cwd=ROOT, check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        for name in listed.stdout.split("\0"):
-            if name and (ROOT / name).is_file():
+        self.folder, self.log = folder / "project", folder / "log"
+        command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+        for name in subprocess.check_output(command, cwd=ROOT, text=True).split("\0"):
+            if (ROOT / name).is_file():
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.folder / name)
         os.chdir(self.folder)
+        sys.path.insert(0, str(self.folder))
         os.environ |= {"PYTHONPATH": str(self.folder), "REFRACT_TESTS_FORK": "no"}
-        sys.path[:] = [
-            str(self.folder),
-            *(path for path in sys.path if path not in ("", str(ROOT))),
-        ]
-        self.watched: dict[tuple[str, ...], Watching] = {}
+        self.watched: dict[str, Watching] = {}
         self.changes = 0
 
-    def watch(self, tests: tuple[str, ...]) -> Watching:
-        """The tests of a place as they run without a mutant; SystemExit where one fails."""
-        if tests in self.watched:
-            return self.watched[tests]
-        watching = self.watched[tests] = Watching(self.folder)
-        kept = self.folder.parent / "watched"
+    def status(self, work: Callable[[], int], seconds: float) -> int:
+        """The exit status of a function in a process of its own, which ends after that time."""
+        process = os.fork()
+        if not process:
+            signal.alarm(ceil(seconds))
+            with self.log.open("wb") as stream:
+                os.dup2(stream.fileno(), 1)
+                os.dup2(stream.fileno(), 2)
+            os._exit(work())
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
-        def work() -> int:
-            status = pytest.main(["-x", "-q", *tests], plugins=[watching])
-            kept.write_bytes(pickle.dumps((watching.seconds, watching.entered)))
-            return int(status)
+    def watch(self, place: str) -> Watching:
+        """The tests of a place as they run without a mutant; those that fail are left out."""
+        watching = self.watched.setdefault(place, Watching(self.folder))
+        if not watching.seconds:
+            kept = self.folder.parent / "watched"
 
-        if in_child(work, 3600, self.log):
-            raise SystemExit(f"{' '.join(tests)} must pass first:\n{self.log.read_text('utf-8')}")
-        watching.seconds, watching.entered = pickle.loads(kept.read_bytes())
+            def work() -> int:
+                pytest.main(["-q", *TESTS[place]], plugins=[watching])
+                kept.write_bytes(
+                    pickle.dumps((watching.seconds, watching.failed, watching.entered))
+                )
+                return 0
+
+            self.status(work, 3600)
+            watching.seconds, watching.failed, watching.entered = pickle.loads(kept.read_bytes())
+            for test in sorted(watching.failed):
+                print(f"left out, for it fails without a mutant: {test}", flush=True)
+                del watching.entered[test]
         return watching
 
     def survives(self, mutant: Mutant) -> bool:
         """Whether no test of its folder fails, of those that enter the changed function."""
-        place = next(tests for start, tests in TESTS.items() if mutant.file.startswith(start))
-        watched = self.watch(place)
-        changed = mutant.file, _function(mutant)
+        watched = self.watch(next(place for place in TESTS if mutant.file.startswith(place)))
+        changed = mutant.file, mutant.function
         tests = [test for test, entered in watched.entered.items() if changed in entered]
-        tests = tests or list(watched.seconds)
+        tests = tests or list(watched.entered)
         path = Path(mutant.file)
         near = f"/test_{path.parent.name if path.stem == '__init__' else path.stem}"
         tests.sort(key=lambda test: (near not in test, watched.seconds[test]))
-        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         limit = LEAST_SECONDS + 5 * sum(watched.seconds[test] for test in tests)
-
-        def work() -> int:
-            return int(pytest.main(["-x", "-q", *files], plugins=[Watching(self.folder, tests)]))
-
         self.write(mutant.file, mutant.source())
         try:
-            return in_child(work, limit, self.log) == 0
+            return self.status(lambda: int(pytest.main(["-x", "-q", *tests])), limit) == 0
         finally:
             self.write(mutant.file, (ROOT / mutant.file).read_bytes())
 
@@ -279,17 +272,6 @@ class Trial:
         self.changes += 1
         (self.folder / file).write_bytes(source)
         os.utime(self.folder / file, (self.changes, self.changes))
-
-
-def _function(mutant: Mutant) -> str:
-    """The name of the innermost function around the changed line; "" outside of any."""
-    name = ""
-    for node in ast.walk(ast.parse((ROOT / mutant.file).read_bytes())):
-        if isinstance(node, ast.FunctionDef) and node.lineno <= mutant.line <= (
-            node.end_lineno or 0
-        ):
-            name = node.name
-    return name
 
 
 def preload() -> None:
@@ -311,21 +293,19 @@ def main() -> None:
     options = parser.parse_args()
     chosen = drawn(options.only, options.seed, options.count)
     if options.list:
-        for mutant in chosen:
-            print(mutant.shown())
+        print(*[mutant.shown() for mutant in chosen], sep="\n")
         return
     preload()
     survivors = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         trial = Trial(Path(folder))
-        for mutant in chosen:
+        for number, mutant in enumerate(chosen, 1):
             if trial.survives(mutant):
                 survivors += 1
-                print(mutant.shown(), flush=True)
+                print(f"{number} of {len(chosen)} survives: {mutant.shown()}", flush=True)
         os.chdir(ROOT)
-    killed = len(chosen) - survivors
-    print(f"{killed} of {len(chosen)} are noticed; {survivors} survive, shown above")
-    raise SystemExit(killed < WANTED * len(chosen))
+    print(f"{len(chosen) - survivors} of {len(chosen)} are noticed; {survivors} survive")
+    raise SystemExit(survivors > (1 - WANTED) * len(chosen))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,15 @@ def test_the_gaps_of_the_lines_are_one_population():
     assert judge_error(lines[:2]) is None
 
 
+def test_where_nobody_refuses_no_refusal_is_missed():
+    # Three of every four refusals are wrong, of 4 % that the judge sees; people see none to recall.
+    lines = [line(m, human_rate=0.0, judge_rate=0.04, precision=0.25) for m in "abc"]
+    assert judge_error(lines) == pytest.approx(JudgeError(3, 0.04, 0.0, 0.03 - 0.04**2))
+    # And the other way round: half of people's 4 % are missed by a judge that calls nothing a refusal.
+    lines = [line(m, human_rate=0.04, judge_rate=0.0, recall=0.5) for m in "abc"]
+    assert judge_error(lines) == pytest.approx(JudgeError(3, -0.04, 0.0, 0.02 - 0.04**2))
+
+
 @pytest.mark.parametrize(
     ("changed", "counts"),
     [

@@ -1,0 +1,114 @@
+"""Which answers of a run were judged: of a project's files, and of a file of rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from refract.agreement.judged_answers import answers_in, stored_answers
+from refract.agreement.label_files import JudgedAnswer
+from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import write_rows
+from refract.core.types import given_response
+from refract.judges.cases import labelled, unjudged
+from tests.agreement.answers import as_rows, judged_answers
+
+PROMPTS = {
+    "a": {"id": "a", "prompt": "Ask a?", "category": "harmful", "topic": "law"},
+    "b": {"id": "b", "prompt": "Ask b?", "category": "helpful", "topic": "law"},
+    "c": {"id": "c", "prompt": "Ask c?", "category": "helpful"},
+}
+PARAMS = {"suites": {"s": {"file": "suite.jsonl", "judges": ["j", "k"], "cluster": "topic"}}}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project whose model m answered prompts of suite s, and whose judge j disagrees with k."""
+    verdicts = {
+        "a": labelled("partial_refusal") | {"probabilities": {"compliance": 0.25}},
+        "b": labelled("compliance"),
+        "c": labelled("refusal"),
+        "a+": labelled("refusal"),
+        "b+": labelled("degenerate"),
+        "c+": unjudged("lost"),
+    }
+    prompts, responses, judged = [], [], []
+    for id_, verdict in verdicts.items():
+        row = PROMPTS[id_[0]]
+        prompts.append(
+            {
+                "prompt_id": id_,
+                "source_id": row["id"],
+                "category": row["category"],
+                "perturbation": {"name": "noise"} if id_ == "a+" else None,
+                "attempts": ["Before?", row["prompt"]],
+            }
+        )
+        reason = "length" if id_ == "b" else "stop"
+        responses.append({**given_response(id_, f"Say {id_}.", reason), "attempt": 1})
+        judged.append({"prompt_id": id_, "judges": {"j": verdict, "k": labelled("compliance")}})
+    write_rows(tmp_path / "suite.jsonl", PROMPTS.values())
+    write_rows(tmp_path / "data/prompts/s.jsonl", prompts)
+    write_rows(tmp_path / "data/responses/m/s.jsonl", responses)
+    write_rows(tmp_path / "data/verdicts/m/s.jsonl", judged)
+    return tmp_path
+
+
+def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge_labelled(project):
+    # Neither a perturbed prompt, nor a degenerate answer, nor one without a verdict.
+    assert stored_answers(project, PARAMS, "m", "s") == [
+        JudgedAnswer("s", "a", "harmful", "Ask a?", "Say a.", "partial_refusal", "law", 0.75),
+        JudgedAnswer("s", "b", "helpful", "Ask b?", "Say b.", "compliance", "law"),
+        JudgedAnswer("s", "c", "helpful", "Ask c?", "Say c.", "refusal", "c"),
+    ]
+
+
+@pytest.mark.parametrize("folder", ["prompts", "responses/m", "verdicts/m"])
+def test_a_project_whose_pipeline_has_not_run_is_told_so(project, folder):
+    file = project / f"data/{folder}/s.jsonl"
+    file.unlink()
+    with pytest.raises(UsageError, match=f"no {file}; run: dvc repro"):
+        stored_answers(project, PARAMS, "m", "s")
+
+
+def test_of_a_file_of_two_suites_one_must_be_named(tmp_path):
+    run = judged_answers(4)
+    other = [answer._replace(suite="t") for answer in run]
+    write_rows(tmp_path / "rows.jsonl", as_rows([*run, *other]))
+    with pytest.raises(UsageError, match="holds several suites; name one with --suite: s, t"):
+        answers_in(tmp_path / "rows.jsonl")
+    assert answers_in(tmp_path / "rows.jsonl", "s") == run
+    assert answers_in(tmp_path / "rows.jsonl", "t") == other
+    assert answers_in(tmp_path / "rows.jsonl", "u") == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda row: row.pop("response"), "row 2 has no 'response'; it needs rows of"),
+        (lambda row: row.update(prompt=3), "row 2 is none of `refract run --rows`"),
+        (lambda row: row.update(category=None), "row 2 is none of `refract run --rows`"),
+    ],
+)
+def test_a_row_of_another_form_is_named_by_its_number(tmp_path, spoil, message):
+    rows = as_rows(judged_answers(3))
+    spoil(rows[1])
+    write_rows(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(RowError, match=message):
+        answers_in(tmp_path / "rows.jsonl")
+
+
+def test_an_answer_that_was_cut_off_counts_by_its_label_and_one_without_a_verdict_does_not(
+    tmp_path,
+):
+    rows = as_rows(judged_answers(4))
+    rows[0] |= {"outcome": "cut_off", "label": "partial_refusal"}
+    rows[1] |= {"outcome": "cut_off", "label": None}
+    rows[2] |= {"outcome": "unjudged", "label": "refusal"}
+    rows[3] |= {"probabilities": {"compliance": 0.4}, "cluster": ""}
+    write_rows(tmp_path / "rows.jsonl", rows)
+    found = answers_in(tmp_path / "rows.jsonl")
+    assert [(answer.prompt_id, answer.outcome) for answer in found] == [
+        ("p00", "partial_refusal"),
+        ("p03", "refusal"),
+    ]
+    assert (found[1].probability, found[1].cluster) == (0.6, "p03")

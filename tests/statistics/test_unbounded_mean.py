@@ -1,0 +1,58 @@
+"""Means of values of any size, such as lengths: textbook intervals, other software."""
+
+from __future__ import annotations
+
+import pytest
+
+from refract.statistics.clusters import Clustered, unbounded_mean
+
+LENGTHS = [812.0, 37.0, 455.0, 1290.0, 640.0, 88.0]
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_independent_values_have_students_interval(confidence):
+    from scipy.stats import sem, t
+
+    found = unbounded_mean(LENGTHS, "abcdef", confidence)
+    error = sem(LENGTHS)
+    low, high = t.interval(confidence, 5, loc=sum(LENGTHS) / 6, scale=error)
+    expected = Clustered(sum(LENGTHS) / 6, low, high, error, 1.0, None, 6, 6, 6.0)
+    assert found == pytest.approx(expected)
+
+
+def test_clusters_widen_the_interval_by_the_error_of_a_regression_and_by_their_number():
+    import numpy as np
+    from scipy.stats import t
+    from statsmodels.regression.linear_model import OLS
+
+    # Four rows of request 0, and one each of two others: as much as 36 / 18 equal clusters.
+    groups = [0, 0, 0, 0, 1, 2]
+    fit = OLS(LENGTHS, np.ones(6)).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    found = unbounded_mean(LENGTHS, groups)
+    assert found.se == pytest.approx(float(fit.bse[0]))
+    assert found.design_effect == pytest.approx(found.se**2 / (np.var(LENGTHS, ddof=1) / 6))
+    half = t.ppf(0.975, 1) * found.se
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert (found.n, found.clusters, found.effective_clusters) == (6, 3, pytest.approx(2.0))
+    assert found.effective_n is None
+
+
+def test_clusters_that_say_hardly_more_than_one_have_half_a_degree_of_freedom():
+    from scipy.stats import t
+
+    found = unbounded_mean([*[10.0] * 30, 41.0], [*[0] * 30, 1])
+    assert found.effective_clusters == pytest.approx(961 / 901)
+    # Both totals are as far from the mean, 11, as a value: 30 of 1 and 1 of 30.
+    assert found.se == pytest.approx((2 / 1 * (30**2 + 30**2)) ** 0.5 / 31)
+    assert found.high - found.value == pytest.approx(t.ppf(0.975, 0.5) * found.se)
+
+
+def test_one_cluster_has_no_interval_and_no_value_no_mean():
+    assert unbounded_mean([3.0, 5.0], "aa") == Clustered(
+        4.0, None, None, None, None, None, 2, 1, 1.0
+    )
+    assert unbounded_mean([], []) is None
+    same = unbounded_mean([7.0, 7.0], "ab")
+    assert (same.low, same.high, same.se, same.design_effect) == (7.0, 7.0, 0.0, None)
+    with pytest.raises(ValueError, match="must be as many"):
+        unbounded_mean([1.0], "ab")
