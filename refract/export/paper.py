@@ -26,8 +26,8 @@ from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
 from refract.report.view import View, read_view
-from refract.results.current import current_note, named
-from refract.results.sources import ResultsError, Side, read_side, stand_ins
+from refract.results.current import current_note
+from refract.results.sources import Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
 from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
@@ -60,17 +60,10 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     Raises :class:`ResultsError` where results are missing or not what they were made
     of.
     """
-    side = read_side(root)
-    bare = []
-    for model, result in side.results.items():
-        if "files" not in (result.provenance or {}):
-            bare.append(model)
-    if bare:
-        raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
+    side, view = read_side(root), read_view(root)
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:
         yield stale
-    view = read_view(root)
     bundle = find_bundle(root, view.provenance)
     contrasts = "Harmful minus other requests refused"
     tables = {}
