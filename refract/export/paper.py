@@ -16,6 +16,7 @@ from markupsafe import Markup
 from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
+from refract.core.published_text import catalogue_file
 from refract.export.bundle import find_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
@@ -32,7 +33,7 @@ from refract.suites.importing import PUBLISHED
 from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
-REFERENCES = Path(__file__).with_name("references.yaml")
+REFERENCES = catalogue_file("refract.published:references.yaml")
 IMPORTED = re.compile(r"^Made by `refract import-suite (\w+)`", re.M)  # in a suite's card
 # Settings that the methods state in words of their own.
 STATED = {
