@@ -31,10 +31,11 @@ def run_table(evaluation: Evaluation, confidence: float, *, wide: bool = False) 
             suite = rate.key.label if len(evaluation.suites) > 1 else ""
             rows.append([suite, measure, *_cells(rate, wide=wide)])
     header += ["not judged", "cut off"]
-    # Columns in which there is something.
-    kept = [n for n in range(len(header)) if any(row[n] not in ("", "0") for row in rows)]
-    shown = [[row[n] for n in kept] for row in rows]
-    return ShownTable([header[n] for n in kept], shown, [view.interval_note])
+    filled = []
+    for number in range(len(header)):
+        if any(row[number] not in ("", "0") for row in rows):
+            filled.append(number)
+    return ShownTable(header, rows, [view.interval_note]).only(filled)
 
 
 def _cells(rate: Rate, *, wide: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Lines of ``refract show``: thresholds, how answers were computed, and where the report is."""
+"""Lines of ``refract show``: how answers were computed, and where the report is."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ from pathlib import Path
 from refract.core.progress import ran_file, read_object
 from refract.core.types import Row
 from refract.models.origins import arithmetic_line
-from refract.report.markdown import ShownTable
 from refract.report.report_files import PAGE, REPORT
-
-
-def threshold_lines(limits: ShownTable, *, wide: bool) -> list[str]:
-    """A line for each threshold that is not met, with the models that do not meet it."""
-    unmet: dict[str, list[str]] = {}
-    for suite, model, measure, shown, limit, verdict in limits.rows:
-        rate = shown if wide else shown.partition(" [")[0]
-        unmet.setdefault(f"  {verdict}: {suite} {measure}, {limit}", []).append(f"{model} {rate}")
-    return [f"{threshold}: {'; '.join(rates)}" for threshold, rates in unmet.items()]
 
 
 def arithmetic_lines(root: Path, provenance: Mapping[str, Row], *, wide: bool) -> list[str]:

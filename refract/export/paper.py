@@ -16,6 +16,7 @@ from markupsafe import Markup
 from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
+from refract.core.published_text import catalogue_file
 from refract.export.bundle import find_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
@@ -26,13 +27,13 @@ from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
 from refract.report.view import View, read_view
-from refract.results.current import current_note, named
-from refract.results.sources import ResultsError, Side, read_side, stand_ins
+from refract.results.current import current_note
+from refract.results.sources import Side, read_side, stand_ins
 from refract.suites.importing import PUBLISHED
 from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
-REFERENCES = Path(__file__).with_name("references.yaml")
+REFERENCES = catalogue_file("refract.published:references.yaml")
 IMPORTED = re.compile(r"^Made by `refract import-suite (\w+)`", re.M)  # in a suite's card
 # Settings that the methods state in words of their own.
 STATED = {
@@ -60,17 +61,10 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
     Raises :class:`ResultsError` where results are missing or not what they were made
     of.
     """
-    side = read_side(root)
-    bare = []
-    for model, result in side.results.items():
-        if "files" not in (result.provenance or {}):
-            bare.append(model)
-    if bare:
-        raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
+    side, view = read_side(root), read_view(root)
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:
         yield stale
-    view = read_view(root)
     bundle = find_bundle(root, view.provenance)
     contrasts = "Harmful minus other requests refused"
     tables = {}

@@ -38,7 +38,8 @@ from refract.report.measures import HEADLINES as HEADLINES
 from refract.report.measures import is_powered
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import WARN_SHARE, Titles, joined
-from refract.results.sources import errors_between, read_tree, stand_ins
+from refract.results.current import named
+from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
 
 # Adapters whose answers a server computes.
@@ -283,7 +284,8 @@ def read_view(root: Path) -> View:
     """Reads ``params.yaml`` and ``metrics/`` of a project.
 
     Raises :class:`ParamsError`, :class:`ResultsError` (with what to run when a model
-    has no results yet) and :class:`RowError` for files that cannot be used.
+    has no results yet, or no provenance) and :class:`RowError` for files that cannot be
+    used.
     """
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
@@ -301,6 +303,9 @@ def read_view(root: Path) -> View:
     }
     reference = settings.reference or models[0]
     provenance = {model: result.provenance or {} for model, result in results.items()}
+    bare = [model for model, facts in provenance.items() if not facts]
+    if bare:
+        raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
     known = known_of(provenance)
     unread, private = _of_suites(root, provenance)
     return View(

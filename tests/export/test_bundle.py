@@ -42,10 +42,14 @@ def names(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory) -> Project:
-    """Two models on two suites, computed without DVC."""
+    """Two models on two suites, one of them with a second judge, computed without DVC."""
     suites = {name: suite_rows(name) for name in SUITES}
     models = {"greedy": dict(GREEDY), "sampling": dict(SAMPLING)}
     project = Project.create(tmp_path_factory.mktemp("bundle") / "project", models, suites)
+    params = project.params()
+    params["judges"] = {"rules": {"kind": "rules"}, "second": {"kind": "refusal"}}
+    params["suites"]["alpha"]["judges"] = ["rules", "second"]
+    project.set_params(params)
     project.compute()
     return project
 
@@ -114,6 +118,16 @@ CHANGES = {
         '"label": "refusal"',
         '"label": "compliance"',
     ),
+    "a verdict of the second judge": (
+        "data/verdicts/greedy/alpha.jsonl",
+        r'(?<="second": {)(.*?)"label": "refusal"',
+        r'\1"label": "compliance"',
+    ),
+    "a rate of the second judge": (
+        "metrics/tables/greedy.csv",
+        r"(?<=alpha,harmful_refusal_rate,second,,,,)(.*?),0\.\d+,",
+        r"\1,0.1234,",
+    ),
     "an answer": ("data/responses/greedy/alpha.jsonl", '"response": "', '"response": "Well. '),
     "a prompt": ("data/prompts/alpha.jsonl", "question 3", "question 4"),
     "a rate": ("metrics/tables/greedy.csv", r"(?<=,)0\.5\d*(?=,)", "0.1234"),
@@ -122,7 +136,13 @@ CHANGES = {
 }
 HOW = ("not hidden", "hidden in SHA256SUMS", "in the provenance too")
 # What the script computes is wrong however the hashes were written; hashes alone say the rest.
-COMPUTED = ("a verdict", "a rate", "an outcome")
+COMPUTED = (
+    "a verdict",
+    "a verdict of the second judge",
+    "a rate",
+    "a rate of the second judge",
+    "an outcome",
+)
 
 
 @pytest.mark.parametrize(

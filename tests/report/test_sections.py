@@ -403,6 +403,12 @@ def test_the_reference_is_a_model_of_the_grid(project):
         read_view(project)
 
 
+def test_a_model_without_provenance_is_named_with_what_writes_it(project):
+    (project / "metrics/provenance/two.json").unlink()
+    with pytest.raises(ResultsError, match=r"no provenance of two in .*; run: dvc repro"):
+        read_view(project)
+
+
 def test_a_report_that_fails_leaves_the_last_one_and_pages_without_numbers_go(project):
     main()
     first = outputs(project)
