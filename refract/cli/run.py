@@ -261,11 +261,11 @@ def demo(
 
     Example: refract demo
     """
-    from refract.core.params import DecisionSettings
     from refract.evaluate import evaluate, read_suites
     from refract.models import open_model
     from refract.models.store import ResponseStore
     from refract.project import default_project, find_model
+    from refract.rates.comparison import DEFAULTS
 
     defaults = default_project()
     definition = find_model("synthetic", defaults)
@@ -279,8 +279,8 @@ def demo(
         seed=seed,
         sample=limit,
     )
-    _print_rates(evaluation, DecisionSettings())
-    _print_summary(evaluation, DecisionSettings())
+    _print_rates(evaluation, DEFAULTS)
+    _print_summary(evaluation, DEFAULTS)
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
