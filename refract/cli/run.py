@@ -27,6 +27,7 @@ from refract.core.showing import say
 from refract.core.types import Row
 
 if TYPE_CHECKING:
+    from refract.core.params import DecisionSettings
     from refract.evaluate import Evaluation
 
 # Options that are settings of the model's adapter.
@@ -239,13 +240,13 @@ def run(
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
     for label, result in evaluation.suites.items():
         say(f"{name} {label}: {result.count}")
-    _print_rates(evaluation, decisions.confidence, wide=wide)
+    _print_rates(evaluation, decisions, wide=wide)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
         for line in coverage_lines(result):
             say(f"{name} {result.label}: {line}", file=sys.stderr)
-    _print_summary(evaluation)
+    _print_summary(evaluation, decisions)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
         first = f"{errors[0]['type']}: {errors[0]['message']}"
@@ -264,6 +265,7 @@ def demo(
     from refract.models import open_model
     from refract.models.store import ResponseStore
     from refract.project import default_project, find_model
+    from refract.rates.comparison import DEFAULTS
 
     defaults = default_project()
     definition = find_model("synthetic", defaults)
@@ -277,8 +279,8 @@ def demo(
         seed=seed,
         sample=limit,
     )
-    _print_rates(evaluation, 0.95)
-    _print_summary(evaluation)
+    _print_rates(evaluation, DEFAULTS)
+    _print_summary(evaluation, DEFAULTS)
 
 
 def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -309,20 +311,22 @@ def _command(context: typer.Context) -> list[str]:
     return words
 
 
-def _print_rates(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> None:
+def _print_rates(evaluation: Evaluation, settings: DecisionSettings, *, wide: bool = False) -> None:
     from refract.cli.run_text import run_table
 
-    table = run_table(evaluation, confidence, wide=wide)
+    table = run_table(evaluation, settings, wide=wide)
     print_table(table.header, table.rows)
     for note in table.notes:
         print_text(note)
 
 
-def _print_summary(evaluation: Evaluation) -> None:
+def _print_summary(evaluation: Evaluation, settings: DecisionSettings) -> None:
     from refract.cli.run_text import suite_summary
 
     for result in evaluation.suites.values():
-        print_text(f"{evaluation.model}, {result.label}: {suite_summary(result)}")
+        print_text(
+            f"{evaluation.model}, {result.label}: {suite_summary(result, settings.estimand)}"
+        )
 
 
 def _where_to(

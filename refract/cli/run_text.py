@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
+from refract.core.params import DecisionSettings
+from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD, Estimand
 from refract.evaluate import Evaluation, SuiteResult
 from refract.rates.counting import coverage_warnings
 from refract.rates.key import WITHOUT_CUT_OFF
@@ -12,18 +13,25 @@ from refract.report.view import CATEGORY_OF, View
 from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
 
 
-def run_table(evaluation: Evaluation, confidence: float, *, wide: bool = False) -> ShownTable:
+def run_table(
+    evaluation: Evaluation, settings: DecisionSettings, *, wide: bool = False
+) -> ShownTable:
     """The rates of a run over whole suites, and of its samples, with the note on their intervals;
     ``wide``: those too that follow from others, and without cut-off answers."""
     groups = {"": "", SAMPLES_FIELD: ", k = {}"}
     hidden = {"refusal_difference_to_pair"}
-    header = ["suite", "measure", f"rate [{percent(confidence)}]"]
+    header = ["suite", "measure", f"rate [{percent(settings.confidence)}]"]
     if wide:
         groups[WITHOUT_CUT_OFF.field] = ", without cut-off answers"
     else:
         hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
         header.append("counts")
-    view = View({evaluation.model: evaluation.rates}, {evaluation.model: evaluation.provenance})
+    view = View(
+        {evaluation.model: [rate.asked(settings.estimand) for rate in evaluation.rates]},
+        {evaluation.model: evaluation.provenance},
+        confidence=settings.confidence,
+        estimand=settings.estimand,
+    )
     rows = []
     for rate in view.every:
         if rate.group.field in groups and rate.name not in hidden:
@@ -52,12 +60,12 @@ def coverage_lines(result: SuiteResult) -> list[str]:
     return coverage_warnings(whole, loops) if whole else []
 
 
-def suite_summary(result: SuiteResult) -> str:
+def suite_summary(result: SuiteResult, estimand: Estimand) -> str:
     """What was refused of a suite, and how much was not judged."""
     judged: dict[str, Rate] = {}
     for rate in result.numbers.rates:
         if not rate.group and rate.value is not None:
-            judged[rate.name] = rate
+            judged[rate.name] = rate.asked(estimand)
     refused = []
     for measure, category in CATEGORY_OF.items():
         if measure in judged:

@@ -174,6 +174,21 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
     assert not INPUTS.exists()
 
 
+def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_it(project):
+    judges = ["rules", "harmful"]
+    write_params(
+        judges={name: {"kind": "rules"} for name in judges},
+        suites={"s": {"file": "s.jsonl", "judges": judges}},
+    )
+    with pytest.raises(ParamsError) as error:
+        main()
+    assert str(error.value) == (
+        "suites.s: 'harmful_refusal_rate' would be two numbers: harmful_refusal_rate, and "
+        "refusal_rate of the judge harmful; rename the judge, perturbation or field"
+    )
+    assert not INPUTS.exists()
+
+
 @pytest.mark.parametrize("section", ["perturbations", "decisions", "metadata", "validation"])
 def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
     shutil.copy(ROOT / "dvc.yaml", project)
