@@ -165,10 +165,10 @@ def test_a_token_is_drawn_by_its_interval_and_wins_by_what_could_change_it(
 
 def test_a_given_token_wins_by_its_margin_or_loses_by_what_it_lacks():
     logits = torch.tensor([[1.0, 4.0, 2.5]] * 3)
-    tokens, margins, wins = Choice().of(torch.tensor([1, 2, 0]), logits)
+    tokens, margins, wins = Choice().compare(torch.tensor([1, 2, 0]), logits)
     assert (tokens.tolist(), margins.tolist()) == ([1, 1, 1], [1.5, 1.5, 1.5])
     assert wins.tolist() == [1.5, -1.5, -3.0]
-    drawn = Choice(1.0).of(torch.tensor([1, 0]), CHANCES.repeat(2, 1), [0.12, 0.12])
+    drawn = Choice(1.0).compare(torch.tensor([1, 0]), CHANCES.repeat(2, 1), [0.12, 0.12])
     assert drawn[2].tolist() == pytest.approx([0.08, -0.08])
 
 

@@ -77,11 +77,11 @@ def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
 
     asked = prompts(4)
     made = answers(model(tiny, max_tokens=MOST), asked)
-    of = Choice.of
+    compare = Choice.compare
 
     def wrong(self, given, logits, uniforms=(), tie=0.0):
-        tokens, margins, wins = of(self, given, logits, uniforms, tie)
+        tokens, margins, wins = compare(self, given, logits, uniforms, tie)
         return tokens, margins, wins if tie else -wins
 
-    monkeypatch.setattr(Choice, "of", wrong)
+    monkeypatch.setattr(Choice, "compare", wrong)
     assert {c.problem for _, c in model(tiny, max_tokens=MOST).verify(asked, made)} == {""}
