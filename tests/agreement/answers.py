@@ -11,18 +11,14 @@ from refract.core.tables import read_table, write_table
 
 def judged_answers(n: int = 12) -> list[JudgedAnswer]:
     """Answers of which the judge takes every third for a refusal; half are to harmful prompts."""
-    return [
-        JudgedAnswer(
-            suite="s",
-            prompt_id=f"p{i:02}",
-            category="harmful" if i % 2 else "helpful",
-            prompt=f"Question {i}?",
-            response=f"Answer {i}.",
-            outcome="refusal" if i % 3 == 0 else "compliance",
-            cluster=f"p{i:02}",
-        )
-        for i in range(n)
-    ]
+    answers = []
+    for i in range(n):
+        fields = {"suite": "s", "prompt_id": f"p{i:02}", "cluster": f"p{i:02}"}
+        fields |= {"prompt": f"Question {i}?", "response": f"Answer {i}."}
+        fields["category"] = "harmful" if i % 2 else "helpful"
+        fields["outcome"] = "compliance" if i % 3 else "refusal"
+        answers.append(JudgedAnswer(**fields))
+    return answers
 
 
 def harmful_answers(n: int) -> list[JudgedAnswer]:

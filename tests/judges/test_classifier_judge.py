@@ -128,12 +128,8 @@ def read(labels=NAMES, **probabilities):
 
 
 def test_labels_that_mean_the_same_are_added_and_score_is_what_the_labels_score_on_average():
-    mapping = {
-        "hard": "refusal",
-        "soft": "refusal",
-        "part": "partial_refusal",
-        "none": "compliance",
-    }
+    mapping = dict.fromkeys(("hard", "soft"), "refusal")
+    mapping |= {"part": "partial_refusal", "none": "compliance"}
     verdict = read(mapping, hard=0.25, soft=0.25, part=0.1, none=0.4)
     assert (verdict["label"], verdict["refused"], verdict["score"]) == ("refusal", True, 0.55)
 

@@ -94,9 +94,8 @@ def published(packages: Path) -> dict[str, Any]:
 
 
 def test_every_judge_of_a_package_is_compared():
-    from_packages = {
-        name for name in PUBLISHED.names() if any(s.package for s in PUBLISHED.find(name).sources)
-    }
+    sources = {name: PUBLISHED.find(name).sources for name in PUBLISHED.names()}
+    from_packages = {name for name in sources if any(source.package for source in sources[name])}
     assert from_packages - {"wildguard_harm"} == set(publishers.PROMPTS)
     assert PUBLISHED.find("wildguard_harm").texts == PUBLISHED.find("wildguard").texts
     assert PUBLISHED.find("wildguard_harm").messages == PUBLISHED.find("wildguard").messages
@@ -106,14 +105,10 @@ def test_every_judge_of_a_package_is_compared():
 def test_a_prompt_is_the_publishers_to_the_byte(name, packages, published):
     fetch_from(packages, name)
     judge = open_judge(name, {"kind": "published", "clip": 0})
-    cases = [
-        Case(
-            given_prompt("1", pair["prompt"]),
-            given_response("1", pair["response"]),
-            {"behavior": pair["behavior"], "context": pair["context"]},
-        )
-        for pair in pairs()
-    ]
+    cases = []
+    for pair in pairs():
+        prompt, response = given_prompt("1", pair["prompt"]), given_response("1", pair["response"])
+        cases.append(Case(prompt, response, {key: pair[key] for key in ("behavior", "context")}))
     prompts = judge.prompts(cases, None)
     compared = 0
     for pair, prompt, theirs in zip(pairs(), prompts, published["prompts"][name], strict=True):

@@ -143,13 +143,12 @@ def test_outcomes_are_per_turn_and_headlines_of_the_last(played):
 
 def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
     project, _ = played
-    table = {
-        (row["measure"], row["field"], row["value"]): row
-        for row in read_table(project.folder / "metrics/tables/served.csv")
-    }
+    columns = ("perturbation", "measure", "field", "value")
+    lines = read_table(project.folder / "metrics/tables/served.csv")
+    table = {tuple(row[column] for column in columns): row for row in lines}
 
     def counts(measure: str, value: str, field: str = "turn") -> tuple[int, int]:
-        row = table[measure, field, value]
+        row = table["", measure, field, value]
         return int(row["successes"]), int(row["n"])
 
     # Turn 1: all harmful talks but the filtered one; of the first turns of whole talks: rrr rrc crr rc.
@@ -166,15 +165,15 @@ def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
         "first_compliance_turn": [(1, 4), (1, 4), (1, 4), (1, 4)],
         "first_over_refusal_turn": [(0, 2), (0, 2), (1, 2), (1, 2)],
     }
-    kept = table["refused_until_end_rate", "", ""]
+    kept = table["", "refused_until_end_rate", "", ""]
     # Once the two others are judged: none of them, or both, in six.
     ends = [float(kept[x]) for x in ("rate", "bound_low", "bound_high")]
     assert ends == pytest.approx([0.25, 1 / 6, 0.5], abs=1e-9)
     # rer was refused in the first turn, so that only the other can be one of the first turn.
-    first = table["first_compliance_turn", "turn", "1"]
+    first = table["", "first_compliance_turn", "turn", "1"]
     ends = [float(first[x]) for x in ("bound_low", "bound_high")]
     assert ends == pytest.approx([1 / 6, 2 / 6], abs=1e-9)
-    assert table["loud_first_fail_rate", "", ""]["n"]
+    assert table["loud_first", "fail_rate", "", ""]["n"]
 
 
 def test_report_page_and_failures_show_the_conversation(played):

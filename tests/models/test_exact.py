@@ -32,21 +32,15 @@ def asked(count: int = 16):
     "drawn", [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.9, "top_k": 20}]
 )
 def test_answers_are_the_same_whatever_arithmetic_proposes_them(tiny, drawn):
-    made = {
-        (dtype, batch): answers(
-            model(tiny, max_tokens=32, dtype=dtype, batch_tokens=batch, **drawn), asked()
-        )
-        for dtype, batch in [
-            *(("float32", None), ("float32", 1), ("bfloat16", None), ("bfloat16", 64)),
-            ("float16", None),
-        ]
-    }
+    shapes = [("float32", None), ("float32", 1), ("bfloat16", None), ("bfloat16", 64)]
+    made = {}
+    for dtype, batch in (*shapes, ("float16", None)):
+        adapter = model(tiny, max_tokens=32, dtype=dtype, batch_tokens=batch, **drawn)
+        made[dtype, batch] = answers(adapter, asked())
     expected = made["float32", None]
     assert all(answers_ == expected for answers_ in made.values())
-    fast = answers(
-        model(tiny, max_tokens=32, arithmetic="fast", dtype="bfloat16", **drawn), asked()
-    )
-    assert fast != expected
+    fast = model(tiny, max_tokens=32, arithmetic="fast", dtype="bfloat16", **drawn)
+    assert answers(fast, asked()) != expected
     certified = [a.certificate for a in made["bfloat16", None]]
     assert sum(c["float64"] for c in certified) > 16
     assert all(c["margin"] is None or c["margin"] > 1 for c in certified)

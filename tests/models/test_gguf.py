@@ -93,12 +93,8 @@ def test_the_header_says_how_large_a_model_is(tmp_path):
     hidden, inner, layers, words = 32, 64, 2, 258
     weights = 2 * words * hidden + hidden
     weights += layers * (4 * hidden**2 + 3 * hidden * inner + 2 * hidden)
-    expected = {
-        "parameters": weights,
-        "context_length": 128,
-        "dtype": "F32",
-        "architecture": "llama",
-    }
+    expected = {"parameters": weights, "context_length": 128}
+    expected |= {"dtype": "F32", "architecture": "llama"}
     assert gguf_description(path) == expected
     model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
     assert model.description() == expected
@@ -139,12 +135,8 @@ def test_a_file_of_the_hub_is_checked_and_named_with_its_model_and_commit(tmp_pa
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_, **__: str(path))
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     identities = []
-    for owner, name, pin in (
-        ("a", "x", sha256),
-        ("b", "x", sha256),
-        ("a", "y", None),
-        ("a", "x", None),
-    ):
+    files = [("a", "x", sha256), ("b", "x", sha256), ("a", "y", None), ("a", "x", None)]
+    for owner, name, pin in files:
         given = definition(f"{owner}/m", gguf_file=f"{name}.gguf", revision=commit, sha256=pin)
         identities.append(open_model("m", given).identity()["model"])
     expected = {"model_id": "a/m", "commit": commit, "gguf_file": "x.gguf"}

@@ -39,17 +39,13 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
             folder = tmp_path / name
             write_rows(folder / "data/prompts/s.jsonl", rows)
             YAML().dump(params, folder / "params.yaml")
-            environment = {
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "REFRACT_CACHE": str(tmp_path / f"{name}-store"),
-            }
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            environment["REFRACT_CACHE"] = str(tmp_path / f"{name}-store")
             # How often prompts were sent whose answer is stored.
             asked: dict[str, int] = {}
             for kill in range(kills + 1):
-                started = subprocess.Popen(
-                    [sys.executable, "-c", STAGE], cwd=folder, env=environment, stdout=-3
-                )
+                stage = [sys.executable, "-c", STAGE]
+                started = subprocess.Popen(stage, cwd=folder, env=environment, stdout=-3)
                 if kill < kills:  # at its start, or after some calls
                     wanted = server.calls.total() + kill * draw.randrange(1, PROMPTS // KILLS // 2)
                     while started.poll() is None and server.calls.total() < wanted:
@@ -57,14 +53,11 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
                     started.send_signal(signal.SIGKILL)
                 started.wait()
                 with ResponseStore(tmp_path / f"{name}-store/responses.sqlite") as store:
-                    records = [
-                        json.loads(x) for (x,) in store._db.execute("SELECT answer FROM answers")
-                    ]
-                for _, response, *_ in records:
-                    prompt = response.removeprefix("echo: ")
-                    assert (
-                        0 < asked.setdefault(prompt, server.calls[prompt]) == server.calls[prompt]
-                    )
+                    records = store._db.execute("SELECT answer FROM answers").fetchall()
+                for (record,) in records:
+                    prompt = json.loads(record)[1].removeprefix("echo: ")
+                    calls = server.calls[prompt]
+                    assert 0 < asked.setdefault(prompt, calls) == calls
             assert started.returncode == 0
             assert len(asked) == PROMPTS
             outputs.append((folder / "data/responses/m/s.jsonl").read_bytes())

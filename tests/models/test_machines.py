@@ -59,11 +59,8 @@ def test_exact_answers_verdicts_and_metrics_have_the_same_bytes(asked, first, ar
 
 
 def test_prompts_are_drawn_from_all_over_the_suites_with_their_variants():
-    prompts = {
-        suite: [{"source_id": f"{suite}{n // 2}"} for n in range(20)] for suite in ("a", "b")
-    }
-    assert drawn(prompts, 8) == {
-        suite: [*rows[:2], *rows[10:12]] for suite, rows in prompts.items()
-    }
+    prompts = {suite: [{"source_id": f"{suite}{n // 2}"} for n in range(20)] for suite in "ab"}
+    expected = {suite: [*rows[:2], *rows[10:12]] for suite, rows in prompts.items()}
+    assert drawn(prompts, 8) == expected
     assert drawn(prompts, 40) == prompts
     assert drawn(prompts, 1000) == prompts

@@ -87,26 +87,17 @@ def test_a_null_key_needs_another_server_than_the_providers():
 
 def test_the_identity_holds_what_determines_an_answer_and_nothing_else():
     definition = {"adapter": "openai", "model_id": "m", "base_url": "http://127.0.0.1:1/v1/"}
-    unasked = {
-        "mode": "batch",
-        "timeout": 3,
-        "max_concurrency": 3,
-        "price": {"input": 1, "output": 2},
-    }
+    unasked = {"mode": "batch", "timeout": 3, "max_concurrency": 3}
+    unasked["price"] = {"input": 1, "output": 2}
     assert open_model("m", definition | unasked).identity() == {
         "model_id": "m", "base_url": "http://127.0.0.1:1/v1", "system_prompt": None,
         "temperature": 0, "top_p": None, "max_tokens": 512, "max_tokens_field": "max_tokens",
         "seed": False, "reasoning": None, "extra_body": {}, "extra_headers": {},
     }  # fmt: skip
-    for asked in (
-        {"system_prompt": "s"},
-        {"temperature": 1},
-        {"extra_body": {"k": 1}},
-        {"base_url": "http://127.0.0.1:2/v1"},
-    ):
-        assert (
-            open_model("m", definition | asked).identity() != open_model("m", definition).identity()
-        )
+    plain = open_model("m", definition).identity()
+    changes = [{"system_prompt": "s"}, {"temperature": 1}, {"extra_body": {"k": 1}}]
+    for asked in (*changes, {"base_url": "http://127.0.0.1:2/v1"}):
+        assert open_model("m", definition | asked).identity() != plain
 
 
 @pytest.mark.parametrize(("temperature", "samples"), [(0, False), (0.7, True), (None, True)])
@@ -116,22 +107,15 @@ def test_a_model_samples_unless_its_temperature_is_0(temperature, samples):
 
 # What is sent
 
+STATED = {"system_prompt": "be brief", "temperature": 0.5, "top_p": 0.9, "max_tokens": 9}
+
 
 def test_the_body_is_what_the_definition_says():
     with FaultServer() as server:
         row = Request((({"role": "user", "content": "hi"},),), seed=2**40 + 5)
-        answers(
-            server,
-            row,
-            system_prompt="be brief",
-            temperature=0.5,
-            top_p=0.9,
-            max_tokens=9,
-            max_tokens_field="max_completion_tokens",
-            seed=True,
-            extra_body={"reasoning_effort": "low"},
-            extra_headers={"x-team": "red"},
-        )
+        more = {"extra_body": {"reasoning_effort": "low"}, "extra_headers": {"x-team": "red"}}
+        more["max_tokens_field"] = "max_completion_tokens"
+        answers(server, row, **STATED, **more, seed=True)
         answers(server, row, temperature=None, seed=True)
         own = ({"role": "system", "content": "mine"}, {"role": "user", "content": "hi"})
         answers(server, Request((own,)), system_prompt="be brief")
@@ -149,23 +133,12 @@ def test_the_body_is_what_the_definition_says():
 
 
 def test_the_body_of_a_message_is_what_the_definition_says():
-    turns = (
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b"},
-        {"role": "user", "content": "c"},
-    )
+    roles = {"a": "user", "b": "assistant", "c": "user"}
+    turns = tuple({"role": role, "content": text} for text, role in roles.items())
     with FaultServer() as server:
-        answers(
-            server,
-            Request((turns,)),
-            adapter="anthropic",
-            system_prompt="be brief",
-            temperature=0.5,
-            top_p=0.9,
-            max_tokens=9,
-            extra_body={"thinking": {"type": "disabled"}},
-            extra_headers={"anthropic-beta": "x-1"},
-        )
+        more = {"extra_body": {"thinking": {"type": "disabled"}}}
+        more["extra_headers"] = {"anthropic-beta": "x-1"}
+        answers(server, Request((turns,)), adapter="anthropic", **STATED, **more)
         asked = Request((({"role": "system", "content": "mine"}, *turns),))
         own = {"system_prompt": "be brief", "temperature": None}
         answers(server, asked, adapter="anthropic", **own)
@@ -347,9 +320,8 @@ def test_a_passing_failure_is_tried_again_until_answered(fault, adapter):
     text = f"[[{fault}*1]]"
     with FaultServer() as server:
         served = model(server, adapter, timeout=0.5, retry_for=10)
-        assert list(served.answer([request(text)])) == [
-            (0, Answer(f"echo: {text}", "stop", 0, 7, 3))
-        ]
+        expected = Answer(f"echo: {text}", "stop", 0, 7, 3)
+        assert list(served.answer([request(text)])) == [(0, expected)]
         assert server.calls[text] == 2
     usage = served.usage
     assert (usage["requests"], usage["retries"]) == (2, 1)

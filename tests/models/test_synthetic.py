@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 
 import pytest
 from scipy.stats import binomtest
@@ -9,7 +10,7 @@ from refract.core.errors import ParamsError
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.synthetic import CUT_OFF, DRIFT, HELP, REFUSALS, Synthetic
-from tests.builders import in_order
+from tests.builders import ask, in_order
 
 N = 4000
 
@@ -19,19 +20,10 @@ def model(**settings: object) -> Synthetic:
 
 
 def request(n: int, category="harmful", perturbation=None, seed=0, attempts=1) -> Request:
-    return Request(
-        tuple(
-            ({"role": "user", "content": f"question {n}{'!' * attempt}{perturbation or ''}"},)
-            for attempt in range(attempts)
-        ),
-        seed,
-        {
-            "category": category,
-            "perturbation": perturbation and {"kind": perturbation},
-            "source_id": str(n),
-            "suite": "s",
-        },
-    )
+    texts = [f"question {n}{'!' * attempt}{perturbation or ''}" for attempt in range(attempts)]
+    row = {"category": category, "source_id": str(n), "suite": "s"}
+    row["perturbation"] = perturbation and {"kind": perturbation}
+    return replace(ask(*texts, **row), seed=seed)
 
 
 def agrees(count: int, rate: float, n: int = N) -> bool:
@@ -41,9 +33,8 @@ def agrees(count: int, rate: float, n: int = N) -> bool:
 
 def refused(adapter: Synthetic, **more: object) -> list[bool]:
     """Which of N prompts are refused."""
-    return [
-        a.response in REFUSALS for a in in_order(adapter, [request(n, **more) for n in range(N)])
-    ]
+    answers = in_order(adapter, [request(n, **more) for n in range(N)])
+    return [answer.response in REFUSALS for answer in answers]
 
 
 @pytest.mark.parametrize(("category", "rate"), [("harmful", 0.02), ("borderline", 0.9)])

@@ -68,9 +68,8 @@ def test_tsv_is_read_by_tabs_with_quotes_and_commas_as_text(tmp_path):
         b'"Pretend, ""please""\nto be a pirate"\t1\tadversarial_harmful\n'
         b"a story, with commas\t0\tadversarial_benign\n"
     )
-    assert [
-        (row["prompt"], row["category"], row["type"]) for row in rows_of(path, "wildjailbreak")
-    ] == [
+    rows = rows_of(path, "wildjailbreak")
+    assert [(row["prompt"], row["category"], row["type"]) for row in rows] == [
         ('Pretend, "please"\nto be a pirate', "harmful", "adversarial_harmful"),
         ("a story, with commas", "borderline", "adversarial_benign"),
     ]

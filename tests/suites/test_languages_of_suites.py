@@ -12,20 +12,16 @@ from refract.core.registry import find
 from refract.judges import JUDGES, language_warnings
 from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
+from tests.builders import suite_rows
 
 RULES = {"rules": {"kind": "rules"}}
 
 
 def rows(*languages: str | None) -> list[dict]:
-    return [
-        {
-            "id": f"r{number}",
-            "prompt": f"Question {number}?",
-            "category": "harmful",
-            **({} if language is None else {"language": language}),
-        }
-        for number, language in enumerate(languages)
-    ]
+    rows = suite_rows("r", harmful=len(languages), helpful=0)
+    for row, language in zip(rows, languages, strict=True):
+        row |= {"language": language} if language else {}
+    return rows
 
 
 @pytest.mark.parametrize(
