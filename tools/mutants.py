@@ -47,6 +47,7 @@ TESTS = {
     "refract/models/exact.py": ("tests/models/test_exact.py", "tests/models/test_hf.py"),
     "refract/models/verifying.py": ("tests/models/test_verifying.py",),
 }
+MODULE = "<module>"
 WANTED = 0.9
 LEAST_SECONDS = 60
 # What each operator becomes.
@@ -63,7 +64,7 @@ SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast"}
 
 class Mutant(NamedTuple):
     """A module (its path in the project) whose bytes from ``start`` to ``end`` are replaced, in a
-    function of that name ("<module>" outside of any)."""
+    function of that name. :data:`MODULE` is outside of any: all tests that enter the file run."""
 
     file: str
     function: str
@@ -114,7 +115,7 @@ def mutants(file: str) -> Iterator[Mutant]:
         for new in OPERATORS.get(old, ()) if "\n" not in gap else ():
             yield Mutant(file, function, left.end_lineno, start, end, gap.replace(old, new))
 
-    for node, function in _running(ast.parse(raw), "<module>"):
+    for node, function in _running(ast.parse(raw), MODULE):
         one_line = getattr(node, "lineno", 0) == getattr(node, "end_lineno", 1)
         match node:
             case ast.Compare(left=left, comparators=[right]) | ast.BinOp(left=left, right=right):
@@ -255,7 +256,11 @@ class Trial:
         """Whether no test of its folder fails, of those that enter the changed function."""
         watched = self.watch(next(place for place in TESTS if mutant.file.startswith(place)))
         changed = mutant.file, mutant.function
-        tests = [test for test, entered in watched.entered.items() if changed in entered]
+        tests = []
+        for test, entered in watched.entered.items():
+            files = {file for file, _ in entered}
+            if changed in entered or (mutant.function == MODULE and mutant.file in files):
+                tests.append(test)
         tests = tests or list(watched.entered)
         path = Path(mutant.file)
         near = f"/test_{path.parent.name if path.stem == '__init__' else path.stem}"

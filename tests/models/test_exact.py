@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,17 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.models.exact import AUDITED, TIE, Choice, DecodedRow, is_audited, passes
+from refract.models.exact import (
+    AUDITED,
+    FLOOR,
+    SAFETY,
+    TIE,
+    Choice,
+    DecodedRow,
+    Exact,
+    is_audited,
+    passes,
+)
 from refract.models.float64 import NotExact, Reference
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
 from tests.models.test_hf import answers, ask, model, prompts, seeded, tiny
@@ -70,6 +81,57 @@ def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_aga
     assert len(yielded) > len(expected)
     assert [dict(yielded)[i] for i in range(len(expected))] == expected
     assert "corrected after the error bound was raised" in caplog.text
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_the_measured_error_is_that_of_the_weights_arithmetic(tiny, temperature):
+    # A step of float32 is 2**-23 and of bfloat16 2**-8, of logits of about 1 over a few layers.
+    errors, bounds = {}, {}
+    for dtype in ("float32", "bfloat16"):
+        adapter = model(tiny, max_tokens=4, dtype=dtype, temperature=temperature)
+        adapter._load_tokenizer()
+        exact = adapter._load_decoder().exact
+        errors[dtype], bounds[dtype] = exact.error, exact.bound
+    assert 2**-26 < errors["float32"] < 2**-14
+    assert 2**-11 < errors["bfloat16"] < 2**-2
+    assert bounds["bfloat16"] == SAFETY * errors["bfloat16"]
+    assert bounds["float32"] == max(FLOOR, SAFETY * errors["float32"])
+
+
+def test_what_a_row_has_decided_is_in_its_certificate():
+    row = DecodedRow(0, [5], limit=2)
+    assert (row.done, row.known, row.sequence) == (False, 1, [5])
+    assert (row.position, row.open, row.decided, row.ties) == (0, 0, 0, 0)
+    exact = SimpleNamespace(bound=0.25)
+    assert row.certificate(None) is None
+    expected = {"bound": 0.25, "margin": None, "float64": 0, "ties": 0}
+    assert row.certificate(exact) == expected
+    row.margins, row.decided, row.ties = [math.inf, 0.5, 2.0], 3, 1
+    assert row.certificate(exact) == {"bound": 0.25, "margin": 2.0, "float64": 3, "ties": 1}
+    assert DecodedRow(0, [5], limit=2, error=("a", "b")).done
+    assert DecodedRow(0, [5], limit=2, ended=True).done
+
+
+@pytest.mark.parametrize(
+    ("margins", "audited", "places"),
+    [
+        ([9.0, 0.5, 1.0, math.inf, 1.1], False, [1, 2]),  # at the bound it is open
+        ([9.0, 0.5, 1.0, math.inf, 1.1], True, [0, 1, 2, 4]),
+        ([9.0, -1.0, -1.1, 0.5], False, [1, 2]),  # up to the first that is certainly wrong
+        ([math.nan, 9.0], False, [0]),
+        ([], True, []),
+    ],
+)
+def test_the_places_within_the_bound_are_open_up_to_the_first_wrong_one(margins, audited, places):
+    exact = object.__new__(Exact)
+    exact.bound, row = 1.0, DecodedRow(0, [5], limit=9, margins=margins, audited=audited)
+    assert exact.open_places(row) == places
+    exact.watched = [7]
+    if not audited:
+        row.audited, exact.watched = True, ()
+        audited_places = exact.open_places(row)
+        row.audited, exact.watched = False, [7]
+        assert exact.open_places(row) == audited_places
 
 
 @pytest.mark.parametrize(

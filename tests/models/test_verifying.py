@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
 
 from refract.models.protocol import packed_tokens, unpacked_tokens
 from refract.models.store import ANSWER_FIELDS, answer_of, answer_row
+from refract.models.verifying import Checked
 from tests.models.test_hf import answers, model, prompts, tiny
 
 __all__ = ["tiny"]
@@ -58,6 +59,11 @@ def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny,
     replaced, ids = found[0], unpacked_tokens(row["tokens"])
     assert (replaced.place, replaced.right) == (5, checking._tokenizer.decode([ids[5]]))
     assert replaced.margin < 0
+
+
+def test_of_an_answer_that_was_not_looked_at_nothing_is_known():
+    found = Checked(unchecked="why")
+    assert astuple(found) == ("", "why", None, None, None, None, 0, 0, False)
 
 
 def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):
