@@ -45,10 +45,15 @@ def project_rows(root: Path, model: str, suite: str) -> StoredRows:
 
 
 def source_rows(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
-    """A suite's rows without what they ask, unless that is a field that is counted
-    by."""
+    """A suite's rows as they are counted; see :func:`counted_rows`."""
+    return counted_rows(wanted, iter_rows(root / wanted["file"]))
+
+
+def counted_rows(wanted: Mapping[str, Any], rows: Iterable[Row]) -> list[Row]:
+    """The rows of a suite without what they ask, unless that is a field that is
+    counted by: what a rate may see of them, wherever it is computed."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
-    return list(without({*CONTENT} - counted, iter_rows(root / wanted["file"])))
+    return list(without({*CONTENT} - counted, rows))
 
 
 def without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:

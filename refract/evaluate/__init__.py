@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.judged_answers import counted_rows
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
@@ -326,7 +327,7 @@ def _judge_and_count(
         SuiteAnswers(
             suite=suite.name,
             definition=suite.definition,
-            sources=suite.rows,
+            sources=counted_rows(suite.definition, suite.rows),
             prompts=prompts,
             responses={row["prompt_id"]: row for row in responses},
             verdicts={row["prompt_id"]: row["judges"] for row in verdicts},
