@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from refract.rates.comparison import compare_groups, pair_outcomes
 from refract.rates.counting import Counted
 from refract.rates.key import (
     DISCRIMINATION,
@@ -16,7 +17,7 @@ from refract.rates.protocol_rates import macro_rate
 from refract.rates.rate import Counts, Interval, Threshold
 from refract.rates.robustness import failing_rows
 from refract.rates.thresholds import hidden_by_unjudged, owed_to_max_unjudged, unjudged_share
-from tests.builders import rate
+from tests.builders import outcome_lines, rate
 
 
 @pytest.mark.parametrize(
@@ -159,3 +160,13 @@ def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
             "changed_by": "refusal similarity",
         }
     ]
+
+
+@pytest.mark.parametrize(("vanished", "regression"), [(2, False), (3, True)])
+def test_refusals_that_vanished_fail_a_build_from_above_the_margin_on(vanished, regression):
+    # Of 40: two are the margin of .05 itself. So few as losses are no drop that is shown (1/4, 1/8),
+    # and the others leave .068 open by themselves, z^2 / (n + z^2) of 37 with z = 1.645.
+    before, after = "r" * 40, "e" * vanished + "r" * (40 - vanished)
+    (found,) = compare_groups(pair_outcomes(outcome_lines(before), outcome_lines(after)))
+    assert (found.drop.decision, found.drop.regression) == ("inconclusive", regression)
+    assert found.drop.worst < -0.05
