@@ -119,7 +119,8 @@ def mutants(file: str) -> Iterator[Mutant]:
         one_line = getattr(node, "lineno", 0) == getattr(node, "end_lineno", 1)
         match node:
             case ast.Compare(left=left, comparators=[right]) | ast.BinOp(left=left, right=right):
-                yield from operator(left, right)
+                if not isinstance(left, ast.JoinedStr):
+                    yield from operator(left, right)
             case ast.BoolOp(values=values):
                 for left, right in pairwise(values):
                     yield from operator(left, right)
@@ -134,7 +135,7 @@ def mutants(file: str) -> Iterator[Mutant]:
                 if text(value) not in ("None", "False"):
                     yield whole(node, "return None")
             case ast.AugAssign() | ast.Expr(value=ast.Call()) if one_line:
-                if not text(node).startswith("log"):
+                if not text(node).startswith(("log.", "logging.")):
                     yield whole(node, "pass")
             case ast.Call(func=ast.Name(id=name)) if name in EXTREMES:
                 yield whole(node.func, EXTREMES[name])
