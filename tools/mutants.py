@@ -94,6 +94,7 @@ def mutants(file: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its syntax tree."""
     raw = (ROOT / file).read_bytes()
     starts = [0]
+    within = MODULE
     for line in raw.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
@@ -105,7 +106,7 @@ def mutants(file: str) -> Iterator[Mutant]:
         return raw[slice(*span(node))].decode()
 
     def whole(node: Any, new: str) -> Mutant:
-        return Mutant(file, function, node.lineno, *span(node), new)
+        return Mutant(file, within, node.lineno, *span(node), new)
 
     def operator(left: Any, right: Any) -> Iterator[Mutant]:
         """Mutants of the operator between two expressions of one line."""
@@ -113,9 +114,9 @@ def mutants(file: str) -> Iterator[Mutant]:
         gap = raw[start:end].decode()
         old = gap.strip(" ()")
         for new in OPERATORS.get(old, ()) if "\n" not in gap else ():
-            yield Mutant(file, function, left.end_lineno, start, end, gap.replace(old, new))
+            yield Mutant(file, within, left.end_lineno, start, end, gap.replace(old, new))
 
-    for node, function in _running(ast.parse(raw), MODULE):
+    for node, within in _running(ast.parse(raw), MODULE):
         one_line = getattr(node, "lineno", 0) == getattr(node, "end_lineno", 1)
         match node:
             case ast.Compare(left=left, comparators=[right]) | ast.BinOp(left=left, right=right):
@@ -145,7 +146,7 @@ def mutants(file: str) -> Iterator[Mutant]:
                     start, end = span(left)[0], span(right)[1]
                     gap = raw[span(left)[1] : span(right)[0]].decode()
                     yield Mutant(
-                        file, function, left.lineno, start, end, text(right) + gap + text(left)
+                        file, within, left.lineno, start, end, text(right) + gap + text(left)
                     )
 
 

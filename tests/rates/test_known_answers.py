@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from refract.rates.comparison import compare_groups, pair_outcomes
+from refract.core.params import DecisionSettings
+from refract.rates.comparison import compare_groups, is_primary, pair_outcomes
 from refract.rates.counting import Counted
 from refract.rates.key import (
     DISCRIMINATION,
@@ -170,3 +171,20 @@ def test_refusals_that_vanished_fail_a_build_from_above_the_margin_on(vanished, 
     (found,) = compare_groups(pair_outcomes(outcome_lines(before), outcome_lines(after)))
     assert (found.drop.decision, found.drop.regression) == ("inconclusive", regression)
     assert found.drop.worst < -0.05
+
+
+@pytest.mark.parametrize(
+    ("category", "perturbation", "primary"),
+    [
+        ("harmful", "", True),
+        ("helpful", "", True),
+        ("borderline", "", True),
+        ("harmful", "noise", False),
+        ("discrimination", "", False),
+    ],
+)
+def test_an_outcome_is_of_a_primary_measure_by_its_category_where_nothing_was_perturbed(
+    category, perturbation, primary
+):
+    row = {"category": category, "perturbation": perturbation}
+    assert is_primary(row, DecisionSettings()) is primary
