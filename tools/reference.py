@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.params import (
-    ENGINES,
     CommonSettings,
     DecisionSettings,
     Grid,
@@ -27,7 +26,7 @@ from refract.core.published_text import names_in
 from refract.core.registry import PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES, published_judges
-from refract.models import ADAPTERS
+from refract.models import ADAPTERS, ENGINES
 from refract.suites import protocols
 from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS

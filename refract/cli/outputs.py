@@ -272,6 +272,9 @@ def export(
         raise UsageError("--format every_eval_ever needs --organization: who ran the evaluation")
     if format_ != "every_eval_ever" and (organization or model_id):
         raise UsageError("--organization and --model-id go with --format every_eval_ever")
+    if not EXPORTERS.knows(format_):
+        formats = ", ".join((*EXPORTERS, *EXPORTERS.installed()))
+        raise UsageError(f"--format must be one of {formats} (got {format_!r})")
     exporter: Exporter = find(EXPORTERS, format_, "--format")
     place = source or project_root()
     results, notes = results_and_notes(place)

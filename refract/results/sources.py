@@ -182,7 +182,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
             continue
         try:
             result = _read_model(read, model)
-        except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
+        except ValueError as error:
             raise ResultsError(
                 f"the results of {model}{_commit_note(commit)} in metrics/ are not as dvc repro writes "
                 f"them ({error}); {remedy}"
@@ -197,9 +197,14 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
 def _read_model(read: ReadFile, model: str) -> Result:
     """One model's results, unchecked."""
     provenance = _read_provenance(read, model)
-    outcomes = _rows(read(f"metrics/outcomes/{model}.csv"))
-    table = _rows(read(f"metrics/tables/{model}.csv"))
-    return Result(outcomes, provenance, rates_from_rows(table, model))
+    outcomes = _rows(read, f"metrics/outcomes/{model}.csv")
+    tables = f"metrics/tables/{model}.csv"
+    table = _rows(read, tables)
+    try:
+        rates = rates_from_rows(table, model)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{tables}: {type(error).__name__}: {error}") from None
+    return Result(outcomes, provenance, rates)
 
 
 def _read_provenance(read: ReadFile, model: str) -> Row | None:
@@ -216,10 +221,14 @@ def _read_provenance(read: ReadFile, model: str) -> Row | None:
     return provenance
 
 
-def _rows(content: bytes | None) -> list[Line]:
-    rows = parse_table(content or b"")
+def _rows(read: ReadFile, path: str) -> list[Line]:
+    """The rows of a table. Raises ValueError with its path."""
+    try:
+        rows = parse_table(read(path) or b"")
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path}: {error}") from None
     if not rows:
-        raise ValueError("a table holds no rows")
+        raise ValueError(f"{path}: it holds no rows")
     return rows
 
 
