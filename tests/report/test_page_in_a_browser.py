@@ -21,6 +21,8 @@ from refract.report.comparisons import Compared
 from refract.report.figure_data import figures_of
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import PAGE
+from refract.report.wording import Titles
+from refract.suites.draws import Draw
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
 from tests.report.test_html_page import COMMIT, PROVENANCE, RATES, html_page, view_of
@@ -351,14 +353,12 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
     ]
     answers += [clean, perturbed._replace(outcome="refusal"), clean._replace(model="two")]
     path = tmp_path / "page.html"
-    label = "s[sampled 5/9, seed=1]"
-    answers = [answer._replace(suite=label) for answer in answers]
-    overall, first, *rates = (replace(rate, suite=label) for rate in RATES)
+    draw = Draw(asked=5, total=9, seed=1)
+    answers = [answer._replace(suite=draw.label("s")) for answer in answers]
+    overall, first, *rates = (rate.keyed(draw=draw) for rate in RATES)
     first = replace(first, counts=replace(first.counts, excluded={"error": 1}))
     rates = [overall, first, *rates]
-    suites = {"s": PROVENANCE["one"]["suites"]["s"] | {"label": label}}
-    provenance = {"one": PROVENANCE["one"] | {"suites": suites}}
-    path.write_bytes(html_page(rates, page_data(answers), provenance=provenance))
+    path.write_bytes(html_page(rates, page_data(answers), titles=Titles(draws={"s": draw})))
     for width in (1280, 390):
         visit(browser, path, width)
         browser.execute_script(
@@ -502,7 +502,7 @@ def two_models(tmp_path: Path, *answers: tuple[str, str, str]) -> Path:
     between = Difference("s", "harmful", "", *shares, prompts=ids)
     alone = replace(between, value=-0.25, interval=None, prompts=dict.fromkeys(ids, ()))
     compared = [Compared("two", "one", between), Compared("three", "one", alone)]
-    rates = {m: [replace(rate, model=m) for rate in RATES] for m in ("one", "two", "three")}
+    rates = {m: [rate.keyed(model=m) for rate in RATES] for m in ("one", "two", "three")}
     provenance = dict.fromkeys(rates, PROVENANCE["one"])
     path = tmp_path / "page.html"
     more = {"rates": rates, "provenance": provenance, "compared": compared}
