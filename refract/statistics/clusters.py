@@ -38,6 +38,21 @@ class Clustered(NamedTuple):
     effective_clusters: float
 
 
+def _without_interval(value: float, *, n: int, clusters: int, kish: float) -> Clustered:
+    """A mean of which nothing shows how clusters differ."""
+    return Clustered(
+        value=value,
+        low=None,
+        high=None,
+        se=None,
+        design_effect=None,
+        effective_n=None,
+        n=n,
+        clusters=clusters,
+        effective_clusters=kish,
+    )
+
+
 def effective_clusters(sizes: Sequence[int]) -> float:
     """The number of equal clusters whose sizes vary as little as these: (Σm)² / Σm².
 
@@ -102,17 +117,7 @@ def clustered_mean(
             effective_clusters=kish,
         )
     if k == 1:
-        return Clustered(
-            value=p,
-            low=None,
-            high=None,
-            se=None,
-            design_effect=None,
-            effective_n=None,
-            n=n,
-            clusters=1,
-            effective_clusters=kish,
-        )
+        return _without_interval(p, n=n, clusters=1, kish=kish)
     effective = _effective_n(totals, sum(values), n=n, confidence=confidence)
     if yes_or_no:
         effective = min(float(n), effective)
@@ -155,17 +160,7 @@ def unbounded_mean(
     k, mean = len(totals), fsum(values) / n
     kish = effective_clusters([size for _, size in totals])
     if k == 1:
-        return Clustered(
-            value=mean,
-            low=None,
-            high=None,
-            se=None,
-            design_effect=None,
-            effective_n=None,
-            n=n,
-            clusters=1,
-            effective_clusters=kish,
-        )
+        return _without_interval(mean, n=n, clusters=1, kish=kish)
     spread = fsum((value - mean) ** 2 for value in values)
     se, effect = _cluster_se(totals, mean, n=n, independent=spread / (n - 1) / n)
     assert se is not None  # there are clusters
@@ -230,17 +225,7 @@ def clustered_difference(
     yes_or_no = {*first, *second} <= {0, 1}
     unclustered = k == n and yes_or_no
     if k == 1 and not unclustered:
-        return Clustered(
-            value=value,
-            low=None,
-            high=None,
-            se=None,
-            design_effect=None,
-            effective_n=None,
-            n=n,
-            clusters=1,
-            effective_clusters=kish,
-        )
+        return _without_interval(value, n=n, clusters=1, kish=kish)
     effective = float(n)
     if not unclustered:
         effective = _effective_pairs(totals, up, down=down, confidence=confidence)
@@ -336,17 +321,7 @@ def clustered_contrast(
     n, k = first.n + second.n, len(sizes)
     kish = effective_clusters([*sizes.values()])
     if k == 1 or first.low is None or second.low is None:
-        return Clustered(
-            value=value,
-            low=None,
-            high=None,
-            se=None,
-            design_effect=None,
-            effective_n=None,
-            n=n,
-            clusters=k,
-            effective_clusters=kish,
-        )
+        return _without_interval(value, n=n, clusters=k, kish=kish)
     assert first.high is not None  # as its low
     assert second.high is not None
     r = _correlation(sample, other)
