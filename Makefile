@@ -1,9 +1,9 @@
-# make repro: set up, compute every number, show them.   make test: set up, run all tests.
+# make repro: set up, compute every number, check a sample of recorded answers, show them.   make test: set up, run all tests.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
-.PHONY: setup repro test fuzz mutants machines lint readme
+.PHONY: setup repro test fuzz mutants machines families lint readme
 
 setup: .venv/installed
 
@@ -18,6 +18,7 @@ setup: .venv/installed
 
 repro: setup
 	dvc repro
+	refract verify --sample 24
 	refract page
 	refract show
 
@@ -36,6 +37,10 @@ mutants: setup
 # Exact answers under other arithmetics of this machine and other releases (6 GB each), half an hour.
 machines: setup
 	python -m tools.machines --environments .venv/releases
+
+# Answers of small models of many families beside an independent float64, a quarter of an hour.
+families: setup
+	OMP_NUM_THREADS=1 python benchmarks/bench_families.py
 
 lint: setup
 	ruff check .

@@ -3,6 +3,7 @@
     python benchmarks/bench_judges.py            # prints the table
     python benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
     python benchmarks/bench_judges.py --speed    # answers a second that our judges read
+    python benchmarks/bench_judges.py --similarity [--every N]    # BERTScore of SmolLM2's answers
 
 Public judges come from packages on the index, at the versions below, installed into a temporary
 folder for this benchmark alone. Only the part that scores a string runs: a package's other
@@ -11,6 +12,7 @@ stand-in. Nothing of theirs is copied into the project.
 
 The speed is of made-up answers of about 1,000 characters, the best of three times: ``per_second`` by
 the clock, ``per_processor_second`` in processor time (of one thread where OMP_NUM_THREADS is 1).
+Then as many answers are judged by one process and by two, with what all processes took.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ from refract.core.jsonl import Row, read_rows  # noqa: E402
 from refract.core.types import given_prompt, given_response  # noqa: E402
 from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
-from refract.judges import open_judge, open_judges  # noqa: E402
+from refract.judges import open_judge, open_judges, processes  # noqa: E402
 from refract.judges.cases import Case  # noqa: E402
+from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
@@ -230,16 +233,22 @@ SENTENCES = (
 )
 
 
+def made_up(rng: random.Random, count: int) -> list[Case]:
+    """Answers to judge, of about 1,000 characters."""
+    prompt = given_prompt("0", "How do I look after it?")
+    cases = []
+    for _ in range(count):
+        sentences = rng.choices(SENTENCES, k=rng.randint(8, 22))
+        answer = " ".join([rng.choice(OPENINGS), *sentences])
+        cases.append(Case(prompt, given_response("0", answer), {}))
+    return cases
+
+
 def speed() -> None:
     """Prints how many made-up answers each judge reads in a second."""
     rng = random.Random(20)
     for kind, count in COUNTS.items():
-        answers = [
-            " ".join([rng.choice(OPENINGS), *rng.choices(SENTENCES, k=rng.randint(8, 22))])
-            for _ in range(count)
-        ]
-        prompt = given_prompt("0", "How do I look after it?")
-        cases = [Case(prompt, given_response("0", answer), {}) for answer in answers]
+        cases = made_up(rng, count)
         judge = open_judge(kind, {"kind": kind})
         judge.judge(cases[:16])  # loads the weights
         took = []
@@ -250,13 +259,70 @@ def speed() -> None:
         wall, processor = (round(count / min(of)) for of in zip(*took, strict=True))
         figures = {"per_second": wall, "per_processor_second": processor}
         print(json.dumps({"judge": kind, "answers": count, **figures}))
+    several = made_up(rng, 4 * count)
+    for number in (1, 2):
+        os.environ[processes.PROCESSES] = str(number)
+        start, began = time.perf_counter(), processor_seconds()
+        processes.judged_by_processes(judge, several)
+        wall, used = time.perf_counter() - start, processor_seconds() - began
+        took = {"seconds": round(wall, 1), "processor_seconds": round(used, 1)}
+        print(json.dumps({"judge": kind, "answers": len(several), "processes": number, **took}))
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def similarity(every: int) -> None:
+    """Prints the processor seconds of BERTScore, beside float64 throughout and the package
+    bert-score, over SmolLM2's answers in git: of each ``every``-th prompt with its variants.
+
+    The package reads 512 tokens of a text, and not the rest."""
+    from bert_score import BERTScorer
+
+    path = ROOT / "data/answers/smollm2_135m/robustness.jsonl"
+    answers = {row["prompt_id"]: row["response"] for row in read_rows(path)}
+    pairs = []
+    for number, clean in enumerate([id_ for id_ in answers if "/" not in id_]):
+        if number % every == 0:
+            variants = [id_ for id_ in answers if id_.startswith(f"{clean}/")]
+            pairs += [(answers[clean], answers[id_]) for id_ in variants]
+    # The package fails on empty texts.
+    pairs = [(clean, variant) for clean, variant in pairs if clean.strip() and variant.strip()]
+    folder = encoder_folder(DEFAULT_ENCODER)
+    judge = open_judge("default", {"kind": "similarity"})
+    # As any other encoder is.
+    settings = {"encoder": folder, "baseline": judge.baseline}
+    throughout = open_judge("throughout", {"kind": "similarity", **settings})
+    package = BERTScorer(model_type=folder, num_layers=6, device="cpu", use_fast_tokenizer=True)
+    ways = {
+        "by the bound": lambda pairs: judge.score(pairs),
+        "float64 throughout": lambda pairs: throughout.score(pairs),
+        "bert-score": lambda pairs: package.score(*zip(*pairs, strict=True)),
+    }
+    scores = {}
+    for way, score in ways.items():
+        score([("Yes.", "No.")])  # loads the weights
+        began = processor_seconds()
+        scores[way] = score(pairs)
+        took = round(processor_seconds() - began, 1)
+        print(json.dumps({"way": way, "pairs": len(pairs), "processor_seconds": took}))
+    same = scores["by the bound"] == scores["float64 throughout"]
+    print(json.dumps({"by the bound and float64 throughout give the same digits": same}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="write into docs/rule-judge.md")
     parser.add_argument("--speed", action="store_true", help="how fast the project's judges read")
+    parser.add_argument("--similarity", action="store_true", help="how fast BERTScore is")
+    parser.add_argument("--every", type=int, default=1, help="BERTScore of every N-th prompt alone")
     options = parser.parse_args()
+    if options.similarity:
+        similarity(options.every)
+        return
     if options.speed:
         speed()
         return

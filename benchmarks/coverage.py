@@ -19,9 +19,9 @@ import numpy as np
 from scipy.stats import beta
 
 from refract.agreement.ledger import ledger_entries
-from refract.core.vocabulary import REFUSED
 from refract.rates.counting import Counted, answer_rate, bounds_of
-from refract.rates.judge_error import JudgeError, widened
+from refract.rates.judge_error import JudgeError, ModelCounts, part_of, people_interval
+from refract.rates.key import HARMFUL_REFUSAL, Key
 from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
 from refract.rates.thresholds import decided
@@ -47,6 +47,7 @@ CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
 TREND_RUNS = 400
 UNEQUAL_RUNS = 500
+JUDGE_RUNS = 300
 LEAST = 93.0
 
 # Rows of each request: plain, and as each of its attacks or variants.
@@ -56,6 +57,7 @@ VARIANTS = [6] * 60  # robustness: 60 prompts, six variants of each by control_c
 SINGLE = [1] * 129  # harmful_helpful, harmful
 # Clusters of very unequal size: rows that share a value, beside rows that have none.
 UNEQUAL = ([60] + [1] * 20, [60] + [1] * 69, [40, 20, 10, 10] + [1] * 49)
+UNEQUAL += ([30] * 3 + [1] * 39,)
 UNEQUAL += ([64, 32, 16, 8, 4, 2, 1, 1, 1], [221, 35, 25, 12, 11, 3, 3, 3])
 MARGIN = 0.05
 
@@ -436,33 +438,94 @@ def gap_line(sizes: list[int]) -> Line:
     return Line("gap of a judge", shown(sizes), "-0.045", draw, UNEQUAL_RUNS)
 
 
-def judge_line(models: int, sizes: list[int], *, two: bool = False) -> Line:
-    """People's rate on a model that nobody labelled, or the difference of two, by a judge whose gaps on
-    models vary by 3 points around -2, in a ledger with 200 answers of each."""
-    names, rates = names_of(sizes), (0.7, 0.6)
+# A ledger's sources with people's rate and the number of answers of each model: on harmful prompts
+# (None: not asked) and on others.
+LEDGER: dict[str, list[tuple[float | None, float, int]]] = {
+    "one": [(None, 0.72, 500), (None, 0.79, 500), (None, 0.54, 500)],
+    "two": [(None, 0.02, 160), (None, 0.0, 100), (None, 0.15, 270), (None, 0.08, 250)],
+    "three": [(0.99, 0.08, 225), (0.97, 0.6, 225)],
+    "four": [(0.79, 0.01, 450), (0.63, 0.02, 450)],
+}
+
+
+class World(NamedTuple):
+    """How a judge errs: the logits of misses and false alarms at a people's rate of one half, their
+    slopes over its logit, and deviations between sources and between models of one, of a normal
+    distribution or of Student's t with three degrees of freedom (``heavy``)."""
+
+    name: str
+    means: tuple[float, float]
+    slopes: tuple[float, float]
+    between: float
+    within: float
+    heavy: bool = False
+
+    def effects(self, rng: np.random.Generator, deviation: float) -> Any:
+        """Of a source or a model, on misses and false alarms."""
+        if self.heavy:
+            return deviation * rng.standard_t(3, 2) / np.sqrt(3)
+        return deviation * rng.standard_normal(2)
+
+    def verdicts(self, rng: np.random.Generator, refused: Any, rate: float, effects: Any) -> Any:
+        """What the judge calls refusals among answers of a model whose people's rate is such."""
+        place = np.log((rate + 0.02) / (1.02 - rate))
+        missed, seen = 1 / (
+            1 + np.exp(-(np.array(self.means) + effects + place * np.array(self.slopes)))
+        )
+        return np.where(
+            refused, rng.random(len(refused)) >= missed, rng.random(len(refused)) < seen
+        )
+
+    def ledger(self, rng: np.random.Generator) -> JudgeError:
+        """Counts on the models of :data:`LEDGER`."""
+        lines = []
+        for source, models in LEDGER.items():
+            shared = self.effects(rng, self.between)
+            for number, (harmful, other, n) in enumerate(models):
+                total = np.zeros(4, int)
+                for prompts, rate in (("harmful", harmful), ("other", other)):
+                    if rate is None:
+                        continue
+                    refused = rng.random(n) < rate
+                    own = shared + self.effects(rng, self.within)
+                    judged = self.verdicts(rng, refused, rate, own)
+                    wrong = [(refused & ~judged).sum(), (~refused).sum(), (~refused & judged).sum()]
+                    counts = np.array([refused.sum(), *wrong])
+                    lines.append(ModelCounts(source, str(number), prompts, *counts.tolist()))
+                    total += counts
+                lines.append(ModelCounts(source, str(number), "", *total.tolist()))
+        return JudgeError(tuple(lines))
+
+
+def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[int]) -> Line:
+    """Whether labels' rate, the difference of two models of one source, the discrimination, or the
+    share of these very answers, is in the interval for prompts and judge of a new source."""
+    names = names_of(sizes)
+    prompts = {"discrimination": ("harmful", "other")}.get(what, ("harmful", "harmful"))
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        gaps = rng.normal(-0.02, 0.03, models + 2)
-        # Of 200 answers 4 % are called refusals alone by the judge, 4 % alone by people.
-        wrong = (rng.binomial(200, 0.04, models) for _ in range(2))
-        measured = gaps[2:] + np.subtract(*wrong) / 200
-        error = JudgeError(models, float(measured.mean()), float(measured.std(ddof=1)), 0.08)
-        places = rng.random(len(sizes))
-        says = [
-            floats(answers(rng, sizes, rate + gap, correlation, places))
-            for rate, gap in zip(rates, gaps[:2], strict=True)
-        ]
-        found = clustered_difference(*says, names) if two else clustered_mean(says[0], names)
-        if found is None or found.low is None or found.high is None:
-            return None
-        ends, limits = Interval(found.value, found.value), Interval(found.low, found.high)
-        if two:
-            given = 0.0, error.between_models(0.95), -1.0
-            return holds(widened(ends, limits, *given), rates[0] - rates[1])
-        return holds(widened(ends, limits, error.mean, error.half_width(0.95)), rates[0])
+        error, shared, parts, shares = world.ledger(rng), world.effects(rng, world.between), [], []
+        for model, (rate, kind) in enumerate(zip(rates, prompts, strict=False)):
+            refused = np.array(answers(rng, sizes, rate, correlation))
+            own = shared + world.effects(rng, world.within)
+            says = floats(world.verdicts(rng, refused, rate, own))
+            sign, other = (-1 if model else 1), model if what == "two models" else 0
+            part = part_of(says, names, kind, 0.95, sign=sign, model=other)
+            if part is None:
+                return None
+            parts.append(part)
+            shares.append(float(refused.mean()))
+        value = sum(part.sign * part.share for part in parts)
+        ends = limits = Interval(value, value)
+        if what == "these very answers":
+            return holds(people_interval(error, parts, ends, ends, 0.95, these=True), shares[0])
+        reach = sum((part.interval.high - part.interval.low) ** 2 for part in parts) ** 0.5 / 2
+        limits = parts[0].interval if len(parts) == 1 else Interval(value - reach, value + reach)
+        found = people_interval(error, parts, ends, limits, 0.95)
+        return holds(found, rates[0] - sum(rates[1:]))
 
-    what = f"prompts and judge, {models} models in the ledger" + (", two models" if two else "")
-    return Line(what, shown(sizes), "0.7 − 0.6" if two else "0.7", draw)
+    truth = " − ".join(f"{rate:g}" for rate in rates)
+    return Line(f"prompts and judge, {what}, {world.name}", shown(sizes), truth, draw, JUDGE_RUNS)
 
 
 def unjudged_line(allowed: float | None) -> Line:
@@ -472,7 +535,7 @@ def unjudged_line(allowed: float | None) -> Line:
         lost = np.where(rng.random(129) < 0.3, "error", "compliance")
         outcomes = np.where(rng.random(129) < 0.8, "refusal", lost).tolist()
         counted = [Counted(outcome, place) for place, outcome in enumerate(outcomes)]
-        found = answer_rate("harmful_refusal_rate", counted, REFUSED)
+        found = answer_rate(Key(HARMFUL_REFUSAL), counted)
         return decided(found, Threshold("min", 0.8), allowed).decision == "met"
 
     what = "*met*, 30 % of compliance not judged, `max_unjudged` " + str(allowed or "not set")
@@ -493,6 +556,12 @@ def family_line(models: int) -> Line:
     return Line(what, shown(STYLES), "0.8", draw, UNEQUAL_RUNS)
 
 
+WORLDS = (
+    World("errors by people's rate", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6),
+    World("the same, heavy tails", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6, heavy=True),
+    World("errors of any rate", (-1.9, -3.6), (0.0, 0.0), 0.6, 0.7),
+)
+RATES = (0.0, 0.1, 0.5, 0.9, 1.0)
 INTERVALS = [
     rate_line("refusal rate", SINGLE, 0.9),
     rate_line("refusal rate", SINGLE, 0.02),
@@ -534,10 +603,13 @@ INTERVALS = [
     doubt_line("60 labels", lambda labels, half: labels == 60),
     doubt_line("stopped at ±5 points", lambda labels, half: half <= 0.05),
     gap_line([8] * 31),
-    *(judge_line(models, STYLES) for models in (3, 10)),
-    judge_line(10, [1] * 2000),
-    judge_line(10, STYLES, two=True),
-    judge_line(3, [1] * 2000, two=True),
+    *(judge_line(world, "rate", (rate,), SINGLE) for world in WORLDS for rate in RATES),
+    *(judge_line(world, "rate", (0.5,), STYLES) for world in WORLDS),
+    *(judge_line(world, "these very answers", (0.5,), SINGLE) for world in WORLDS),
+    *(judge_line(world, "these very answers", (0.5,), [1] * 10) for world in WORLDS),
+    *(judge_line(world, "discrimination", (0.9, 0.1), SINGLE) for world in WORLDS),
+    *(judge_line(world, "two models", (0.5, 0.7), SINGLE) for world in WORLDS),
+    *(judge_line(world, "two models", (0.0, 0.05), SINGLE) for world in WORLDS),
 ]
 TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),
@@ -598,7 +670,8 @@ def main() -> None:
         "",
         "Written by `python benchmarks/coverage.py`. How often, in per cent of "
         f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
-        "tests in italics, answers at hand, a judge's gap and a family), a nominal 95 % interval holds "
+        f"tests in italics, answers at hand, a judge's gap and a family, {JUDGE_RUNS} for prompts and "
+        "judge), a nominal 95 % interval holds "
         "the truth, by the correlation of two answers to one request (columns). Rows and requests are "
         "those of the default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 "
         "rows of 26 requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "

@@ -5,16 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, overload
 
+from refract.agreement.labelled_files import labelled_rows, labels_of, shown_counts, spelt
+from refract.agreement.ledger import worst_first
+from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
-from refract.core.params import decision_settings
+from refract.core.params import decision_settings, null_settings
 from refract.core.types import FinishReason, Row, given_prompt, given_response
 from refract.evaluate import Definition, Suite, evaluate, read_suites, rows_sha256
+from refract.evaluate.labelled import measure_judges
 from refract.judges import judge_suite, open_judges, with_calls_judged
 from refract.models import open_model
+from refract.models.function import BatchFunction, TextFunction, function_name, text_model
 from refract.models.protocol import Model
-from refract.models.store import open_store
+from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_judge, find_model, find_project
 from refract.results import Results, run_tables
 from refract.results.sources import Result, Side, compare_sides, find_side
@@ -24,7 +29,9 @@ from refract.suites.rows import SuiteError, field_problems, row_problems
 if TYPE_CHECKING:
     import pandas as pd
 
-Suites = str | Path | Sequence[str | Path] | Mapping[str, Sequence[Mapping[str, Any]]]
+    Rows: TypeAlias = pd.DataFrame | Iterable[Mapping[str, Any]]
+    Suites: TypeAlias = str | Path | Sequence[str | Path] | pd.DataFrame | Mapping[str, Rows]
+    Judges: TypeAlias = str | Definition | Sequence[str | Definition]
 
 
 class Comparison(NamedTuple):
@@ -44,47 +51,65 @@ class Comparison(NamedTuple):
 
 
 def measure(
-    model: str | Definition | Model,
+    model: str | Definition | Model | TextFunction | BatchFunction,
     suites: Suites,
-    judge: str | Definition | Sequence[str | Definition] = "refusal",
+    judge: Judges = "refusal",
     *,
-    sample: int | None = None,
+    limit: int | None = None,
     seed: int = 0,
     name: str | None = None,
+    batch: bool = False,
 ) -> Results:
     """Measures how often a model refuses, as ``refract run`` does.
 
-    ``model`` is a name in params.yaml, a definition, or an object with the members of
-    :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), or
-    rows by the name of their suite. ``judge`` is a name in params.yaml, a kind of judge, or a
-    definition; of several the first decides refusal. ``sample`` draws that many prompts of each suite,
-    by ``seed``. Answers come from the response store where it has them. Raises
-    :class:`refract.core.errors.RefractError`.
+    ``model`` is a name in params.yaml, a definition, a function that takes a prompt and returns the
+    answer (with ``batch`` a list of prompts, for a list of answers), or an object with the members of
+    :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), a
+    DataFrame of prompts, or rows or a DataFrame by the name of their suite; a DataFrame without a
+    column ``id`` has its index labels as ids. ``judge`` is a name in params.yaml, a kind of judge, or
+    a definition; of several the first decides refusal. ``limit`` draws that many prompts of each
+    suite, of each category its share, by ``seed``. Answers come from the response store where it
+    has them; those of a function are not stored, and two functions of one ``name`` are compared as
+    one model. Raises :class:`refract.core.errors.RefractError`.
 
-    >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", sample=60)
+    >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", limit=60)
     >>> results.metrics
     """
     project = find_project()
-    judges: dict[str, Definition] = {}
-    for wanted_judge in [judge] if isinstance(judge, str | Mapping) else judge:
-        named = _judges(wanted_judge, project)
-        if not judges.keys().isdisjoint(named):
-            raise UsageError(f"two judges are called {min(named)!r}")
-        judges |= named
+    judges = _judges(judge, project)
+    is_function = callable(model) and not hasattr(model, "identity")
+    if batch and not is_function:
+        raise UsageError("batch=True goes with a function that takes a list of prompts")
     definition: Definition = {}
     if isinstance(model, str):
         name, definition = name or model, find_model(model, project)
+        opened = open_model(name, dict(definition))
     elif isinstance(model, Mapping):
-        definition = model
         name = name or Path(str(model.get("model_id", model.get("adapter")))).name
-    name = name or type(model).__name__.lower()
-    opened = open_model(name, dict(definition)) if definition else cast(Model, model)
+        definition = model
+        opened = open_model(name, dict(definition))
+    elif is_function:
+        function = cast(TextFunction | BatchFunction, model)
+        name = name or function_name(function)
+        opened = text_model(function, name, batch=batch)
+        definition = {"adapter": opened.adapter}
+    elif isinstance(getattr(model, "adapter", None), str):
+        name = name or type(model).__name__.lower()
+        opened = cast(Model, model)
+        definition = {"adapter": opened.adapter}
+    else:
+        raise UsageError(
+            "a model is a name, a definition, a function or an object with the members of "
+            f"refract.models.protocol.Model (got {model!r:.80})"
+        )
+    if hasattr(suites, "columns"):
+        suites = {"prompts": cast("pd.DataFrame", suites)}
     if isinstance(suites, Mapping):
         wanted = [_given_suite(suite, rows) for suite, rows in suites.items()]
     else:
         names = [suites] if isinstance(suites, str | Path) else suites
         wanted = read_suites([str(suite) for suite in names], project)
-    with open_store() as store:
+    with ResponseStore(None) if is_function else open_store() as store:
         evaluation = evaluate(
             wanted,
             opened,
@@ -93,25 +118,86 @@ def measure(
             name=name,
             definition=definition,
             seed=seed,
-            sample=sample,
+            sample=limit,
             settings=decision_settings(project.folder),
+            null_answers=null_settings(project.params),
         )
     return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 
 
-def judge(rows: Iterable[Mapping[str, Any]], judge: str | Definition = "refusal") -> list[Row]:
-    """Judges answers that already exist: one verdict for each row, in order.
+@overload
+def judge(rows: Iterable[Mapping[str, Any]], judge: Judges = "refusal") -> list[Row]: ...
+
+
+@overload
+def judge(rows: pd.DataFrame, judge: Judges = "refusal") -> pd.DataFrame: ...
+
+
+def judge(rows: Rows, judge: Judges = "refusal") -> pd.DataFrame | list[Row]:
+    """Judges answers that already exist: one verdict for each row, in order; by several judges, those of
+    the first, then those of the next.
 
     A row has ``response`` (None where there is no answer), ``prompt`` (a text or a list of messages)
     where the judge reads it, an ``id`` or ``prompt_id``, and what else the judge needs
     (``expected_strings``, ``requirement``). A verdict has ``label`` and ``refused`` (None where the
-    judge gives none, with the reason in ``error``), ``score`` and ``evidence``. Raises
+    judge gives none, with the reason in ``error``), ``score``, ``evidence`` and the name of its
+    ``judge``. Of a DataFrame the verdicts are one too, with the same index. Raises
     :class:`refract.core.errors.RefractError`.
 
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """
-    numbered = [{"id": str(number), **row} for number, row in enumerate(rows, 1)]
-    return judge_rows(numbered, *_judges(judge, find_project()).popitem())
+    judges = _judges(judge, find_project())
+    numbered = [{"id": str(number), **row} for number, row in enumerate(_dicts(rows, "rows"), 1)]
+    verdicts = []
+    for name, definition in judges.items():
+        verdicts += judge_rows(numbered, name, definition)
+    if not hasattr(rows, "columns"):
+        return verdicts
+    import pandas as pd
+
+    return pd.DataFrame(verdicts, index=list(cast("pd.DataFrame", rows).index) * len(judges))
+
+
+def validate(
+    labelled: Rows,
+    judge: Judges = "refusal",
+    *,
+    positive: object = (),
+    map: Mapping[str, str] | None = None,
+    partial: Partial = "refusal",
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Measures judges against human labels, as ``refract validate`` does.
+
+    ``labelled`` are answers with ``response``, ``label``, perhaps ``prompt``, ``source`` and
+    ``model``; rows without a label or an answer are left out. ``positive``, a value or a list of
+    them, says which labels mean refused, or ``map`` which of ``refusal``, ``partial_refusal``,
+    ``compliance`` and ``degenerate`` each label is; ``partial`` is what a partial refusal counts as.
+    There is a row for each judge, source and model that answered, worst first: answers ``n``, both
+    rates of refusal, their ``gap`` with its interval, Cohen's κ with its interval, precision and
+    recall. Raises :class:`refract.core.errors.RefractError`.
+
+    >>> refract.validate(answers, ["refusal", "rules"], positive="yes")
+    """
+    import pandas as pd
+
+    if partial not in ("refusal", "compliance"):
+        raise UsageError(f"partial must be refusal or compliance (got {partial!r:.80})")
+    numbered = [(f"row {n}", row) for n, row in enumerate(_dicts(labelled, "labelled"), 1)]
+    rows, left_out = labelled_rows(numbered, source="labelled")
+    if not rows:
+        raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
+    values = positive if isinstance(positive, list | tuple) else [positive]
+    refused = [spelt(value) or "" for value in values]
+    truth = labels_of([row["label"] for row in rows], refused, map or {})
+    definitions = _judges(judge, find_project())
+    _, entries = measure_judges(
+        definitions, rows, truth, partial, merged=bool(refused), confidence=confidence
+    )
+    numbers = [{**entry._asdict(), "gap": entry.gap} for entry in worst_first(entries)]
+    columns = ["judge", "source", "model", "n", "unjudged", "human_rate", "judge_rate", "gap"]
+    columns += ["gap_low", "gap_high", "kappa", "kappa_low", "kappa_high", "precision", "recall"]
+    return pd.DataFrame(numbers, columns=columns)
 
 
 def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> Comparison:
@@ -181,38 +267,102 @@ def judge_rows(
     return judged
 
 
-def _judges(judge: str | Definition, project: Project) -> dict[str, Definition]:
-    """The definition of a judge by its name."""
-    if isinstance(judge, str):
-        return {judge: find_judge(judge, project)}
-    if not isinstance(judge.get("kind"), str):
-        raise UsageError(f"a judge's definition needs its kind (got {dict(judge)!r:.80})")
-    return {judge["kind"]: judge}
+def _judges(judge: Judges, project: Project) -> dict[str, Definition]:
+    """The definitions of one or more judges, by their names."""
+    judges: dict[str, Definition] = {}
+    for wanted in [judge] if isinstance(judge, str | Mapping) else judge:
+        definition: Definition
+        if isinstance(wanted, str):
+            name, definition = wanted, find_judge(wanted, project)
+        elif isinstance(wanted, Mapping) and isinstance(wanted.get("kind"), str):
+            name, definition = wanted["kind"], wanted
+        else:
+            raise UsageError(
+                f"a judge is a name, or a definition that needs its kind (got {wanted!r:.80})"
+            )
+        if name in judges:
+            raise UsageError(f"two judges are called {name!r}")
+        judges[name] = definition
+    if not judges:
+        raise UsageError("name a judge (got none)")
+    return judges
 
 
-def _given_suite(name: str, given: Sequence[Mapping[str, Any]]) -> Suite:
+def _dicts(rows: object, where: str) -> list[Row]:
+    """Rows that were given, each as a dictionary; ``where`` names them in messages.
+
+    Those of a DataFrame lack the columns whose cell is missing, and have texts as ids: the
+    index labels where there is no column of them."""
+    if hasattr(rows, "columns"):
+        return _frame_dicts(cast("pd.DataFrame", rows), where)
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise UsageError(
+            f"{where} must be a DataFrame or a list of dictionaries (got {rows!r:.80})"
+        )
+    dicts = []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise UsageError(f"{where}: row {number} must be a dictionary (got {row!r:.80})")
+        dicts.append(dict(row))
+    return dicts
+
+
+def _frame_dicts(frame: pd.DataFrame, where: str) -> list[Row]:
+    import pandas as pd
+
+    columns = [str(column) for column in frame.columns]
+    if len(set(columns)) < len(columns):
+        raise UsageError(f"{where}: two columns have one name; there are: {', '.join(columns)}")
+    dicts = []
+    for label, cells in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
+        row: Row = {}
+        for column, cell in zip(columns, cells, strict=True):
+            if hasattr(cell, "tolist"):  # a number or an array of numpy
+                cell = cell.tolist()
+            if not (pd.api.types.is_scalar(cell) and pd.isna(cell)):
+                row[column] = cell
+        for key in ("id", "prompt_id"):
+            if key in row:
+                row[key] = str(row[key])
+        if not {"id", "prompt_id"} & row.keys():
+            row["id"] = str(label)
+        dicts.append(row)
+    return dicts
+
+
+def _given_suite(name: str, given: Rows) -> Suite:
     """A suite whose rows were given, checked as a file of them would be."""
-    rows = [dict(row) for row in given]
-    ids = [row.get("id") for row in rows]
+    rows = _dicts(given, f"suite {name!r}")
+    ids: set[object] = set()
     for number, row in enumerate(rows, 1):
         problems = row_problems(row)
-        if row.get("id") in ids[: number - 1]:
-            problems.append(f"duplicate id {row['id']!r}")
+        if not problems and row["id"] in ids:
+            problems = [f"duplicate id {row['id']!r}"]
         if problems:
             raise SuiteError(f"suite {name!r}: row {number}: {problems[0]}")
+        ids.add(row["id"])
     if not rows:
         raise SuiteError(f"suite {name!r}: no rows")
-    return Suite(name, rows, {}, sha256=rows_sha256(rows))
+    try:
+        sha256 = rows_sha256(rows)
+    except (TypeError, ValueError) as error:
+        raise SuiteError(f"suite {name!r}: a cell has no form in JSON ({error})") from None
+    return Suite(name, rows, {}, sha256=sha256)
 
 
 def _side(given: str | Path | Results | None, name: str) -> Side:
-    if not isinstance(given, Results):
+    if given is None or isinstance(given, str | Path):
         return find_side(Path.cwd(), None if given is None else str(given))
-    lines = given.outcomes.drop(columns="changed").to_dict("records")
-    return Side(
-        f"{name} (results in memory)",
-        {
-            model: Result([line for line in lines if line["model"] == model], None)
-            for model in dict.fromkeys(line["model"] for line in lines)
-        },
-    )
+    if not isinstance(given, Results):
+        raise UsageError(
+            "each side is a Results, a file, a folder, a model of the grid or a git revision "
+            f"(got {given!r:.80})"
+        )
+    outcomes: dict[str, list[dict[str, str]]] = {}
+    # As texts, which files of outcomes have.
+    for line in given.outcomes.astype("string").fillna("").to_dict("records"):
+        outcomes.setdefault(line["model"], []).append(line)
+    results = {}
+    for model, lines in outcomes.items():
+        results[model] = Result(lines, given.provenance.get(model))
+    return Side(f"{name} (results in memory)", results)

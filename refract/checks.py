@@ -14,31 +14,43 @@ that nothing is sent to a provider that was not named.
 
 Each check returns a :class:`CheckResult`. A rate equal to its threshold passes. Rows
 that could not be tested are errors; a check in which nothing could be tested does not
-pass. Settings and datasets that cannot be used raise ValueError.
+pass. Settings and datasets that cannot be used raise
+:class:`refract.core.errors.RefractError`, which here is a ValueError too.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from refract.core.settings import Settings
+from refract.core.errors import UsageError
 from refract.core.types import Row
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.evaluate import Definition, Suite, SuiteResult, evaluate
 from refract.models import open_model
-from refract.models.protocol import Answer, Model, Request
-from refract.models.provider import says_too_long
+from refract.models.function import FunctionModel, PromptTooLong, function_name
+from refract.models.protocol import Model, Request
 from refract.models.store import ResponseStore, open_store
 from refract.rates.key import CHANGED
 from refract.results.table_rows import json_rows
 from refract.statistics.proportions import Interval, wilson
 from refract.suites.perturbations import prompt_rows, render
 from refract.suites.rows import STRING_FLAGS, field_problems
+
+__all__ = [
+    "CheckResult",
+    "PromptTooLong",
+    "char_injection",
+    "output_coherency",
+    "output_requirement",
+    "prompt_injection",
+    "single_output_requirement",
+    "single_prompt_injection",
+]
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,10 +66,6 @@ FAILURE_COLUMNS = (
 )
 # What is kept of each answer and of the verdict on it.
 DETAILS = ("id", "prompt", "response", "label", "evidence", "reason", "raw", "error")
-
-
-class PromptTooLong(ValueError):
-    """Raised by a model function that rejects a prompt as too long."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +202,7 @@ def prompt_injection(
     if isinstance(expected_strings, str) or expected_strings is None:
         column = columns["expected_strings"] = expected_strings or "expected_strings"
         if column not in dataset.columns:
-            raise ValueError(
+            raise UsageError(
                 f"expected_strings must be a list of texts, or name a column; the dataset has no "
                 f"column {column!r}, it has {', '.join(map(str, dataset.columns))}"
             )
@@ -206,7 +214,7 @@ def prompt_injection(
         is_list = hasattr(strings, "__iter__") and not isinstance(strings, str)
         row["expected_strings"] = list(strings) if is_list else [strings]
         if problems := field_problems(row):
-            raise ValueError(f"{row['id']}: {problems[0]}")
+            raise UsageError(f"{row['id']}: {problems[0]}")
     _, answers = _evaluated(model, rows, judges={"strings": {"kind": "strings"}}, template=template)
     return _labelled_result(answers, "found", threshold)
 
@@ -221,12 +229,23 @@ def output_requirement(
 ) -> CheckResult:
     """Has a judge model decide whether each answer meets one or more requirements.
 
+    ``requirement`` is a text or a list of texts for all rows, or the name of a column that
+    holds a text for each row and is no feature.
     ``metric`` is the share of judged answers that fail; the check passes when every
     row was judged and none fails.
     """
-    wanted = [requirement] if isinstance(requirement, str) else list(requirement)
+    if isinstance(requirement, str) and requirement in getattr(dataset, "columns", ()):
+        wanted = []
+        rows = _source_rows(dataset.drop(columns=requirement))
+        for row, cell in zip(rows, dataset[requirement], strict=True):
+            row["requirement"] = _cell_text(cell)
+            if not row["requirement"].strip():
+                raise UsageError(f"{row['id']}: its column {requirement!r} is empty")
+    else:
+        wanted = [requirement] if isinstance(requirement, str) else list(requirement)
+        rows = _source_rows(dataset)
     judges = _model_judge("requirement", judge, requirements=wanted)
-    _, answers = _evaluated(model, _source_rows(dataset), judges=judges, template=template)
+    _, answers = _evaluated(model, rows, judges=judges, template=template)
     return _labelled_result(answers, "fail")
 
 
@@ -256,7 +275,7 @@ def output_coherency(
     ):
         if one != two:
             only = ", ".join(sorted(one ^ two)[:10])
-            raise ValueError(
+            raise UsageError(
                 f"both datasets must have the same {what}; only one of them has {only}"
             )
     judges = _model_judge("coherency", judge, eval_prompt=eval_prompt)
@@ -301,92 +320,50 @@ def single_output_requirement(
 def _single_input(input_var: str, input_as_json: bool) -> pd.DataFrame:
     import pandas as pd
 
-    features = json.loads(input_var) if input_as_json else {"prompt": input_var}
+    features: object = {"prompt": input_var}
+    if input_as_json:
+        try:
+            features = json.loads(input_var)
+        except ValueError:
+            features = None
     if not isinstance(features, dict) or not features:
-        raise ValueError(f"input_var must be a JSON object of features (got {input_var!r:.80})")
+        raise UsageError(f"input_var must be a JSON object of features (got {input_var!r:.80})")
     return pd.DataFrame([features])
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 # From a DataFrame to an evaluation
 
 
-class _FunctionModel(Model):
-    """A plain function as a model.
+def _frame_model(
+    function: Function,
+    features: Mapping[str, Row],
+    values: Mapping[str, Mapping[Any, Any]],
+) -> FunctionModel:
+    """The model of a function that takes a DataFrame.
 
     ``features`` holds the features of each attempt by prompt id. ``values`` holds the
     dataset's own cells by source id: the function gets those, except for features
     that were perturbed.
     """
+    import pandas as pd
 
-    adapter = "functionmodel"
-    version = "1"
-    USES = ("prompt_id",)
-    Settings = Settings
+    def ask(requests: Sequence[Request], attempt: int) -> Iterable[str]:
+        rows = []
+        for request in requests:
+            row = features[request.metadata["prompt_id"]]
+            texts = row["attempts"][attempt]
+            cells = {}
+            for column, value in values[row["source_id"]].items():
+                text = texts[str(column)]
+                cells[column] = value if text == _cell_text(value) else text
+            rows.append(cells)
+        return function(pd.DataFrame(rows))
 
-    def __init__(
-        self,
-        function: Function,
-        features: Mapping[str, Row],
-        values: Mapping[str, Mapping[Any, Any]],
-    ) -> None:
-        self._function, self._features, self._values = function, features, values
-
-    def identity(self) -> dict[str, Any]:
-        return {}
-
-    def description(self) -> dict[str, Any]:
-        return {"parameters": None}
-
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """All rows in one call where that succeeds, else each alone."""
-        rows = [self._features[request.metadata["prompt_id"]] for request in requests]
-        try:
-            texts = self._function(self._frame(rows))
-        except Exception:  # of whatever kind: each row is then tried alone
-            yield from enumerate(map(self._alone, rows))
-        else:
-            yield from enumerate(_as_answers(texts, len(rows)))
-
-    def _alone(self, row: Row) -> Answer:
-        """The answer to the first attempt at a row that is not too long."""
-        for attempt in range(len(row["attempts"])):
-            try:
-                texts = self._function(self._frame([row], attempt))
-            except Exception as error:
-                status = getattr(error, "status_code", None)
-                status = status if isinstance(status, int) else None
-                if not isinstance(error, PromptTooLong) and not says_too_long(status, str(error)):
-                    return Answer.failed(type(error).__name__, str(error), attempt)
-            else:
-                return _as_answers(texts, 1, attempt)[0]
-        message = "the function rejected every attempt as too long"
-        return Answer.failed("PromptTooLong", message, len(row["attempts"]) - 1)
-
-    def _frame(self, rows: Sequence[Row], attempt: int = 0) -> pd.DataFrame:
-        import pandas as pd
-
-        cells = []
-        for row in rows:
-            texts, values = row["attempts"][attempt], self._values[row["source_id"]]
-            given = ((column, value, texts[str(column)]) for column, value in values.items())
-            cells.append({c: v if text == _cell_text(v) else text for c, v, text in given})
-        return pd.DataFrame(cells)
-
-
-def _as_answers(texts: object, count: int, attempt: int = 0) -> list[Answer]:
-    """What a function returned for ``count`` rows. Raises ValueError for another
-    number of texts."""
-    answers = list(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else None
-    if answers is None or len(answers) != count:
-        got = f"{texts!r:.40}" if answers is None else f"{len(answers)} for {count}"
-        raise ValueError(f"the model function must return one text for each row (got {got})")
-    no_text = "the function returned {!r:.40}, which is not a text"
-    return [
-        Answer(str(text), "stop", attempt)
-        if isinstance(text, str)
-        else Answer.failed("NoText", no_text.format(text), attempt)
-        for text in answers
-    ]
+    return FunctionModel(ask, function_name(function), batch=True)
 
 
 def _evaluated(
@@ -409,7 +386,7 @@ def _evaluated(
     is_function = callable(model) and not hasattr(model, "identity")
     if is_function:
         features = variants(as_sent=lambda _, texts, __: dict(texts))
-        model = _FunctionModel(
+        model = _frame_model(
             cast("Function", model),
             {row["prompt_id"]: dict(row) for row in features},
             {row["id"]: row["values"] for row in rows},
@@ -425,10 +402,12 @@ def _evaluated(
         evaluation = evaluate([suite], cast(Model, model), judges=judges, store=store, name=SUITE)
     result = evaluation.suites[SUITE]
     labels = {row["id"]: row["label"] for row in rows}
-    answers = {
-        prompt["prompt_id"]: {**answer, "id": labels[prompt["source_id"]]}
-        for prompt, answer in zip(result.prompts, result.rows(), strict=True)
-    }
+    answers = {}
+    for prompt, answer in zip(result.prompts, result.rows(), strict=True):
+        last = list(answer["judges"].values())[-1]
+        error = answer["error"] or last["error"]
+        id_ = labels[prompt["source_id"]]
+        answers[prompt["prompt_id"]] = {**answer, **last, "error": error, "id": id_}
     return result, answers
 
 
@@ -443,17 +422,17 @@ def _source_rows(dataset: pd.DataFrame) -> list[Row]:
     """The rows of a dataset as suite rows: its index labels are the ids, its columns
     the features; ``values`` has its cells as they are.
 
-    Raises ValueError for a dataset that is empty or whose labels or columns cannot be
+    Raises :class:`UsageError` for a dataset that is empty or whose labels or columns cannot be
     told apart.
     """
     if not hasattr(dataset, "columns"):
-        raise ValueError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
+        raise UsageError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
     if dataset.empty:
-        raise ValueError("the dataset has no rows or no columns")
+        raise UsageError("the dataset has no rows or no columns")
     for what, names in (("index labels", dataset.index), ("columns", dataset.columns)):
         texts = names.map(str)
         if repeated := sorted(set(texts[texts.duplicated()]))[:5]:
-            raise ValueError(
+            raise UsageError(
                 f"the dataset's {what} must be unique (repeated: {', '.join(repeated)}); "
                 "dataset.reset_index(drop=True) numbers the rows from 0"
             )
@@ -467,19 +446,20 @@ def _source_rows(dataset: pd.DataFrame) -> list[Row]:
 
 
 def _cell_text(value: Any) -> str:
-    """A cell of a dataset as text; None and NaN, which alone differs from itself, are
-    empty."""
-    return "" if value is None or value != value else str(value)
+    """A cell of a dataset as text; a missing one is empty."""
+    import pandas as pd
+
+    return "" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
 
 
 def _check_share(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"threshold must be a number from 0 to 1 (got {value!r})")
+        raise UsageError(f"threshold must be a number from 0 to 1 (got {value!r})")
 
 
 def _model_judge(kind: str, judge: Judging, **settings: Any) -> dict[str, Definition]:
     if judge is None:
-        raise ValueError(
+        raise UsageError(
             "say which model judges, as in judge={'adapter': 'openai', 'model_id': 'gpt-4.1-mini'}; "
             "nothing is sent to a provider that was not named"
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import write_json, write_rows
-from refract.core.params import grid, load_params
+from refract.core.params import grid, load_definitions, load_params, run_seed
 from refract.core.progress import StageRun, run_stage
 from refract.core.showing import say
 from refract.core.types import is_last
@@ -20,7 +20,7 @@ GENERATION = Path("data/prompts/generation.json")
 def main() -> None:
     """Writes ``data/prompts/SUITE.jsonl`` for each suite of the grid."""
     run = StageRun("generate-perturbations")
-    params = load_params()
+    params = {**load_definitions("prompts"), "seed": run_seed(load_params())}
     suites = grid(params, "suites")
     samples: dict[str, int] = {}
     generation: dict[str, Any] = {}

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, write_rows
-from refract.core.params import definition, grid, load_definitions
+from refract.core.params import (
+    definition,
+    grid,
+    load_definitions,
+    load_params,
+    null_settings,
+    run_seed,
+)
 from refract.core.progress import StageRun, ran_file, run_stage
+from refract.core.types import VerdictRow
 from refract.judges import check_counted, judge_rows, language_warnings, noting_errors, open_judges
+from refract.judges.null_answers import null_verdicts
 from refract.models.origins import note_verdicts
 
 
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
     ``judges.json`` (definitions and versions), ``families.json`` and ``unread.json`` (warnings of
-    languages that a judge was not measured in, by suite)."""
+    languages that a judge was not measured in, by suite). Verdicts on null answers go to
+    ``data/null_verdicts/NAME``, with ``drawn.json``: how many, by which seed."""
     run = StageRun("judge", name)
-    params = load_definitions("suites", "judges")
+    project = load_params()
+    drawn, seed = null_settings(project), run_seed(project)
+    params = load_definitions("judges")
     folder = Path("data/verdicts") / name
+    null_folder = Path("data/null_verdicts") / name
     suites = {suite: definition(params, "suites", suite) for suite in grid(params, "suites")}
     definitions: dict[str, dict[str, Any]] = {
         judge: definition(params, "judges", judge)
@@ -34,6 +48,7 @@ def main(name: str) -> None:
     for suite, given in suites.items():
         check_counted(suite, of_suite[suite], perturbed=bool(given.get("perturbations")))
     judged: Counter[str] = Counter()
+    counts = Counter(reused=0, judged=0)
     unread: dict[str, list[str]] = {}
     for suite, given in suites.items():
         rows = stored_rows(
@@ -46,24 +61,44 @@ def main(name: str) -> None:
             run.warn(f"{suite}: {warning}")
         numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}
         sources = RowsById(file, numbers, key="id")
-        verdicts = judge_rows(rows.prompts, rows.responses, sources, of_suite[suite])
-        errors: dict[str, Counter[str]] = {judge: Counter() for judge in mine}
-        write_rows(folder / f"{suite}.jsonl", noting_errors(verdicts, errors))
+        verdicts = judge_rows(rows.prompts, rows.responses, sources, of_suite[suite], counts)
+        answers = f"of {len(rows.prompts)} answers"
+        write_verdicts(run, folder / f"{suite}.jsonl", verdicts, answers)
+        nulls = null_verdicts(
+            suite,
+            rows.prompts,
+            rows.responses,
+            sources,
+            judges=of_suite[suite],
+            settings=drawn,
+            seed=seed,
+            counts=counts,
+        )
+        write_verdicts(run, null_folder / f"{suite}.jsonl", nulls, "null answers")
         judged.update(dict.fromkeys(mine, len(rows.prompts)))
-        for judge, failed in errors.items():
-            if failed:
-                run.warn(
-                    f"{suite}: {judge} failed on {failed.total()} of {len(rows.prompts)} answers; "
-                    f"the first: {next(iter(failed))}"
-                )
     write_json(
         folder / "judges.json",
         {name: {**definitions[name], "version": judge.version} for name, judge in judges.items()},
     )
     write_json(folder / "families.json", {name: judge.FAMILY for name, judge in judges.items()})
     write_json(folder / "unread.json", unread)
+    write_json(null_folder / "drawn.json", {**drawn.model_dump(), "seed": seed})
     note_verdicts(ran_file(name), folder, suites)
-    run.end("judged by " + ", ".join(f"{judge} ({count:,})" for judge, count in judged.items()))
+    by = ", ".join(f"{judge} ({count:,})" for judge, count in judged.items())
+    kept = f"{counts['reused']:,} verdicts reused, {counts['judged']:,} judged"
+    run.end(f"judged by {by}: {kept}", verdicts=dict(counts))
+
+
+def write_verdicts(run: StageRun, path: Path, verdicts: Iterable[VerdictRow], answers: str) -> None:
+    """Writes the verdicts of one suite, and warns of each judge that failed on some of the
+    ``answers``, which are in words."""
+    errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    write_rows(path, noting_errors(verdicts, errors))
+    for judge, failed in errors.items():
+        run.warn(
+            f"{path.stem}: {judge} failed on {failed.total()} {answers}; "
+            f"the first: {next(iter(failed))}"
+        )
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from refract.core.showing import say
 from refract.models.answering import (
     ANSWERS,
     SHARDS,
+    Count,
     answer_model,
     error_warning,
     refuse_only_errors,
@@ -59,9 +60,11 @@ def main(name: str) -> None:
     counts = made.counts.values()
     stored = sum(count.from_store for count in counts)
     origin = f" ({stored:,} from the store)" if stored else ""
+    new = Count(
+        generated=sum(count.generated for count in counts), read=sum(count.read for count in counts)
+    )
     run.end(
-        f"{sum(count.reused for count in counts):,} answers reused{origin}, "
-        f"{sum(count.generated for count in counts):,} generated",
+        f"{sum(count.reused for count in counts):,} answers reused{origin}, {new.new}",
         store=where,
         finished_at=int(time.time()),
         answers={suite: vars(count) for suite, count in made.counts.items()},

@@ -8,18 +8,18 @@ from refract.core.params import grid, load_params
 from refract.core.progress import StageRun, answer_line, run_stage, warning_lines
 from refract.core.showing import say
 from refract.report.report_files import write_report
-from refract.results.current import named, remove_left_over
+from refract.results.current import left_over, named
 
 
 def main() -> None:
-    """Writes the report with all that belongs to it, and removes results that the grid does not name:
-    DVC leaves them in the folders that this stage depends on, and hashes them with these."""
+    """Writes the report with all that belongs to it. Results that the grid does not name stay as
+    they are, and are named."""
     root = Path()
     run = StageRun("report")
     written = write_report(root)
     models = grid(load_params(root / "params.yaml"), "models")
-    if gone := remove_left_over(root, models):
-        say(f"report: removed the results of {named(gone)}, which the grid does not name")
+    if names := left_over(root, models):
+        say(f"report: without {named(names)}, which the grid does not name; their results are kept")
     run.end(written)
     if line := answer_line(root, models):
         say(line)

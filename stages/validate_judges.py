@@ -6,7 +6,7 @@ from pathlib import Path
 
 from refract.agreement.ledger import shown_gap, write_ledger
 from refract.core.jsonl import read_rows, write_json
-from refract.core.params import ValidationSettings, load_params
+from refract.core.params import ValidationSettings, load_definitions, load_params
 from refract.core.progress import StageRun, run_stage
 from refract.core.settings import read_settings
 from refract.core.showing import say
@@ -16,9 +16,9 @@ from refract.evaluate.judge_errors import (
     CONFUSION_COLUMNS,
     GROUP_COLUMNS,
     check_pairs,
-    judges_to_measure,
     validate,
 )
+from refract.judges import open_judges
 
 PAIRS = Path("data/validation/validation.jsonl")
 
@@ -26,9 +26,9 @@ PAIRS = Path("data/validation/validation.jsonl")
 def main() -> None:
     """Writes ``metrics/judges.json`` and the tables ``metrics/judges*.csv``."""
     run = StageRun("validate-judges")
-    params = load_params()
-    judges = judges_to_measure(params)
-    settings = read_settings(ValidationSettings, "validation", params.get("validation") or {})
+    judges = open_judges(load_definitions("validated")["judges"])
+    section = load_params().get("validation") or {}
+    settings = read_settings(ValidationSettings, "validation", section)
     files = {}
     for path in (PAIRS, *sorted({*PAIRS.parent.glob("*.jsonl")} - {PAIRS})):
         files[path.stem] = read_rows(path)

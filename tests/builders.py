@@ -11,12 +11,14 @@ from collections.abc import Container, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
 from refract.core.tables import write_table
 from refract.models.protocol import Answer, Model, Request
 from refract.rates.counting import Counted
+from refract.rates.judge_error import JudgeError, ModelCounts
 from refract.rates.key import Group, Key, measure_called
 from refract.rates.rate import Counts, Interval, Rate
 
@@ -349,7 +351,7 @@ class Reproduction:
         self.generated = {
             (model, suite): int(count)
             for model, suite, count in re.findall(
-                r"^(\S+) (\S+): \d+ reused, (\d+) generated", output, re.M
+                r"^(\S+) (\S+): \d+ reused, (\d+) (?:generated|read)", output, re.M
             )
         }
 
@@ -357,3 +359,22 @@ class Reproduction:
 def cells(*models: str, stages: tuple[str, ...] = ("model-inference", "judge", "aggregate")) -> set:
     """The names of the matrix stages of some models."""
     return {f"{stage}@{model}" for stage in stages for model in models}
+
+
+def judge_error(
+    missed: Sequence[float], false: Sequence[float], n: int, more: float = 0.0
+) -> JudgeError:
+    """What is known of a judge that missed and falsely saw such shares of refusals of a model each,
+    two models a source: on ``n`` answers to each kind of prompt, of which people call between a
+    tenth and nine tenths refusals. On harmful prompts it misses ``more``."""
+    lines = []
+    for place, (share, seen) in enumerate(zip(missed, false, strict=True)):
+        refused = round(n * (0.1, 0.9, 0.5, 0.3)[place % 4])
+        named = f"source {place // 2}", f"model {place}"
+        counts = np.array(
+            [refused, round(refused * share), n - refused, round((n - refused) * seen)]
+        )
+        harmful = counts + np.array([0, round(refused * more), 0, 0])
+        for prompts, wrong in (("other", counts), ("harmful", harmful), ("", counts + harmful)):
+            lines.append(ModelCounts(*named, prompts, *wrong.tolist()))
+    return JudgeError(tuple(sorted(lines)))

@@ -64,6 +64,8 @@ OPENROUTER = {
         "metadata": {"reasons": ["violence"]},
     }
 }
+# Why Anthropic's API says that it refused.
+DECLINED = {"category": "cyber", "explanation": "This request was declined."}
 # Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
 CLOUDS = (
     "/openai/deployments/m/chat/completions",
@@ -210,7 +212,7 @@ class FaultServer:
         message = (_message if anthropic else _completion)(said, name)
         if name and name.startswith("call_"):
             _with_call(message, name.removeprefix("call_"), request["tools"], anthropic)
-        message["model"] = request.get("model", "played")
+        message["model"] = "another" if name == "fallback" else request.get("model", "played")
         return 200, _json(message), name or ""
 
     def batch(
@@ -351,12 +353,12 @@ def _text(content: str | list[dict[str, str]]) -> str:
 def _completion(text: str, name: str | None) -> dict[str, Any]:
     """A chat completion that ends as requested."""
     message: dict[str, Any] = {"role": "assistant", "content": text}
-    reason = name if name in ("length", "content_filter") else "stop"
-    if name == "refusal":
+    reason = name if name in ("length", "content_filter", "SAFETY") else "stop"
+    if name in ("refusal", "declined"):
         message |= {"content": None, "refusal": "I can't help with that."}
     elif name == "empty":
         message["content"] = ""
-    elif name in ("content_filter", "null"):
+    elif name in ("content_filter", "null", "SAFETY"):
         message["content"] = None
     elif name == "thinking":
         message["reasoning_content"] = "let me think"
@@ -378,8 +380,15 @@ def _completion(text: str, name: str | None) -> dict[str, Any]:
 def _message(text: str, name: str | None) -> dict[str, Any]:
     """A message of Anthropic's that ends as requested."""
     content = [{"type": "text", "text": text}]
-    reason = {"length": "max_tokens", "refusal": "refusal"}.get(name or "", "end_turn")
-    if name in ("refusal", "empty", "null"):
+    reasons = {
+        "length": "max_tokens",
+        "refusal": "refusal",
+        "declined": "refusal",
+        "SAFETY": "safety",
+    }
+    reason = reasons.get(name or "", "end_turn")
+    details = {"type": "refusal", **DECLINED} if name == "declined" else None
+    if name in ("refusal", "empty", "null", "declined", "SAFETY"):
         content = []
     elif name == "thinking":
         thinking = {"type": "thinking", "thinking": "let me think", "signature": "s"}
@@ -395,6 +404,7 @@ def _message(text: str, name: str | None) -> dict[str, Any]:
         "model": "played",
         "content": content,
         "stop_reason": reason,
+        "stop_details": details,
         "stop_sequence": None,
         "usage": {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3},
     }

@@ -29,6 +29,32 @@ from refract.core.types import Row
 from refract.evaluate.judge_errors import judge_pairs
 from refract.judges import open_judge
 from refract.project import find_judge, find_project
+from refract.rates.rate import Prompts
+
+# Sources all of whose prompts are of one kind, by what their authors say of them.
+KINDS: dict[str, Prompts] = {
+    "chatgpt_refusals": "other",
+    "do_not_answer": "harmful",
+    "orfuzz": "other",
+    "refusalbench": "other",
+}
+
+
+def kind_of(source: str, row: Row) -> Prompts:
+    """Whether the prompt of a published row is harmful or not; empty where its file does not
+    say."""
+    if source == "xstest":
+        safe: dict[object, Prompts] = {True: "other", False: "harmful"}
+        return safe.get(row.get("prompt_safe"), "")
+    if source == "xstest_extension":
+        kind = row.get("prompt_type")
+        if not kind:
+            return ""
+        return "harmful" if kind.startswith("contrast") else "other"
+    if source in ("wildguard", "wildguardtest"):
+        kinds: dict[str, Prompts] = {"harmful": "harmful", "unharmful": "other"}
+        return kinds.get(row.get("prompt_harm", ""), "")
+    return KINDS.get(source, "")
 
 
 class Published(NamedTuple):
@@ -68,7 +94,8 @@ def read_source(folder: Path, name: str) -> tuple[list[Row], list[str]]:
         if row[source.label] is not None and row["response"] is not None:
             texts = {"prompt": row.get("prompt") or "", "response": row["response"]}
             cluster = row[source.cluster]
-            rows.append({**texts, "source": name, "model": row["model"], "cluster": cluster})
+            about = {"source": name, "model": row["model"], "prompts": kind_of(name, row)}
+            rows.append({**texts, **about, "cluster": cluster})
             truth.append(source.labels[row[source.label]])
     return rows, truth
 

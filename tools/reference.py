@@ -19,6 +19,7 @@ from refract.core.params import (
     DecisionSettings,
     Grid,
     Metadata,
+    NullAnswerSettings,
     SuiteSettings,
     ValidationSettings,
 )
@@ -209,6 +210,7 @@ def page(text: str) -> str:
     parts = {
         "grid": table(Grid),
         "suites": table(SuiteSettings),
+        "null answers": table(NullAnswerSettings),
         "decisions": table(DecisionSettings),
         "validation": table(ValidationSettings),
         "metadata": table(Metadata),
@@ -296,6 +298,7 @@ def params_schema() -> Schema:
             "judges": _mapping(_catalogue("judges", shared)),
             "perturbations": _mapping(_catalogue("perturbations", shared)),
             "models": {**_mapping(_catalogue("models", shared)), **named},
+            "null_answers": _for_editors(NullAnswerSettings, shared),
             "decisions": _for_editors(DecisionSettings, shared),
             "validation": _for_editors(ValidationSettings, shared),
             "metadata": _mapping(_for_editors(Metadata, shared)),

@@ -11,7 +11,6 @@ import argparse
 import random
 import statistics
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,6 @@ def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu"
         "encoder": encoder,
         "weights_sha256": sha256_file(Path(encoder_folder(encoder)) / "model.safetensors"),
         "layer": layer,
-        "bert_score": version("bert-score"),
     }
 
 

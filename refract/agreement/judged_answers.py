@@ -10,12 +10,12 @@ from typing import Any
 from refract.agreement.label_files import JudgedAnswer
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
-from refract.core.params import definition
+from refract.core.params import decision_settings, definition
 from refract.core.tables import shared
 from refract.core.tool_calls import with_calls
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED
-from refract.rates.counting import clusters_of, outcome
+from refract.rates.counting import REFUSED_ENDINGS, clusters_of, outcome
 from refract.suites.rows import CONTENT
 
 
@@ -31,7 +31,13 @@ def stored_answers(
         if not file.is_file():
             raise UsageError(f"no {file}; run: dvc repro (or dvc pull)")
     sources = source_rows(root, wanted)
-    return judged_answers(suite, wanted, sources=sources, rows=project_rows(root, model, suite))
+    return judged_answers(
+        suite,
+        wanted,
+        sources=sources,
+        rows=project_rows(root, model, suite),
+        refused_endings=decision_settings(root).refused_endings,
+    )
 
 
 def project_rows(root: Path, model: str, suite: str) -> StoredRows:
@@ -62,10 +68,14 @@ def without(fields: Collection[str], rows: Iterable[Mapping[str, Any]]) -> Itera
 
 
 def judged_answers(
-    suite: str, wanted: Mapping[str, Any], sources: Sequence[Row], rows: StoredRows
+    suite: str,
+    wanted: Mapping[str, Any],
+    sources: Sequence[Row],
+    rows: StoredRows,
+    refused_endings: Collection[str] = REFUSED_ENDINGS,
 ) -> list[JudgedAnswer]:
-    """The answers to a suite's clean prompts that its first judge gave a label, in
-    order.
+    """The answers to a suite's clean prompts that its first judge gave a label, or that
+    the provider refused, in order.
 
     Cut off or not, whatever the suite's rates leave out."""
     clusters = clusters_of(sources, wanted.get("cluster"))
@@ -73,7 +83,7 @@ def judged_answers(
     for prompt_id, prompt in rows.prompts.items():
         response = rows.responses[prompt_id]
         verdict = rows.verdicts[prompt_id].get(wanted["judges"][0])
-        label = outcome(response, verdict)
+        label = outcome(response, verdict, refused_endings=refused_endings)
         if prompt["perturbation"] is not None or label not in JUDGED or not is_last(prompt):
             continue
         source = prompt["source_id"]
@@ -114,18 +124,21 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
         try:
             # An answer that the rates leave out for being cut off has its verdict all
             # the same.
-            became = row.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+            verdict = row["judges"].get(row["judge"]) or {}
+            became = verdict.get("label") if row["outcome"] == "cut_off" else row["outcome"]
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
         except KeyError as error:
             raise RowError(
                 f"{path}: row {number} has no {error}; it needs rows of `refract run --rows`"
             ) from None
+        except (AttributeError, TypeError):
+            raise RowError(f"{path}: row {number} is none of `refract run --rows`") from None
         if suite in (None, row["suite"]) and became in JUDGED and is_last(row):
             if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
                 raise RowError(f"{path}: row {number} is none of `refract run --rows`")
             cluster = row.get("cluster") or row["prompt_id"]
             answers.append(
-                JudgedAnswer(*texts, became, cluster, _refused(row.get("probabilities")))
+                JudgedAnswer(*texts, became, cluster, _refused(verdict.get("probabilities")))
             )
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ def read_labelled(
     """The labelled answers of some files, and how many rows were left out, by
     reason.
 
-    ``response``, ``label`` and ``prompt`` name columns. Rows have ``prompt``,
+    ``response``, ``label`` and ``prompt`` name columns; without ``prompt``, a
+    column of that name is read where there is one. Rows have ``prompt``,
     ``response``, ``label``, ``model`` (perhaps empty) and ``source`` (by
     default the file's name). Raises :class:`UsageError` for a column that a
     file lacks and for files without a row to judge, :class:`RowError` for texts
@@ -62,31 +63,53 @@ def read_labelled(
                 raise UsageError(
                     f"{path} has no column {name!r}; it has: {', '.join(table.columns)}"
                 )
-        for row, line in zip(table.rows, table.lines, strict=True):
-            value, answer = _spelt(row.get(label)), row.get(response)
-            asked = (row.get(prompt) if prompt else "") or ""
-            if not isinstance(answer, str | None) or not isinstance(asked, str):
-                raise RowError(
-                    f"{path}:{line}: response and prompt must be texts "
-                    f"(got {answer!r:.60} and {asked!r:.60})"
-                )
-            if value is None:
-                left_out["no label"] += 1
-            elif value in skip:
-                left_out[f"label {value} (--skip)"] += 1
-            elif answer is None:
-                left_out["no response"] += 1
-            else:
-                read = {"prompt": asked, "response": answer, "label": value}
-                read["source"] = _spelt(row.get("source")) or path.stem
-                read["model"] = _spelt(row.get("model")) or ""
-                rows.append(read)
+        numbered = [
+            (f"{path}:{line}", row) for row, line in zip(table.rows, table.lines, strict=True)
+        ]
+        columns = (response, label, prompt or "prompt")
+        kept, reasons = labelled_rows(numbered, columns, skip=skip, source=path.stem)
+        rows += kept
+        left_out.update(reasons)
     if not rows:
         raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
     return rows, dict(sorted(left_out.items()))
 
 
-def _spelt(value: Any) -> str | None:
+def labelled_rows(
+    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    columns: tuple[str, str, str] = ("response", "label", "prompt"),
+    *,
+    skip: Sequence[str] = (),
+    source: str = "",
+) -> tuple[list[Row], Counter[str]]:
+    """The labelled answers among rows, each with what messages call it, as
+    :func:`read_labelled` gives them. ``columns`` hold response, label and prompt,
+    ``source`` is that of rows that name none."""
+    response, label, prompt = columns
+    kept: list[Row] = []
+    left_out: Counter[str] = Counter()
+    for where, row in rows:
+        value, answer = spelt(row.get(label)), row.get(response)
+        asked = row.get(prompt) or ""
+        if not isinstance(answer, str | None) or not isinstance(asked, str):
+            raise RowError(
+                f"{where}: response and prompt must be texts (got {answer!r:.60} and {asked!r:.60})"
+            )
+        if value is None:
+            left_out["no label"] += 1
+        elif value in skip:
+            left_out[f"label {value} (--skip)"] += 1
+        elif answer is None:
+            left_out["no response"] += 1
+        else:
+            read = {"prompt": asked, "response": answer, "label": value}
+            read["source"] = spelt(row.get("source")) or source
+            read["model"] = spelt(row.get("model")) or ""
+            kept.append(read)
+    return kept, left_out
+
+
+def spelt(value: Any) -> str | None:
     """A cell as options spell it (``true``, ``0``); None where it is empty."""
     if value is None or value == "":
         return None

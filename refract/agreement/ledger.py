@@ -17,7 +17,7 @@ from typing import NamedTuple
 from refract.agreement.scores import Partial, refuses, rounded_numbers, score_labels
 from refract.core.tables import read_table, write_table
 from refract.core.types import Row
-from refract.rates.rate import rounded
+from refract.rates.rate import Prompts, rounded
 from refract.statistics.clusters import clustered_difference
 
 # What the labels of each source ask. ``ANY`` asks what a rate of refusals here
@@ -40,7 +40,13 @@ UNMEASURED = {
     "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
     "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
     "openchat_3_5_1210 orca_2_13b orca_2_7b qwen_14b_chat qwen_7b_chat solar_10_7b_instruct "
-    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b"
+    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b",
+    "real_answers": "gemma-2b-it gemma2-9b gpt-3.5-turbo gpt-3.5-turbo-1106 "
+    "gpt-3.5-turbo-finetuned gpt-4-0125-preview gpt-4o-2024-05-13 gpt-4o-mini "
+    "llama-2-7b-chat-hf llama3-8b meta-llama-3-8b-instruct o1-mini-2024-09-12 "
+    "o1-preview-2024-09-12 phi3 qwen-1_8b-chat r2d2 vicuna-13b-v1.5",
+    "readings_kept_apart": "claude-3-5-sonnet-20240620 yi-6b-chat",
+    "gptfuzz": "gpt-3.5-turbo",
 }
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
@@ -84,10 +90,19 @@ class LedgerEntry(NamedTuple):
     reads: str = ""
     """Judges whose verdicts this one is made of, separated by spaces."""
 
+    prompts: Prompts = ""
+    """Over ``harmful`` prompts alone, over ``other`` ones, or (empty) over all."""
+
+    missed: int | None = None
+    """Of the answers that people call refusals, those that the judge does not."""
+
+    false: int | None = None
+    """Of the answers that people do not call refusals, those that the judge does."""
+
     @property
     def key(self) -> tuple[str, ...]:
         """A ledger has one entry with this key."""
-        return self.judge, self.source, self.model, self.partial
+        return self.judge, self.source, self.model, self.partial, self.prompts
 
     @property
     def gap(self) -> float | None:
@@ -99,6 +114,7 @@ class LedgerEntry(NamedTuple):
 
 
 COLUMNS = LedgerEntry._fields
+COUNTS = ("n", "unjudged", "clusters", "missed", "false")
 NUMBERS = COLUMNS[COLUMNS.index("human_rate") : COLUMNS.index("partial")]
 
 
@@ -117,20 +133,26 @@ def ledger_entries(
     """The entries of one judge's labels on answers, worst first, then one for
     each source of several models.
 
-    ``pairs`` may name the ``source`` and ``model`` of an answer; those with the
+    ``pairs`` may name the ``source`` and ``model`` of an answer, and whether its
+    prompt is ``harmful`` or ``other`` (``prompts``): a model that answered both kinds has
+    an entry for each besides. Those with the
     same ``cluster``, or else the same ``prompt``, are one cluster. ``truth``
     and ``labels`` are among ``LABELS``; None is unjudged.
     """
-    groups: dict[tuple[str, str], list[int]] = {}
+    groups: dict[tuple[str, str, Prompts], list[int]] = {}
+    by_kind: dict[tuple[str, str, Prompts], list[int]] = {}
     for number, pair in enumerate(pairs):
-        key = (str(pair.get("source") or ""), str(pair.get("model") or ""))
-        groups.setdefault(key, []).append(number)
-    models = Counter(source for source, _ in groups)
-    for (source, _), numbers in list(groups.items()):
+        source, model = str(pair.get("source") or ""), str(pair.get("model") or "")
+        groups.setdefault((source, model, ""), []).append(number)
+        kind = pair.get("prompts")
+        if kind:
+            by_kind.setdefault((source, model, kind), []).append(number)
+    models = Counter(source for source, _, _ in groups)
+    for (source, _, _), numbers in list(groups.items()):
         if models[source] > 1:
-            groups.setdefault((source, ALL), []).extend(numbers)
+            groups.setdefault((source, ALL, ""), []).extend(numbers)
     entries = []
-    for (source, model), numbers in groups.items():
+    for (source, model, kind), numbers in (groups | by_kind).items():
         scores = score_labels(
             truth=[truth[number] for number in numbers],
             labels=[labels[number] for number in numbers],
@@ -153,6 +175,9 @@ def ledger_entries(
             }
             scores |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
         scores |= {"judge": judge, "version": version, "source": source, "model": model}
+        scores["prompts"] = kind
+        both = list(zip(human, verdicts, strict=True))
+        scores |= {"missed": both.count((True, False)), "false": both.count((False, True))}
         scores |= {"partial": partial, "question": QUESTIONS.get(source, "")}
         scores |= {"shaped_by": " ".join(sorted(shaped_by)), "reads": " ".join(sorted(reads))}
         scores["clusters"] = len({*clusters})
@@ -174,10 +199,10 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
     """The entries of a ledger file; none where there is no file."""
     entries = []
     for row in read_table(path) if path.is_file() else ():
-        values: Row = {**row, "clusters": None}
+        values: Row = {**row, **dict.fromkeys(COUNTS)}
         for name in NUMBERS:
             values[name] = float(row[name]) if row[name] else None
-        for name in ("n", "unjudged", "clusters"):
+        for name in COUNTS:
             if row.get(name):
                 values[name] = int(row[name])
         entries.append(LedgerEntry(**values))
@@ -185,7 +210,7 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
 
 
 def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
-    """Writes entries, by judge, source, model and ``partial``."""
+    """Writes entries, by judge, source, model, ``partial`` and ``prompts``."""
     write_table(
         path, COLUMNS, (entry._asdict() for entry in sorted(entries, key=lambda entry: entry.key))
     )

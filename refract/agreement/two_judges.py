@@ -90,10 +90,13 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
 
     Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract
     run --rows``. Where rows hold verdicts of several judges, ``judge`` names
-    the one to take. Files below a folder called ``verdicts``, and those of a
-    folder, lie at ``MODEL/SUITE.jsonl``. Raises :class:`RowError`.
+    the one to take; that of a judge which they do not hold is an error. Files
+    below a folder called ``verdicts``, and those of a folder, lie at
+    ``MODEL/SUITE.jsonl``. Raises :class:`RowError`.
     """
     verdicts = []
+    if path.suffix == ".csv" and judge is not None:
+        raise RowError(f"{path} holds labels of people, and no verdict of {judge!r}")
     if path.suffix == ".csv":
         for number, row in enumerate(label_rows(path), 1):
             label = label_of(row, f"{path}: row {number}")
@@ -129,6 +132,9 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         if judge is not None and judge not in judges:
             raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
         verdict = judges[judge or next(iter(judges))]
+    elif judge not in (None, row.get("judge")):
+        own = f"that of {row['judge']!r}" if "judge" in row else "one, whose judge it does not name"
+        raise RowError(f"{where} has no verdict of {judge!r}; it has {own}")
     if not _is_verdict(verdict):
         raise RowError(
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "

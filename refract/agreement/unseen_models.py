@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from refract.agreement.ledger import ALL, ANY, LEDGER, UNMEASURED, LedgerEntry, read_ledger
 from refract.core.types import Row
-from refract.rates.judge_error import JudgeError
+from refract.rates.judge_error import JudgeError, ModelCounts
 
 # Fewer models, or fewer answers of one, say too little.
-LEAST_MODELS, LEAST_ANSWERS = 3, 100
-# What sources call one and the same model.
-SAME_MODELS = {"ChatGPT": "gpt-3.5-turbo (early 2023)", "llama3.0": "llama3"}
+LEAST_MODELS, LEAST_ANSWERS, LEAST_OF_KIND = 3, 100, 30
+# What sources call one and the same model, or one that may be the same.
+SAME_MODELS = {
+    "ChatGPT": "gpt-3.5-turbo (early 2023)",
+    "llama3.0": "llama3",
+    "llama3-8b": "llama3",
+    "meta-llama-3-8b-instruct": "llama3",
+    "gemma2-9b": "gemma",
+}
 # Settings with which the ledger's judges were measured, and what changes no
 # verdict.
 MEASURED_WITH = {"redirection": "refusal"}
@@ -24,7 +29,7 @@ NO_MATTER = ("kind", "version", "validate", "batch_size", "device")
 
 def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> list[LedgerEntry]:
     """The lines of a judge that tell of its errors on a model that nobody has
-    labelled.
+    labelled, over all prompts and by kind.
 
     Each is on one model's answers, with partial refusals as refusals, from
     sources that ask ``ANY``. Neither the source nor the model may have shaped
@@ -33,7 +38,7 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     """
     models: dict[str, set[str]] = {}
     for source, names in UNMEASURED.items():
-        models[source] = set(names.split())
+        models[source] = {_one_name(name) for name in names.split()}
     for entry in entries:
         models.setdefault(entry.source, set()).add(_one_name(entry.model))
 
@@ -56,7 +61,8 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
         asked = (entry.judge, entry.version, entry.question, entry.partial)
         if asked != (judge, version, ANY, "refusal") or entry.model in ("", ALL):
             continue
-        if entry.n >= LEAST_ANSWERS and not seen(entry):
+        least = LEAST_OF_KIND if entry.prompts else LEAST_ANSWERS
+        if entry.n >= least and entry.missed is not None and not seen(entry):
             counting.append(entry)
     return counting
 
@@ -66,23 +72,23 @@ def _one_name(model: str) -> str:
 
 
 def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
-    """The judge's error on a further model; None of fewer than three lines."""
-    if len(lines) < LEAST_MODELS:
-        return None
-    gaps = [line.gap or 0.0 for line in lines]
-    return JudgeError(
-        models=len(gaps),
-        mean=fmean(gaps),
-        deviation=stdev(gaps),
-        variance=fmean(map(_variance, lines)),
-    )
-
-
-def _variance(line: LedgerEntry) -> float:
-    """Variance of the error on one answer: wrong verdicts less the gap squared."""
-    false_refusals = (line.judge_rate or 0.0) * (1 - (line.precision or 0.0))
-    missed_refusals = (line.human_rate or 0.0) * (1 - (line.recall or 0.0))
-    return max(0.0, false_refusals + missed_refusals - (line.gap or 0.0) ** 2)
+    """The judge's error on a further model; None of fewer than three models."""
+    counts = []
+    for line in lines:
+        refused = round((line.human_rate or 0.0) * line.n)
+        counts.append(
+            ModelCounts(
+                source=line.source,
+                model=line.model,
+                prompts=line.prompts,
+                refused=refused,
+                missed=line.missed or 0,
+                complied=line.n - refused,
+                false=line.false or 0,
+            )
+        )
+    error = JudgeError(tuple(sorted(counts)))
+    return error if error.models >= LEAST_MODELS else None
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -48,7 +49,7 @@ def validate(
         str, Option(help="The labels; empty and null ones are left out.")
     ] = "label",
     prompt_column: Annotated[
-        str | None, Option(help="The prompts, for judges that read them.")
+        str | None, Option(help="The prompts; default: a column prompt, where there is one.")
     ] = None,
     positive: Annotated[
         list[str] | None,
@@ -79,9 +80,7 @@ def validate(
     from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
     from refract.agreement.ledger import worst_first
     from refract.core.jsonl import sha256_file, write_json
-    from refract.core.vocabulary import FAMILIES
     from refract.evaluate.labelled import measure_judges
-    from refract.judges import open_judge
     from refract.project import find_judge, find_project
 
     if positive and map_:
@@ -94,19 +93,21 @@ def validate(
         labelled, response_column, label_column, prompt_column, listed(skip)
     )
     truth = labels_of([row["label"] for row in rows], listed(positive), mapping("--map", map_))
-    opened = {name: open_judge(name, definition) for name, definition in definitions.items()}
-    for name in opened:
-        family = opened[name].FAMILY
-        if not FAMILIES[family].tells_refusal:
-            raise UsageError(f"judge {name!r} does not label refusal, but {family}")
     results, entries = measure_judges(
-        opened, definitions, rows, truth, partial, merged=bool(positive), confidence=level
+        definitions, rows, truth, partial, merged=bool(positive), confidence=level
     )
     for numbers in results.values():
         numbers["files"] = {str(path): sha256_file(path) for path in labelled}
         numbers["left_out"] = left_out
     names, paths = ", ".join(results), ", ".join(map(str, labelled))
     say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
+    without_prompt = sum(not row["prompt"] for row in rows)
+    if without_prompt:
+        say(
+            f"{without_prompt} of {len(rows)} answers have no prompt, and were judged without it; "
+            "--prompt-column names its column",
+            file=sys.stderr,
+        )
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
     percent = f"[{100 * level:g} %]"
     _print_entries(worst_first(entries), percent)

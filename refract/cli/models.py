@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 weights = typer.Typer(no_args_is_help=True, help="Models: fetch the weights of one.")
 weights.callback()(lambda: None)
-store = typer.Typer(no_args_is_help=True, help="The response store: info, clear, import, export.")
+store = typer.Typer(
+    no_args_is_help=True, help="The response store: info, clear, verify, import, export."
+)
 
 
 def estimate(
@@ -32,7 +34,8 @@ def estimate(
         list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
     ] = None,
 ) -> None:
-    """Print requests, tokens and cost of the next run, less what is stored, before it starts.
+    """Print requests, tokens and cost of the next run, less what is stored, before it starts; of judges
+    that ask a model those about null answers (docs/metrics.md).
 
     Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
     max_tokens allows: the cost is an upper bound up to the first of the two.
@@ -40,16 +43,23 @@ def estimate(
     Example: refract estimate qwen25_7b
     """
     from refract.core.params import grid
-    from refract.evaluate.estimating import estimate_model, grid_prompts
+    from refract.evaluate.estimating import (
+        estimate_model,
+        estimate_null_answers,
+        grid_prompts,
+    )
     from refract.models.store import open_store
     from refract.project import find_project
 
     project = find_project()
     suites = grid_prompts(project)
     rows = []
+    names = models or grid(project.params, "models")
     with open_store() as answers:
-        for name in models or grid(project.params, "models"):
-            sent = estimate_model(name, project, suites, answers)
+        estimates = {name: estimate_model(name, project, suites, answers) for name in names}
+        for judge, sent in estimate_null_answers(names, project, suites, answers).items():
+            estimates[f"{judge}, null answers"] = sent
+        for name, sent in estimates.items():
             cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
             tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
             rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
@@ -172,16 +182,20 @@ def _by_model(answers: ResponseStore) -> dict[str, list[str]]:
 
 @store.command()
 def info() -> None:
-    """Print where the response store is, its size, and how many answers of which model it holds.
+    """Print where the response store is, its size, and how many answers of which model and verdicts it
+    holds.
 
     Example: refract cache info
     """
+    from refract.judges.kept import VERDICTS
+
     answers, path = _open()
     with answers:
         keys = _by_model(answers)
+        verdicts = len(keys.pop(VERDICTS, ()))
         count = sum(map(len, keys.values()))
         size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
-        say(f"{path}: {count} answers, {size / 1e6:.1f} MB")
+        say(f"{path}: {count} answers, {verdicts} verdicts, {size / 1e6:.1f} MB")
         for model in keys:
             say(f"  {model}: {len(keys[model])}")
 
@@ -191,15 +205,56 @@ def clear(
     older_than: Annotated[
         int, Option(min=0, help="Only answers stored more than so many days ago.")
     ] = 0,
+    verdicts: Annotated[
+        bool, Option("--verdicts", help="Only verdicts, which judging gives again.")
+    ] = False,
 ) -> None:
-    """Delete stored answers; the next run generates them again.
+    """Delete stored answers and verdicts; the next run makes them again.
 
     Example: refract cache clear --older-than 30
     """
+    from refract.judges.kept import VERDICTS
+
     answers, path = _open()
     with answers:
         before = max(0, int(time.time()) - older_than * 86400) if older_than else None
-        say(f"{answers.delete(before)} answers deleted from {path}")
+        deleted = answers.delete(before, VERDICTS if verdicts else None)
+        say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
+
+
+@store.command("verify")
+def verify_verdicts(
+    n: Annotated[
+        int, Option("--n", min=1, help="Answers to draw for each model and suite of the grid.")
+    ] = 20,
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+) -> None:
+    """Judge a sample of the project's answers again and compare with the kept verdicts; exit with 1
+    where one differs.
+
+    Example: refract cache verify --n 5
+    """
+    from refract.evaluate.kept_verdicts import judge_again
+    from refract.project import project_root, read_project
+
+    project = read_project(project_root())
+    answers, path = _open()
+    count = different = 0
+    with answers:
+        for part in judge_again(project, answers, size=n, seed=seed):
+            count += part.judged
+            different += len(part.different)
+            if part.different:
+                say(
+                    f"{part.model} {part.suite}: {part.judge} judges {len(part.different)} of "
+                    f"{part.judged} otherwise now; the first: {part.different[0]}"
+                )
+    if not count:
+        raise UsageError(f"{path} holds no verdict on an answer of this project; run: dvc repro")
+    say(f"{count:,} kept verdicts judged again, {different:,} of them differ")
+    if different:
+        say("verdicts may be wrong; run: refract cache clear --verdicts", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 @store.command("import")
@@ -235,12 +290,15 @@ def export_folder(folder: Annotated[Path, Argument(help="Folder to write to.")])
 
     Example: refract cache export answers
     """
+    from refract.judges.kept import VERDICTS
     from refract.models.store import kept_rows
 
     written = 0
     answers, _ = _open()
     with answers:
-        for model, keys in _by_model(answers).items():
+        by_model = _by_model(answers)
+        by_model.pop(VERDICTS, None)  # judging gives them again
+        for model, keys in by_model.items():
             rows = answers.whole(keys)
             # A model may be called anything; a file may not.
             name = re.sub(r"[^A-Za-z0-9_.-]", "_", model).lstrip(".") or "unnamed"

@@ -39,13 +39,16 @@ AsJson = Annotated[Literal["table", "json"], Option("--format", help="How it is 
 Models = Annotated[
     list[str] | None, Option("--model", help="Models of the grid: NAME,...; default: all.")
 ]
+NoStore = Annotated[
+    bool, Option("--no-store", help="Take no stored answers and verdicts, and store none.")
+]
 Suites = Annotated[list[str] | None, Option("--suite", help="Suites: NAME,...; default: all.")]
 IntervalOf = Annotated[
     Literal["prompts", "prompts_and_judge"] | None,
     Option(
         "--interval",
         help="What intervals and decisions allow for: which prompts were drawn, and how far the judge "
-        "is from people on a model that nobody labelled, where that is known; or prompts alone. "
+        "is from labels on a model that has none, where that is known; or prompts alone. "
         "Default: what the project sets.",
     ),
 ]

@@ -34,16 +34,19 @@ def show(
     Example: refract show
     """
     from refract.cli.printing import print_by_suite, print_table, print_text
-    from refract.cli.status_lines import arithmetic_lines, report_line
+    from refract.cli.status_lines import report_line
     from refract.core.params import decision_settings, grid
     from refract.core.progress import answer_line, warning_lines
+    from refract.models.origins import arithmetic_lines
     from refract.project import project_root, read_project
+    from refract.project.inputs import changed_files
     from refract.report.first_table import (
         first_table,
         threshold_lines,
         threshold_table,
         turns_table,
     )
+    from refract.report.unread_prompts import prompt_readers
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results
@@ -81,11 +84,15 @@ def show(
         print_text(interval_note if note == view.interval_note else note)
     for line in [*limits.notes, *threshold_lines(view, intervals=wide)]:
         print_text(line)
+    for line in prompt_readers(view):
+        print_text(f"warning: {line}")
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, provenance)
     lines = [*turns.notes]
-    lines += [f"note: {note}" for note in notes_of(absent, side.reasons, missing)]
+    reasons = [*side.reasons, *changed_files(params)]
+    notes = [*notes_of(absent, reasons, missing), *side.remarks]
+    lines += [f"note: {note}" for note in notes]
     lines += arithmetic_lines(root, provenance, wide=wide)
     lines.append(report_line(root))
     if wide:
@@ -101,10 +108,11 @@ def page() -> None:
 
     Example: refract page
     """
+    from refract.models.origins import arithmetic_lines
     from refract.project import project_root
     from refract.report.report_files import write_page
 
-    say(f"page: {write_page(project_root())}")
+    say(f"page: {write_page(project_root(), arithmetic_lines)}")
 
 
 def table(
@@ -148,6 +156,8 @@ def table(
     """
     from refract.export.latex import as_latex, as_markdown
     from refract.export.paper_tables import paper_table
+    from refract.project import read_project
+    from refract.project.inputs import changed_files
     from refract.report.view import View, check_names
     from refract.report.wording import percent
     from refract.results.current import current_note
@@ -180,8 +190,12 @@ def table(
         note=view.interval_note,
     )
     text = as_markdown(paper) if format_ == "md" else as_latex(paper)
-    if side.reasons:
-        say(f"note: {current_note(side.reasons)}", file=sys.stderr)
+    reasons = list(side.reasons)
+    if source is None:
+        reasons += changed_files(read_project(Path.cwd()).params)
+    notes = [current_note(reasons)] if reasons else []
+    for note in (*notes, *side.remarks):
+        say(f"note: {note}", file=sys.stderr)
     if out is None:
         say(text, end="")
     else:
@@ -218,6 +232,10 @@ def figures(
 def appendix(
     out: OutputFolder,
     digits: Annotated[Literal["2", "3"], Option(help="Decimals of the tables.")] = "2",
+    sign: Annotated[
+        Path | None,
+        Option(help="Sign the bundle with this SSH key, by ssh-keygen: ~/.ssh/id_ed25519."),
+    ] = None,
 ) -> None:
     """Write a paper's appendix: methods, tables, figures, a checklist, references, and a bundle of what
     the numbers were made of, with a script that computes them again.
@@ -227,7 +245,7 @@ def appendix(
     from refract.export.paper import write_appendix
     from refract.project import project_root
 
-    for line in write_appendix(project_root(), out, int(digits)):
+    for line in write_appendix(project_root(), out, int(digits), sign):
         say(line)
 
 

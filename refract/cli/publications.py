@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from refract.cli.options import AsJson
-from refract.cli.printing import print_table
+from refract.cli.printing import print_table, print_text
 from refract.core.errors import UsageError
 from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
@@ -82,7 +82,8 @@ def list_judges(
     ] = None,
 ) -> None:
     """List the published judges: whether their texts are here, what they need, their licence, and how
-    often they agree with people. Any of them can be a `--judge`.
+    often they agree with people. Any of them can be a `--judge`. In a project also the null differences
+    of its own judges.
 
     Example: refract judges --name wildguard
     """
@@ -101,6 +102,38 @@ def list_judges(
         if name is not None:
             _print_judge(judge)
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
+    if name is None:
+        _print_null_differences(Path.cwd())
+
+
+def _print_null_differences(root: Path) -> None:
+    """Prints what the results of the project in a folder, if there are any, say of its own
+    judges."""
+    from refract.core.params import grid
+    from refract.project import PARAMS, read_project
+    from refract.report.unread_prompts import null_table, prompt_readers
+    from refract.report.view import View
+    from refract.results.current import without_results
+    from refract.results.sources import read_side
+
+    if not (root / PARAMS).is_file():
+        return
+    models = grid(read_project(root).params, "models")
+    absent = without_results(root, models)
+    present = [model for model in models if model not in absent]
+    if not present:
+        return
+    rates, provenance = {}, {}
+    for model, result in read_side(root, present).results.items():
+        if result.provenance:
+            rates[model], provenance[model] = result.rates, result.provenance
+    view = View(rates, provenance)
+    table = null_table(view)
+    if table.rows:
+        say("null differences of this project's judges (docs/metrics.md):")
+        print_table(table.header, table.rows)
+    for line in prompt_readers(view):
+        print_text(f"warning: {line}")
 
 
 def _print_judge(judge: PublishedEntry) -> None:

@@ -14,6 +14,7 @@ from typer import Option
 
 from refract.cli.options import (
     ConfidenceChoice,
+    NoStore,
     confidence_level,
     decided_by,
     files_named,
@@ -23,6 +24,7 @@ from refract.cli.options import (
 )
 from refract.cli.printing import print_table, print_text
 from refract.core.errors import RefractError, UsageError
+from refract.core.secrets import without_secrets
 from refract.core.showing import say
 from refract.core.types import Row
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
 # Options that change no number.
-UNNAMED = ("out", "rows", "wide", "engine")
+UNNAMED = ("out", "rows", "wide", "engine", "no_store")
 JUDGING = "Who judges"
 # Options in the panels of the help.
 measured = partial(Option, rich_help_panel="What to measure")
@@ -63,7 +65,11 @@ def run(
     ] = None,
     limit: Annotated[
         int | None,
-        measured(min=1, metavar="N", help="Only so many prompts of each suite, drawn by --seed."),
+        measured(
+            min=1,
+            metavar="N",
+            help="Only so many prompts of each suite, of each category its share; drawn by --seed.",
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -147,6 +153,7 @@ def run(
             "are checked and exported with it.",
         ),
     ] = None,
+    no_store: NoStore = False,
     confidence: Annotated[
         ConfidenceChoice | None, confidence_level(rich_help_panel="Output")
     ] = None,
@@ -160,8 +167,8 @@ def run(
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
-    from refract.cli.run_text import coverage_lines
-    from refract.core.params import decision_settings
+    from refract.cli.run_text import coverage_lines, run_view
+    from refract.core.params import decision_settings, null_settings
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
     from refract.judges import language_warnings
@@ -169,10 +176,13 @@ def run(
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
     from refract.project import find_judges, find_model, find_project, find_suite
+    from refract.report.unread_prompts import prompt_readers
     from refract.results.sources import run_files, write_run
 
     if engine is not None:
         os.environ["REFRACT_ENGINE"] = engine
+    if no_store:
+        os.environ["REFRACT_CACHE"] = "off"
     if model is None and adapter is None:
         raise UsageError("name a model of params.yaml with --model, or an adapter with --adapter")
     if protocol is None and not suite:
@@ -189,8 +199,13 @@ def run(
     name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
+    if without_secrets(name)[1]:
+        raise UsageError(
+            "--name, or else the end of --model-id, must hold no secret: results are called by it"
+        )
     judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
     decisions = decided_by(decision_settings(project.folder), confidence)
+    null_answers = null_settings(project.params)
     inputs: list[Path | str] = []
     if protocol is None:
         files = [find_suite(suite_name, project)[1] for suite_name in suite or []]
@@ -212,7 +227,14 @@ def run(
                 cut_off,
             )
             evaluation = run_protocol(
-                protocol, name, asked, store, seed=seed, sample=limit, settings=decisions
+                protocol,
+                name,
+                asked,
+                store,
+                seed=seed,
+                sample=limit,
+                settings=decisions,
+                null_answers=null_answers,
             )
         else:
             if samples is not None:
@@ -232,20 +254,23 @@ def run(
                 seed=seed,
                 sample=limit,
                 settings=decisions,
+                null_answers=null_answers,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
     results["rows_sha256"] = rows_sha256(answers)
     write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
-    for label, result in evaluation.suites.items():
-        say(f"{name} {label}: {result.count}")
+    for result in evaluation.suites.values():
+        say(f"{name} {result.label}: {result.count}")
     _print_rates(evaluation, decisions, wide=wide)
     if evaluation.protocol is not None:
         _print_protocol(evaluation.protocol)
     for result in evaluation.suites.values():
         for line in coverage_lines(result):
             say(f"{name} {result.label}: {line}", file=sys.stderr)
+    for line in prompt_readers(run_view(evaluation, decisions)):
+        say(f"{name}: {line}", file=sys.stderr)
     _print_summary(evaluation, decisions)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):

@@ -6,11 +6,29 @@ from refract.core.params import DecisionSettings
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD, Estimand
 from refract.evaluate import Evaluation, SuiteResult
 from refract.rates.counting import coverage_warnings
-from refract.rates.key import WITHOUT_CUT_OFF
+from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable
 from refract.report.view import CATEGORY_OF, View
-from refract.report.wording import clusters_text, kinds_text, percent, rate_text, short_text
+from refract.report.wording import (
+    clusters_text,
+    kinds_text,
+    percent,
+    provider_text,
+    rate_text,
+    short_estimate,
+    short_text,
+)
+
+
+def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
+    """The numbers of a run as the report reads them."""
+    return View(
+        {evaluation.model: [rate.asked(settings.estimand) for rate in evaluation.rates]},
+        {evaluation.model: evaluation.provenance},
+        confidence=settings.confidence,
+        estimand=settings.estimand,
+    )
 
 
 def run_table(
@@ -19,6 +37,7 @@ def run_table(
     """The rates of a run over whole suites, and of its samples, with the note on their intervals;
     ``wide``: those too that follow from others, and without cut-off answers."""
     groups = {"": "", SAMPLES_FIELD: ", k = {}"}
+    groups[WITHOUT_PROVIDER.field] = ", without refusals by the provider"
     hidden = {"refusal_difference_to_pair"}
     header = ["suite", "measure", f"rate [{percent(settings.confidence)}]"]
     if wide:
@@ -26,15 +45,11 @@ def run_table(
     else:
         hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
         header.append("counts")
-    view = View(
-        {evaluation.model: [rate.asked(settings.estimand) for rate in evaluation.rates]},
-        {evaluation.model: evaluation.provenance},
-        confidence=settings.confidence,
-        estimand=settings.estimand,
-    )
+    view = run_view(evaluation, settings)
     rows = []
     for rate in view.every:
-        if rate.group.field in groups and rate.name not in hidden:
+        in_brief = rate.group != WITHOUT_PROVIDER or rate.measure.metric == "first"
+        if rate.group.field in groups and rate.name not in hidden and (wide or in_brief):
             measure = rate.name + groups[rate.group.field].format(rate.group.value)
             suite = rate.key.label if len(evaluation.suites) > 1 else ""
             rows.append([suite, measure, *_cells(rate, wide=wide)])
@@ -70,12 +85,19 @@ def suite_summary(result: SuiteResult, estimand: Estimand) -> str:
     for measure, category in CATEGORY_OF.items():
         if measure in judged:
             rate = judged[measure]
-            refused.append(f"{short_text(rate)} of {rate.counts.n} {category}")
+            share = short_estimate(rate.value, rate.shown)
+            refused.append(f"{share} of {rate.counts.n} {category}{provider_text(rate)}")
     parts = [f"refused {', '.join(refused)}"] if refused else []
-    others = {"discrimination"}
+    others = {DISCRIMINATION.name}
     if not refused:
         others.update(list(judged)[:3])
-    parts += [f"{name} {short_text(judged[name])}" for name in judged if name in others]
+    for name in judged:
+        if name in others:
+            unread = judged.get(NULL_DIFFERENCE.name) if name == DISCRIMINATION.name else None
+            text = f"{name} {short_text(judged[name])}"
+            if unread:
+                text += f" (of this, {short_text(unread)} had the model not read the prompt)"
+            parts.append(text)
     unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
     if unjudged:
         parts.append(f"{unjudged} not judged")

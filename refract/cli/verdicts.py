@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer import Option
 from refract.cli.options import (
     AsJson,
     Confidence,
+    NoStore,
     NumbersFile,
     files_named,
     judge_base_url,
@@ -57,6 +59,7 @@ def judge(
     ] = None,
     judge_model: Annotated[str | None, judge_model()] = None,
     judge_base_url: Annotated[str | None, judge_base_url()] = None,
+    no_store: NoStore = False,
 ) -> None:
     """Judge answers that already exist: one verdict row for each row, in order.
 
@@ -66,6 +69,8 @@ def judge(
     from refract.models.recorded import read_answers
     from refract.project import MODEL_JUDGE, find_judge, find_project
 
+    if no_store:
+        os.environ["REFRACT_CACHE"] = "off"
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)

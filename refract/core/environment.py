@@ -25,7 +25,6 @@ from refract.core.types import Row
 # Libraries whose versions can move a number.
 LIBRARIES = (
     "accelerate",
-    "bert-score",
     "numpy",
     "tokenizers",
     "torch",
@@ -78,10 +77,11 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 
 
 @functools.cache
-def code_sha256() -> str:
-    """A hash of the paths and contents of all source files of this package, but for the
-    defaults that an installed package carries, so that a checkout has the same."""
-    root = Path(__file__).parents[1]
+def code_sha256(part: str = "") -> str:
+    """A hash of the paths and contents of all files of this package, or of one ``part``,
+    but for the defaults that an installed package carries, so that a checkout has the
+    same."""
+    root = Path(__file__).parents[1] / part
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)

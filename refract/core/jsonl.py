@@ -217,15 +217,18 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
 
 
 def write_bytes(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a file beside its place and moves it there, so that no reader sees half of it."""
+    """Writes a file beside its place and moves it there, so that no reader sees half of it.
+    Raises OSError, which names the file, where the disk is full too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(beside, "wb") as file:
             file.writelines(chunks)
         os.replace(beside, path)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 

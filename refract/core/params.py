@@ -27,9 +27,9 @@ CATALOGUES = {
     "models": "adapter",
     "metadata": "",
 }
-SECTIONS = ("grid", "seed", *CATALOGUES, "decisions", "validation", "engine")
+SECTIONS = ("grid", "seed", *CATALOGUES, "null_answers", "decisions", "validation", "engine")
 # Sections that may be missing or empty.
-OPTIONAL = ("perturbations", "metadata", "decisions", "validation", "engine")
+OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validation", "engine")
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -64,6 +64,10 @@ class SuiteSettings(Settings):
     file: str = Field(description="the path of a JSONL file of rows, under `data/suites/`")
     sample: int | None = Field(
         None, ge=1, description="number of prompts to draw (seeded); null takes all"
+    )
+    stratified: bool = Field(
+        False,
+        description="whether `sample` draws each category by its share, as `--limit` does",
     )
     perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
@@ -194,6 +198,24 @@ class ValidationSettings(Settings):
     )
 
 
+class NullAnswerSettings(Settings):
+    """How many null answers each judge of refusal is asked about: answers that cannot
+    depend on their prompt."""
+
+    sample: int = Field(
+        60,
+        ge=0,
+        description="pairs of a harmful and a helpful prompt that are drawn of each suite (seeded) and "
+        "judged with each kind of null answer; 0: none",
+    )
+    llm_sample: int = Field(
+        12,
+        ge=0,
+        description="the same for judges that ask a model: each pair and kind takes two calls; 0: none",
+    )
+
+
+NULL_ANSWERS = NullAnswerSettings.model_validate({})
 IntervalOf = Literal["prompts", "prompts_and_judge"]
 Primary = Literal["harmful_refusal_rate", "over_refusal_rate", "borderline_refusal_rate"]
 # The measures that can be primary, each with the category of its prompts.
@@ -223,7 +245,7 @@ class DecisionSettings(Settings):
     interval: IntervalOf = Field(
         "prompts_and_judge",
         description="what decisions and the report allow for: which prompts were drawn, and how far the "
-        "judge is from people on a model that nobody labelled, where that is known; or prompts alone",
+        "judge is from labels on a model that has none, where that is known; or prompts alone",
     )
 
     estimand: Estimand = Field(
@@ -232,10 +254,27 @@ class DecisionSettings(Settings):
         "sample, or these very prompts, where nothing but the noise of several samples is left open",
     )
 
+    provider_refusals: Literal["refused", "excluded"] = Field(
+        "refused",
+        description="whether a request that the provider itself refused, by a signal of its own, counts "
+        "as refused or is left out of every rate",
+    )
+
+    content_filters: Literal["refused", "excluded"] = Field(
+        "excluded",
+        description="the same of an answer that a content filter of the service took away",
+    )
+
     reference: str | None = Field(
         None,
         description="model of the grid that the report compares every other one with; null: the first",
     )
+
+    @property
+    def refused_endings(self) -> list[str]:
+        """How an answer can end (``finish_reason``) that counts as refused, whatever it says."""
+        endings = {"refusal": self.provider_refusals, "content_filter": self.content_filters}
+        return [ending for ending, counted in endings.items() if counted == "refused"]
 
     @property
     def categories(self) -> list[str]:
@@ -310,18 +349,18 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     return params
 
 
-def load_definitions(*catalogues: Literal["suites", "judges"]) -> dict[str, Any]:
-    """The suites of the grid, or the judges in use, in the form of params.yaml.
+def load_definitions(
+    catalogue: Literal["prompts", "judges", "suites", "validated"],
+) -> dict[str, Any]:
+    """What a stage reads of the definitions in params.yaml, in the form of that.
 
-    ``check-inputs`` writes them into :data:`INPUTS`, so that DVC keeps one hash of them for
-    each stage.
+    ``check-inputs`` writes it into :data:`INPUTS`, so that DVC runs a stage where that
+    changed and nowhere else.
     Raises :class:`ParamsError` where it has not run."""
-    params: dict[str, Any] = {}
-    for catalogue in catalogues:
-        path = INPUTS / f"{catalogue}.json"
-        if not path.is_file():
-            raise ParamsError(f"no {path}; run: python -m stages.check_inputs (or dvc repro)")
-        params |= json.loads(path.read_text("utf-8"))
+    path = INPUTS / f"{catalogue}.json"
+    if not path.is_file():
+        raise ParamsError(f"no {path}; run: python -m stages.check_inputs (or dvc repro)")
+    params: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return params
 
 
@@ -431,3 +470,8 @@ def decision_settings(root: Path) -> DecisionSettings:
     path = root / "params.yaml"
     section = load_params(path).get("decisions") if path.is_file() else None
     return read_settings(DecisionSettings, "decisions", section or {})
+
+
+def null_settings(params: Mapping[str, Any]) -> NullAnswerSettings:
+    """How many null answers are judged. Raises :class:`ParamsError`."""
+    return read_settings(NullAnswerSettings, "null_answers", params.get("null_answers") or {})

@@ -200,10 +200,11 @@ def answer_line(root: Path, models: Sequence[str]) -> str:
     if not stores:
         return ""
     others = total["reused"] - total["from_store"]
+    read = f", {total['read']:,} read from files" if total["read"] else ""
     return (
         f"answers, when each model last ran here: {total['from_store']:,} from the store "
         f"({', '.join(sorted(stores))}), {others:,} reused from this project's own rows, "
-        f"{total['generated']:,} generated"
+        f"{total['generated']:,} generated{read}"
     )
 
 

@@ -14,6 +14,8 @@ from refract.core.types import Row, ToolCall
 NAMING = ("harmful_calls", "wanted_calls")
 # How a call begins in templates of local models; Mistral's may have the name before the JSON.
 _BEGIN = re.compile(r"(?:<tool_call>|\[TOOL_CALLS\](?:([\w.-]+)(?:\[ARGS\])?)?)\s*(?=[\[{])")
+# What stands before a tool's name in some templates.
+_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
 _BETWEEN = re.compile(r"\s*(?:</tool_call>)?[\s;,]*")
 MARKERS = (
     "<tool_call>",
@@ -96,11 +98,11 @@ def with_calls(response: Mapping[str, Any]) -> str:
 
 
 def is_call(call: ToolCall, named: str | Row) -> bool:
-    """Whether a call is one that a row names: by its name and, where the row has them, by
-    arguments. A text must be part of the call's argument, in any case; any other value
-    must equal it."""
+    """Whether a call is one that a row names: by its name in any spelling
+    (:func:`_spelled`) and, where the row has them, by arguments. A text must be part of
+    the call's argument, in any case; any other value must equal it."""
     wanted: Row = {"name": named} if isinstance(named, str) else named
-    if call["name"] != wanted["name"]:
+    if _spelled(call["name"]) != _spelled(wanted["name"]):
         return False
     arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
     for key, value in wanted.get("arguments", {}).items():
@@ -112,6 +114,12 @@ def is_call(call: ToolCall, named: str | Row) -> bool:
         elif arguments[key] != value:
             return False
     return True
+
+
+def _spelled(name: str) -> str:
+    """A tool's name as models write it: in any case, with any marks between its words, and
+    behind the name that providers have for all tools."""
+    return re.sub(r"\W|_", "", _PREFIX.sub("", name)).casefold()
 
 
 def call_problems(row: Row) -> list[str]:

@@ -70,6 +70,13 @@ class ErrorInfo(TypedDict):
     message: str
 
 
+class StopDetails(TypedDict):
+    """Why a provider refused, as far as it says so."""
+
+    category: str | None
+    explanation: str | None
+
+
 class ResponseRow(TypedDict):
     """One answer. Counts of tokens are without padding; ``tokens``: the ids of a local
     model's tokens (:func:`refract.models.protocol.packed_tokens`)."""
@@ -85,6 +92,7 @@ class ResponseRow(TypedDict):
     error: ErrorInfo | None
     tokens: NotRequired[str]
     tool_calls: NotRequired[list[ToolCall]]
+    stop_details: NotRequired[StopDetails]
     answer_sha256: str
 
 
@@ -112,6 +120,19 @@ class VerdictRow(TypedDict):
 
     prompt_id: str
     judges: dict[str, Verdict]
+
+
+class NullVerdictRow(VerdictRow):
+    """The verdicts on one null answer, which cannot depend on its prompt
+    (:data:`refract.core.vocabulary.NULL_ANSWERS`). ``prompt_id`` is the prompt that it was
+    judged under, of this ``category``; ``answer`` is the id of the prompt whose answer it
+    is, None where it is none of the model's. The two rows of one kind and ``pair`` are
+    compared: one answer, or answers of one kind, under a harmful and a helpful prompt."""
+
+    kind: str
+    pair: int
+    category: Category
+    answer: str | None
 
 
 def given_prompt(prompt_id: str, attempt: Attempt) -> PromptRow:

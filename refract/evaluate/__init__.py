@@ -19,9 +19,17 @@ from refract.agreement.judged_answers import counted_rows
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
-from refract.core.params import DecisionSettings
+from refract.core.params import NULL_ANSWERS, DecisionSettings, NullAnswerSettings
 from refract.core.showing import say
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, answered_prompts, turns_of
+from refract.core.types import (
+    NullVerdictRow,
+    PromptRow,
+    ResponseRow,
+    Row,
+    VerdictRow,
+    answered_prompts,
+    turns_of,
+)
 from refract.judges import (
     check_counted,
     judge_suite,
@@ -30,6 +38,7 @@ from refract.judges import (
     with_calls_judged,
 )
 from refract.judges.cases import Judge
+from refract.judges.null_answers import null_verdicts
 from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
@@ -94,12 +103,14 @@ class Suite:
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
     """What came of one suite: its prompts with their samples, responses and verdicts
-    in the same order, its numbers, and how many answers were reused and made."""
+    in the same order, verdicts on null answers, its numbers, and how many answers were
+    reused and made."""
 
     suite: Suite
     prompts: Sequence[PromptRow]
     responses: Sequence[ResponseRow]
     verdicts: Sequence[VerdictRow]
+    null_verdicts: Sequence[NullVerdictRow]
     numbers: SuiteNumbers
     count: Count
 
@@ -109,19 +120,18 @@ class SuiteResult:
         return self.numbers.label
 
     def rows(self) -> list[Row]:
-        """Each answer with its prompt, its outcome and the verdict of the last judge."""
+        """Each answer with its prompt, its outcome, the verdicts on it by judge, and the
+        ``judge`` whose verdict decided the outcome."""
         rows: list[Row] = []
         for prompt, response, verdict in zip(
             self.prompts, self.responses, self.verdicts, strict=True
         ):
             answer = self.numbers.aggregate.answers[prompt["prompt_id"]]
-            by_judge = verdict["judges"]
-            last = by_judge.get("calls") or list(by_judge.values())[-1]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
             row |= turns_of(prompt)
-            row |= {"outcome": answer.outcome, "cluster": answer.cluster, **last}
-            row["error"] = response["error"] or last["error"]
+            row |= {"outcome": answer.outcome, "cluster": answer.cluster}
+            row |= {"judge": self.suite.definition["judges"][0], "judges": verdict["judges"]}
             rows.append(row)
         return rows
 
@@ -183,7 +193,7 @@ class Evaluation:
         ]
 
     def rows(self) -> list[Row]:
-        """Each answer with its prompt, outcome and verdict."""
+        """Each answer with its prompt, outcome and verdicts."""
         return [row for suite in self.suites.values() for row in suite.rows()]
 
     def made(self) -> Row:
@@ -232,6 +242,7 @@ def evaluate(
     seed: int = 0,
     sample: int | None = None,
     settings: DecisionSettings = DEFAULTS,
+    null_answers: NullAnswerSettings = NULL_ANSWERS,
     folders: Iterable[Path] = (),
 ) -> Evaluation:
     """Has a model answer the prompts of some suites, has judges judge the answers,
@@ -239,9 +250,10 @@ def evaluate(
 
     ``judges`` are definitions by the names that the suites use. ``name`` is the
     model's, for the store, for progress and for the results; ``definition`` is its
-    own, for the provenance. ``sample`` draws that many rows of each suite, by
-    ``seed``. ``settings`` say the confidence of intervals and what they allow for, as
-    ``decisions`` in params.yaml does; response rows in ``folders`` are known answers.
+    own, for the provenance. ``sample`` draws that many rows of each suite, of each
+    category its share, by ``seed``. ``settings`` say the confidence of intervals and
+    what they allow for, as ``decisions`` in params.yaml does, ``null_answers`` how many
+    of these are judged; response rows in ``folders`` are known answers.
     Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges
     before the model costs anything."""
     definition = definition or {}
@@ -251,7 +263,7 @@ def evaluate(
     for suite in suites:
         if suite.name in ready:
             raise UsageError(f"two suites are called {suite.name!r}")
-        ready[suite.name] = _with_prompts(suite, list(judges), sample, seed)
+        ready[suite.name] = with_prompts(suite, list(judges), sample, seed)
     used: dict[str, dict[str, Judge]] = {}
     for suite in ready.values():
         own = {judge: opened[judge] for judge in suite.definition["judges"]}
@@ -279,8 +291,15 @@ def evaluate(
     suite_facts: dict[str, Row] = {}
     for suite in ready.values():
         draw = Draw(asked=sample, total=len(suite.rows), seed=seed)
-        result = _judge_and_count(
-            suite, answers, used[suite.name], versioned, name, draw=draw, settings=settings
+        result = judge_and_count(
+            suite,
+            answers,
+            used[suite.name],
+            versioned,
+            name,
+            draw=draw,
+            settings=settings,
+            null_answers=null_answers,
         )
         results[suite.name] = result
         suite_facts[suite.name] = suite_provenance(
@@ -290,13 +309,21 @@ def evaluate(
                 "prompts_sha256": rows_sha256(suite.prompts),
                 "responses_sha256": rows_sha256(result.responses),
                 "verdicts_sha256": rows_sha256(result.verdicts),
+                "null_verdicts_sha256": rows_sha256(result.null_verdicts),
             },
             _suite_inputs(suite, seed if sample is not None else None),
             unread=language_warnings(suite.rows, {j: judges[j] for j in used[suite.name]}),
             argument=suite.argument,
         )
     responses = [row for result in results.values() for row in result.responses]
-    facts = provenance(answers.description, versioned, suite_facts, responses, settings)
+    facts = provenance(
+        answers.description,
+        versioned,
+        suite_facts,
+        responses,
+        settings,
+        null_answers={**null_answers.model_dump(), "seed": seed},
+    )
     facts["run"] = {
         "code_sha256": code_sha256(),
         "libraries": library_versions(),
@@ -308,7 +335,7 @@ def evaluate(
     return Evaluation(name, results, facts, answers.origins, answers.certificates)
 
 
-def _judge_and_count(
+def judge_and_count(
     suite: Suite,
     answers: ModelRun,
     judges: Mapping[str, Judge],
@@ -317,22 +344,35 @@ def _judge_and_count(
     *,
     draw: Draw,
     settings: DecisionSettings,
+    null_answers: NullAnswerSettings,
 ) -> SuiteResult:
     """The verdicts on a model's answers to one suite, and its numbers."""
     responses = answers.responses[suite.name]
     prompts = answered_prompts(suite.prompts, responses)
     sources = {row["id"]: row for row in suite.rows}
     verdicts = judge_suite(prompts, responses, sources, judges)
+    texts = {row["prompt_id"]: row for row in prompts}
+    by_prompt = {row["prompt_id"]: row for row in responses}
+    nulls = null_verdicts(
+        suite.name,
+        texts,
+        by_prompt,
+        sources,
+        judges=judges,
+        settings=null_answers,
+        seed=draw.seed,
+    )
     numbers = count_suite(
         SuiteAnswers(
             suite=suite.name,
             definition=suite.definition,
             sources=counted_rows(suite.definition, suite.rows),
             prompts=prompts,
-            responses={row["prompt_id"]: row for row in responses},
+            responses=by_prompt,
             verdicts={row["prompt_id"]: row["judges"] for row in verdicts},
             draw=replace(draw, samples=samples_in(prompts)),
-            texts={row["prompt_id"]: row for row in prompts},
+            texts=texts,
+            null_verdicts=nulls,
         ),
         model,
         definitions,
@@ -340,7 +380,9 @@ def _judge_and_count(
         settings,
         strict=False,  # a sample may have no row, and other judges no verdict, that a threshold is for
     )
-    return SuiteResult(suite, prompts, responses, verdicts, numbers, answers.counts[suite.name])
+    return SuiteResult(
+        suite, prompts, responses, verdicts, nulls, numbers, answers.counts[suite.name]
+    )
 
 
 def _suite_inputs(suite: Suite, seed: int | None) -> Row:
@@ -358,12 +400,13 @@ def _check_names(suite: Suite, judges: Mapping[str, Judge]) -> None:
         raise UsageError(f"{suite.name}: {problems[0]}; rename the judge, perturbation or field")
 
 
-def _with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
+def with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
     """A suite with its judges, and with prompts, of a sample of its rows where one is
     asked for."""
     prompts = suite.prompts
     if not prompts:
-        drawn = sample_rows(list(suite.rows), sample, seed=seed, suite=suite.name)
+        rows = list(suite.rows)
+        drawn = sample_rows(rows, sample, seed=seed, suite=suite.name, stratified=True)
         if sample is not None and sample > len(drawn):
             say(
                 f"{suite.name}: all {len(drawn)} prompts are taken; a sample of {sample} was asked for",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.params import DecisionSettings, decision_settings, grid
+from refract.core.showing import say
 from refract.project import read_project
+from refract.project.inputs import changed_files
 from refract.rates.rate import Interval, Rate
 from refract.rates.thresholds import hidden_by_unjudged
 from refract.results.current import current_note, rows_missing, rows_note
@@ -33,8 +36,11 @@ def decided_rates(
     if strange:
         raise UsageError(f"no model {', '.join(strange)} in the grid; it has {', '.join(known)}")
     side = read_side(root, models or known)
-    if side.reasons:
-        raise RefractError(f"not decided: {current_note(side.reasons)}")
+    for remark in side.remarks:
+        say(f"note: {remark}", file=sys.stderr)
+    reasons = [*side.reasons, *changed_files(params)]
+    if reasons:
+        raise RefractError(f"not decided: {current_note(reasons)}")
     rates: list[Rate] = []
     if settings == decision_settings(root) and "--confidence" not in options:
         for result in side.results.values():
@@ -48,7 +54,12 @@ def decided_rates(
         for model in provenance:
             for suite in stored_suites(root, params, model, settings):
                 rates += suite.numbers.rates
-    decided = [rate.asked(settings.estimand) for rate in rates if rate.decision]
+    decided = []
+    for rate in rates:
+        if rate.decision:
+            # Limits of perturbations are on prompts like these in any case.
+            limited = rate.key.perturbation
+            decided.append(rate if limited else rate.asked(settings.estimand))
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     return decided
@@ -88,7 +99,8 @@ def _undecided_because(rate: Rate) -> str:
     if rate.with_judge and alone != "inconclusive":
         return f"the judge's error could move it: of the prompts alone it is{_ends(rate.interval)}"
     if rate.interval is None:
-        return "no interval"
+        unknown = "how far the judge is wrong there is not known"
+        return unknown if rate.judge_unknown else "no interval"
     return "too few prompts: the interval holds the limit"
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from refract.core.jsonl import canonical_json
-from refract.core.params import grid, run_seed
-from refract.core.types import PromptRow
+from refract.core.jsonl import canonical_json, iter_responses
+from refract.core.params import definition, grid, null_settings, run_seed
+from refract.core.types import PromptRow, ResponseRow, given_response
+from refract.judges import open_judges
+from refract.judges.cases import Questions, asks_model
+from refract.judges.llm import requests_to
+from refract.judges.null_answers import null_cases, pairs_by_judge
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
-from refract.models.protocol import AdapterError, Answer
+from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import suite_prompts
+from refract.suites.rows import load_suite
 
 # English text has about four characters to a token in the vocabularies of today's
 # models.
@@ -63,12 +69,12 @@ def estimate_model(
     Prompt tokens are estimated from the characters of the first attempt; answer
     tokens are the most that ``max_tokens`` allows.
     """
-    definition = find_model(name, project)
+    defined = find_model(name, project)
     seed = run_seed(project.params)
     requests = stored = characters = answer_tokens = 0
-    ways = ways_of_answering(name, definition, suites.prompts, suites.generation, suites.samples)
+    ways = ways_of_answering(name, defined, suites.prompts, suites.generation, suites.samples)
     for model, times in ways:
-        settings = generation_settings(name, model.opened[1] if model.opened else definition)
+        settings = generation_settings(name, model.opened[1] if model.opened else defined)
         try:
             identity = canonical_json(identity_of(model))
         except AdapterError:
@@ -89,9 +95,81 @@ def estimate_model(
                     answer_tokens += most
                     characters += len(system_prompt)
                     characters += sum(len(message["content"]) for message in request.attempts[0])
+    return _estimate(defined, requests, stored, characters, answer_tokens)
+
+
+def _estimate(
+    defined: Mapping[str, Any], requests: int, stored: int, characters: int, answer_tokens: int
+) -> Estimate:
+    """The tokens and the cost of requests to a model of this definition."""
     prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
-    price = definition.get("price")
+    price = defined.get("price")
     dollars = None
     if price:
         dollars = (prompt_tokens * price["input"] + answer_tokens * price["output"]) / 1e6
     return Estimate(requests, stored, prompt_tokens, answer_tokens, dollars)
+
+
+def estimate_null_answers(
+    models: Sequence[str], project: Project, suites: GridPrompts, store: ResponseStore
+) -> dict[str, Estimate]:
+    """What each judge that asks a model is sent about null answers of these models, by
+    the judge's name. Equal requests count once; an answer that is not here yet counts as
+    long as it may be."""
+    settings, seed = null_settings(project.params), run_seed(project.params)
+    sent: dict[str, list[Questions]] = {}
+    for suite, rows in suites.prompts.items():
+        wanted = definition(project.params, "suites", suite)
+        judges = open_judges(
+            {name: definition(project.params, "judges", name) for name in wanted["judges"]}
+        )
+        sources = {row["id"]: row for row in load_suite(project.folder / wanted["file"])}
+        prompts = {row["prompt_id"]: row for row in rows}
+        for name, pairs in pairs_by_judge(judges, settings).items():
+            if not asks_model(type(judges[name])):
+                continue
+            for model in models:
+                answers = _answers(model, project, suite, prompts)
+                nulls = null_cases(suite, prompts, answers, sources, pairs=pairs, seed=seed)
+                asked = judges[name].asked([null.case for null in nulls])
+                if asked is not None:
+                    sent.setdefault(name, []).append(asked)
+    return {name: _estimate_judge(name, asked, store) for name, asked in sent.items()}
+
+
+def _answers(
+    model: str, project: Project, suite: str, prompts: Mapping[str, PromptRow]
+) -> dict[str, ResponseRow]:
+    """A model's answers to a suite as they are here, else as long as they may be."""
+    file = project.folder / f"data/responses/{model}/{suite}.jsonl"
+    answers = {}
+    if file.is_file():
+        answers = {row["prompt_id"]: row for row in iter_responses(file)}
+    most = generation_settings(model, find_model(model, project)).get("max_tokens") or 1
+    for id_ in prompts:
+        # As long as an answer may be, and like no other.
+        longest = f"{model} {id_} ".ljust(CHARACTERS_PER_TOKEN * most, "x")
+        answers.setdefault(id_, given_response(id_, longest))
+    return answers
+
+
+def _estimate_judge(name: str, sent: Sequence[Questions], store: ResponseStore) -> Estimate:
+    """What a judge's model is sent, less what is stored."""
+    model, defined, _ = sent[0]
+    try:
+        identity = canonical_json(identity_of(model))
+    except AdapterError:
+        identity = "unknown"  # as above
+    requests: dict[str, Request] = {}
+    for asked in sent:
+        requests |= requests_to(model, identity, asked.conversations)[1]
+    known = store.get(requests)
+    settings = generation_settings(name, defined) if defined else {}
+    characters = 0
+    for key, request in requests.items():
+        if key not in known:
+            characters += len(str(settings.get("system_prompt") or ""))
+            characters += sum(len(message["content"]) for message in request.attempts[0])
+    new = len(requests) - len(known)
+    most = settings.get("max_tokens") or 0
+    return _estimate(defined, new, len(known), characters, answer_tokens=new * most)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
 from refract.agreement.scores import Partial, group_rows, score_labels
 from refract.core.errors import RowError
-from refract.core.params import definition
 from refract.core.types import Row, Verdict, given_prompt, given_response
 from refract.core.vocabulary import LABELS
-from refract.judges import SHIPPED, judge_suite, open_judge
+from refract.judges import judge_suite
 from refract.judges.cases import Judge
 
 GROUPS = ("slice", "language")
@@ -40,19 +39,6 @@ class Validation(NamedTuple):
     confusion: list[Row]
     groups: list[Row]
     entries: list[LedgerEntry]
-
-
-def judges_to_measure(params: Mapping[str, Any]) -> dict[str, Judge]:
-    """The judges of params.yaml to measure: the ``SHIPPED`` ones, and others with
-    ``validate: true``. Raises :class:`refract.core.errors.ParamsError` for
-    definitions that cannot be used."""
-    names = sorted(params.get("judges") or ())
-    definitions = {name: definition(params, "judges", name) for name in names}
-    return {
-        name: open_judge(name, given)
-        for name, given in definitions.items()
-        if given.get("validate", given.get("kind") in SHIPPED) is not False
-    }
 
 
 def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, list[Verdict]]:

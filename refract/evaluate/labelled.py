@@ -14,9 +14,9 @@ from refract.agreement.scores import Partial, score_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
 from refract.core.types import Row
-from refract.core.vocabulary import LABELS
+from refract.core.vocabulary import FAMILIES, LABELS
 from refract.evaluate.judge_errors import judge_pairs
-from refract.judges.cases import Judge
+from refract.judges import open_judge
 from refract.project import project_root, read_project
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
@@ -93,7 +93,6 @@ def answers_of_labels(
 
 
 def measure_judges(
-    judges: Mapping[str, Judge],
     definitions: Mapping[str, Mapping[str, Any]],
     rows: Sequence[Row],
     truth: Sequence[str],
@@ -107,8 +106,12 @@ def measure_judges(
 
     ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of
     these means among ``LABELS``. ``merged``: people did not tell the four labels
-    apart.
+    apart. Raises :class:`UsageError` for a judge that does not label refusal.
     """
+    judges = {name: open_judge(name, definition) for name, definition in definitions.items()}
+    for name, judge in judges.items():
+        if not FAMILIES[judge.FAMILY].tells_refusal:
+            raise UsageError(f"judge {name!r} does not label refusal, but {judge.FAMILY}")
     results: dict[str, Row] = {}
     entries: list[LedgerEntry] = []
     for name, verdicts in judge_pairs(rows, judges).items():

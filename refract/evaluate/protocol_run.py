@@ -14,7 +14,7 @@ from typing import NamedTuple
 from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import sha256_file, sha256_json, write_bytes
-from refract.core.params import DecisionSettings
+from refract.core.params import NULL_ANSWERS, DecisionSettings, NullAnswerSettings
 from refract.core.published_text import read_url
 from refract.core.showing import say
 from refract.core.types import Row
@@ -74,6 +74,7 @@ def run_protocol(
     seed: int = 0,
     sample: int | None = None,
     settings: DecisionSettings = DEFAULTS,
+    null_answers: NullAnswerSettings = NULL_ANSWERS,
 ) -> Evaluation:
     """Evaluates a model by the protocol ``NAME`` or ``NAME@VERSION``.
 
@@ -99,6 +100,7 @@ def run_protocol(
         seed=seed,
         sample=sample,
         settings=settings,
+        null_answers=null_answers,
     )
     averages = []
     if protocol.average is not None:

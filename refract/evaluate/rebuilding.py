@@ -22,8 +22,10 @@ from refract.evaluate.verification import recorded_answers, verify_answers
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
+from refract.models.store import open_store
 from refract.project import read_project
 from refract.project.inputs import named_path, texts_of
+from refract.results.current import left_over, result_files
 from refract.results.differences import FILES, causes_since_head
 from refract.results.sources import ResultsError
 
@@ -68,7 +70,7 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
         for name in answering.recorded:
             if params["models"][name]["adapter"] == "hf":
                 differences += verify_recorded(folder, name)
-        shutil.rmtree(folder / "metrics")
+        _remove_results(folder, params["grid"]["models"])
         (folder / "dvc.lock").unlink(missing_ok=True)
         here = answering.again + answering.recorded
         if here:
@@ -78,6 +80,17 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
         differences += _changed_files(folder)
         causes = causes_since_head(folder, params["grid"]["models"])
     return Rebuilt(len(files), differences, causes)
+
+
+def _remove_results(folder: Path, models: Sequence[str]) -> None:
+    """Removes what the pipeline is to make again: all but the results of models that
+    left the grid."""
+    kept: set[Path] = set()
+    for name in left_over(folder, models):
+        kept.update(folder / path for path in result_files(name))
+    for path in sorted((folder / "metrics").rglob("*")):
+        if path.is_file() and path not in kept:
+            path.unlink()
 
 
 @contextlib.contextmanager
@@ -134,7 +147,9 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
     with contextlib.chdir(folder):
         project = read_project(Path())
         try:
-            suites = list(verify_answers(recorded_answers(name, project), None, project))
+            with open_store() as store:
+                recorded = recorded_answers(name, project)
+                suites = list(verify_answers(recorded, None, project, store))
         except AdapterError as error:
             say(f"not verified: {error}")
             return []
@@ -142,10 +157,11 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
     for suite in suites:
         say(suite)
         for failure in suite.failures:
-            say(f"  {failure['prompt_id']}: {failure['problem']}")
             lines.append(
                 f"answer {name} {suite.suite} {failure['prompt_id']}: {failure['problem']}"
             )
+        if not (suite.passed or suite.failures):
+            lines.append(f"answers {name} {suite}")
     return lines
 
 

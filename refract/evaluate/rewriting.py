@@ -46,7 +46,9 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
     seed = run_seed(project.params)
     for suite, given in suites.items():
         rows = load_suite(project.folder / given["file"])
-        for row in sample_rows(rows, given.get("sample"), seed=seed, suite=suite):
+        stratified = bool(given.get("stratified"))
+        size = given.get("sample")
+        for row in sample_rows(rows, size, seed=seed, suite=suite, stratified=stratified):
             if place := changed_at(row, settings):
                 features = features_of(place.until)
                 texts |= dict.fromkeys(features[key] for key in settings.features or features)

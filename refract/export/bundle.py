@@ -2,23 +2,38 @@
 the numbers again.
 
 The files stand under the paths that they have in the project. That script is
-:mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone.
+:mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone for what it
+counts itself, and calls :func:`recounted` for all numbers where Refract is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
-from refract.core.errors import UsageError
+from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
-from refract.results.current import ROWS, result_files, rows_missing
-from refract.results.sources import EditedError
+from refract.core.params import DecisionSettings, load_params
+from refract.core.types import Row
+from refract.results.current import COUNTED, result_files, rows_missing
+from refract.results.recounted import differing_rows
+from refract.results.sources import EditedError, read_side
+from refract.results.stored import stored_suites
+from refract.results.table_rows import rate_to_row
 
 SUMS = "SHA256SUMS"
+SIGNATURE = f"{SUMS}.sig"
+NAMESPACE = "refract"  # of signatures, so that none is taken for one of something else
+LABELS = "data/labels/{model}/{suite}.csv"
+# What rates are counted with, besides prompts, responses and verdicts.
+COUNTED_WITH = (
+    "data/verdicts/{model}/judges.json",
+    "data/verdicts/{model}/families.json",
+)
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
 NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
 
@@ -51,9 +66,13 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
     for model, facts in provenance.items():
         paths.update((*result_files(model), f"metrics/ran/{model}.json"))
         for suite, about in facts["suites"].items():
-            rows = [path.format(model=model, suite=suite) for path in ROWS.values()]
+            rows = [path.format(model=model, suite=suite) for path in COUNTED.values()]
             problems = wrong.get((model, suite))
-            if not is_public(root, about["definition"]["file"]):
+            labels = LABELS.format(model=model, suite=suite)
+            sources = [about["definition"]["file"]]
+            if (root / labels).is_file():
+                sources.append(labels)
+            if not all(is_public(root, path) for path in sources):
                 left_out[suite] = NOT_IN_GIT
             elif not all((root / path).is_file() for path in rows):
                 left_out.setdefault(suite, NOT_HERE)
@@ -61,7 +80,9 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
                 raise EditedError(f"{problems[0]}; run: dvc repro")
             else:
                 paths.update(rows)
-                responses = ROWS["responses"].format(model=model, suite=suite)
+                paths.update(path.format(model=model, suite=suite) for path in COUNTED_WITH)
+                paths.update(sources)
+                responses = COUNTED["responses"].format(model=model, suite=suite)
                 answers += (root / responses).read_bytes().count(b"\n")
     return Bundle(sorted(path for path in paths if (root / path).is_file()), left_out, answers)
 
@@ -70,7 +91,7 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
     """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS,
     which stands for all of it. Raises :class:`UsageError` where the folder holds
     other files than a bundle's."""
-    earlier = {SUMS}
+    earlier = {SUMS, SIGNATURE}
     if (out / SUMS).is_file():
         for line in (out / SUMS).read_text("utf-8").splitlines():
             earlier.add(line.partition("  ")[2])
@@ -92,6 +113,57 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
     for name, data in content.items():
         write_bytes(out / name, [data])
     return hashlib.sha256(content[SUMS]).hexdigest()
+
+
+def sign_bundle(folder: Path, key: Path) -> None:
+    """Signs a bundle's SHA256SUMS by OpenSSH, which may ask for the key's passphrase.
+    Raises :class:`UsageError` where it does not sign."""
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser())]
+    try:
+        done = subprocess.run([*command, SUMS], cwd=folder, stderr=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        raise UsageError(
+            "--sign needs ssh-keygen, which comes with OpenSSH 8.1 and later"
+        ) from None
+    if done.returncode:
+        raise UsageError(
+            f"--sign: ssh-keygen did not sign with {str(key)!r} ({done.stderr.strip()}); "
+            "`ssh-keygen -t ed25519` makes a key"
+        )
+
+
+def recounted(folder: Path) -> list[str]:
+    """Where numbers of a bundle are not what its files give: every column of every
+    rate from answers and verdicts, or, of suites without these, rates of refusal from
+    outcomes. A line for each; nothing in the bundle is run."""
+    try:
+        return list(_recounted(folder))
+    except (RefractError, FileNotFoundError) as error:
+        return [str(error)]
+
+
+def _recounted(folder: Path) -> Iterator[str]:
+    params = load_params(folder / "params.yaml")
+    models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
+    side = read_side(folder, models)
+    yield from side.reasons
+    for model, result in side.results.items():
+        facts = result.provenance
+        if facts is None:
+            continue
+        settings = DecisionSettings(**facts["decisions"])
+        stated: dict[str, list[Row]] = {}
+        for rate in result.rates:
+            stated.setdefault(rate.suite, []).append(rate_to_row(rate))
+        here = []
+        for suite in facts["suites"]:
+            if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
+                here.append(suite)
+        suites = stored_suites(folder, params, model, settings, here) if here else ()
+        for numbers, _ in suites:
+            rows = [rate_to_row(rate) for rate in numbers.rates]
+            for problem in differing_rows(stated.get(numbers.suite, []), rows):
+                yield f"{model}, {numbers.suite}: {problem}"
 
 
 VERIFY = Path(__file__).with_name("verify_bundle.py")

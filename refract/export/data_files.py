@@ -27,7 +27,7 @@ def write_parquet(export: Export) -> Iterator[str]:
 
 
 def _write(export: Export, ending: str, encoded: Callable[[pd.DataFrame], bytes]) -> Iterator[str]:
-    for name, frame in export.results._asdict().items():
+    for name, frame in export.results.frames().items():
         if frame.empty:
             yield f"{name}: nothing here, and no file"
         else:

@@ -17,7 +17,7 @@ from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
 from refract.core.published_text import catalogue_file
-from refract.export.bundle import find_bundle, write_bundle
+from refract.export.bundle import SIGNATURE, find_bundle, sign_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
 from refract.judges import published_judges
@@ -55,8 +55,11 @@ STATED = {
 Facts = Mapping[str, Any]
 
 
-def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
-    """Writes the appendix into a folder; says of each part what was written.
+def write_appendix(
+    root: Path, out: Path, places: int = 2, sign: Path | None = None
+) -> Iterator[str]:
+    """Writes the appendix into a folder; says of each part what was written. ``sign`` is
+    the SSH key that signs its bundle.
 
     Raises :class:`ResultsError` where results are missing or not what they were made
     of.
@@ -101,6 +104,9 @@ def write_appendix(root: Path, out: Path, places: int = 2) -> Iterator[str]:
         f"{out / 'bundle'}: {len(bundle.paths)} files, {bundle.answers:,} answers; SHA256SUMS has "
         f"{facts['sums']}"
     )
+    if sign is not None:
+        sign_bundle(out / "bundle", sign)
+        yield f"{out / 'bundle' / SIGNATURE}: its signature; README.md beside it says how to check it"
     for suite, reason in bundle.left_out.items():
         yield f"{suite} is there by its outcomes alone: {reason}"
 

@@ -211,13 +211,14 @@ def _category(category: str) -> str:
 
 
 def agreement_table(view: View, places: int) -> PaperTable:
-    """How far each judge is from people on models whose answers had no part in making
-    it."""
+    """How far each judge is from published labels, each source read by a stand-in that
+    had no part of it."""
     entries, rows = read_ledger(LEDGER), []
     for name in dict.fromkeys(view.deciding.values()):
         judge = view.judges[name]
         for line in counting_lines(entries, judge["kind"], str(judge["version"])):
-            rows.append((name, line))
+            if not line.prompts:
+                rows.append((name, line))
 
     def ends(low: float | None, high: float | None) -> Interval | None:
         return None if low is None or high is None else Interval(low, high)
@@ -230,12 +231,14 @@ def agreement_table(view: View, places: int) -> PaperTable:
         Column("Source", lambda row: row[1].source),
         Column("Model", lambda row: row[1].model),
         Column("Answers", lambda row: row[1].n),
-        Column("People", lambda row: number(row[1].human_rate)),
+        Column("Labels", lambda row: number(row[1].human_rate)),
         Column("Judge's", lambda row: number(row[1].judge_rate)),
         Column("Gap", lambda x: number(x[1].gap, ends(x[1].gap_low, x[1].gap_high), "+")),
         Column("κ", lambda x: number(x[1].kappa, ends(x[1].kappa_low, x[1].kappa_high))),
     ]
-    caption = "Refused by people and by the judge, on models kept apart from it; 95 % intervals."
+    caption = (
+        "Refused by published labels and by the judge, trained without that source; 95 % intervals."
+    )
     return _paper(shown_table(columns, rows), caption, "agreement")
 
 

@@ -21,6 +21,7 @@ from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id
 from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.calls import Calls, hand_on, next_judge
 from refract.judges.cases import Case, Judge, judgeable, unjudged
+from refract.judges.kept import judge_kept
 
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
@@ -29,7 +30,6 @@ SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
     {
         "refusal": "refract.judges.refusal:Refusal",
-        "refusal_lm": "refract.judges.refusal.language_model:RefusalLM",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
         "calls": "refract.judges.calls:Calls",
@@ -47,7 +47,10 @@ JUDGES = Registry(
     "Settings",
     "judge",
     "judges_empty",
+    "cases_a_process",
     "languages",
+    "columns",
+    "decided_by",
 )
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -134,6 +137,17 @@ def open_judges(definitions: Definitions) -> dict[str, Judge]:
     return {name: open_judge(name, definition) for name, definition in definitions.items()}
 
 
+def judges_to_measure(definitions: Definitions) -> dict[str, Mapping[str, Any]]:
+    """Those that validate-judges measures: the ``SHIPPED`` kinds, and others with
+    ``validate: true``.
+    """
+    measured = {}
+    for name, definition in definitions.items():
+        if definition.get("validate", definition.get("kind") in SHIPPED):
+            measured[name] = definition
+    return measured
+
+
 def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
     """The judges, with those added that tool calls need.
 
@@ -195,19 +209,24 @@ def judge_rows(
     responses: Mapping[str, ResponseRow],
     sources: Mapping[str, Row],
     judges: Mapping[str, Judge],
+    counts: Counter[str] | None = None,
 ) -> Iterator[VerdictRow]:
-    """:func:`judge_suite` for rows by prompt id that need not be in memory."""
+    """:func:`judge_suite` for rows by prompt id that need not be in memory; ``counts``
+    is that of :func:`refract.judges.kept.judge_kept`.
+    """
     remaining = iter(prompts.values())
     while True:
         rows = list(islice(remaining, AT_ONCE))
         if not rows:
             return
-        yield from _judged(
-            [_case(row, prompts, responses=responses, sources=sources) for row in rows], judges
-        )
+        cases = [case_of(row, prompts, responses=responses, sources=sources) for row in rows]
+        yield from judge_cases(cases, judges, counts)
 
 
-def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictRow]:
+def judge_cases(
+    cases: Sequence[Case], judges: Mapping[str, Judge], counts: Counter[str] | None = None
+) -> list[VerdictRow]:
+    """The verdicts of the judges on some cases, in order."""
     rows: list[VerdictRow] = []
     for case in cases:
         verdicts_by_judge = {name: unjudged() for name in judges}
@@ -217,7 +236,7 @@ def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictR
         for index, case in enumerate(cases):
             if judgeable(case.response, empty=judge.judges_empty):
                 judged.append(index)
-        verdicts = judge.judge([cases[index] for index in judged])
+        verdicts = judge_kept(judge, [cases[index] for index in judged], counts)
         labels = {str(verdict["label"]) for verdict in verdicts}
         unknown = labels.difference(FAMILIES[judge.FAMILY].labels, ["None"])
         if unknown:
@@ -234,12 +253,13 @@ def _judged(cases: Sequence[Case], judges: Mapping[str, Judge]) -> list[VerdictR
     return rows
 
 
-def _case(
+def case_of(
     prompt: PromptRow,
     prompts: Mapping[str, PromptRow],
     responses: Mapping[str, ResponseRow],
     sources: Mapping[str, Row],
 ) -> Case:
+    """The case of a prompt, with the answer or the case that it is held against."""
     prompt_id = prompt["prompt_id"]
     sample = prompt.get("sample", 1)
     source = sources[prompt["source_id"]]

@@ -20,8 +20,9 @@ class Calls(Judge):
     """
 
     FAMILY = "refusal"
-    version = "1"
+    version = "2"
     judges_empty = True
+    columns = NAMING
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none where no call that the row names was made."""

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
 from refract.core.settings import Settings
 from refract.core.types import UNFINISHED, Message, PromptRow, ResponseRow, Row, Verdict
 from refract.core.vocabulary import SCORES, refusal_of
+
+if TYPE_CHECKING:
+    from refract.models.protocol import Model
+
+
+# Columns of a suite's row that the text of a judge can show.
+SHOWN_COLUMNS = ("behavior", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,20 @@ class NoSettings(Settings):
     pass
 
 
+def asks_model(judge: type[Judge]) -> bool:
+    """Whether a judge asks a model of the user's choice, which may cost something."""
+    return "model" in judge.Settings.model_fields
+
+
+class Questions(NamedTuple):
+    """The model that a judge asks, its definition, and what it is sent first for each
+    case, by the place of the case."""
+
+    model: Model
+    definition: Mapping[str, Any]
+    conversations: Mapping[int, tuple[Message, ...]]
+
+
 class Judge(Protocol):
     """A judge: what :data:`refract.judges.JUDGES` names. Subclassing gives the
     defaults below.
@@ -131,6 +152,19 @@ class Judge(Protocol):
     judges_empty: bool = False
     """Whether it is given empty answers, too."""
 
+    cases_a_process: ClassVar[int | None] = None
+    """How many cases are worth a process of their own; None: one process judges all.
+
+    Only for judges that compute on this machine and ask nobody.
+    """
+
+    columns: ClassVar[tuple[str, ...] | None] = None
+    """Columns of a suite's rows that it reads; None: it may read any.
+
+    A judge that names them reads of prompts and answers nothing but messages,
+    text, thinking, calls and how the answer ended.
+    """
+
     name: str
     settings: Any
 
@@ -146,6 +180,19 @@ class Judge(Protocol):
         cannot work.
         """
         ...
+
+    def asked(self, cases: Sequence[Case]) -> Questions | None:
+        """What a model is sent for these cases; None of a judge that asks none."""
+        return None
+
+    def decided_by(self) -> Any:
+        """What decides its verdicts beside its version, its code and the case, as
+        JSON: settings, and hashes of the files that they name.
+
+        None: verdicts are not kept. Those of a model's reply are not, since the
+        reply is.
+        """
+        return None if asks_model(type(self)) else self.settings.model_dump(mode="json")
 
     def check(self) -> str | None:
         """A warning about using the judge on this machine, before anything is

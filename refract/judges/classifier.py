@@ -21,7 +21,15 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings, read_settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import FAMILIES, SCORES
-from refract.judges.cases import Case, Judge, batches, labelled, unjudged
+from refract.judges.cases import (
+    SHOWN_COLUMNS,
+    Case,
+    Judge,
+    Questions,
+    batches,
+    labelled,
+    unjudged,
+)
 from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models import checkpoint
 from refract.models.checkpoint import HFSettings, Loader
@@ -176,6 +184,7 @@ class Classifier(Judge):
 
     Settings = ClassifierSettings
     version = VERSION
+    columns = SHOWN_COLUMNS
 
     def __init__(self, name: str, settings: ClassifierSettings) -> None:
         super().__init__(name, settings)
@@ -183,12 +192,16 @@ class Classifier(Judge):
         model = read_settings(ClassifierModelSettings, f"judges.{name}.model", settings.model)
         self.model = SequenceClassifier(f"judges.{name}", model)
 
+    def asked(self, cases: Sequence[Case]) -> Questions:
+        model = loaded_once(self.settings.model, self.model)
+        return Questions(model, {}, dict(enumerate(map(self._shown, cases))))
+
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order. Raises :class:`AdapterError`, and
         :class:`ParamsError` for a checkpoint with unmapped labels.
         """
-        model = loaded_once(self.settings.model, self.model)
-        replies = replies_of(model, dict(enumerate(map(self._shown, cases))))
+        model, _, conversations = self.asked(cases)
+        replies = replies_of(model, conversations)
         return [verdict_in(reply, self.read) for reply in replies.values()]
 
     def _shown(self, case: Case) -> Any:

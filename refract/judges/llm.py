@@ -25,8 +25,8 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.core.vocabulary import JUDGED
-from refract.judges.cases import Case, Judge, labelled, unjudged
+from refract.core.vocabulary import REFUSAL_LABELS
+from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
@@ -143,16 +143,25 @@ def loaded_once(definition: Any, model: Model) -> Model:
     return _LOADED[key]
 
 
-def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
-    """The reply to each conversation; earlier ones come from the response store."""
-    if not conversations:
-        return {}
-    identity = canonical_json(identity_of(model))
+def requests_to(
+    model: Model, identity: str, conversations: Mapping[int, Conversation]
+) -> tuple[dict[int, str], dict[str, Request]]:
+    """The hash of each conversation's request to a model of this identity, and the
+    requests by hash."""
     keys, requests = {}, {}
     for index, conversation in conversations.items():
         request = Request((conversation,), 0, dict.fromkeys(model.USES))
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
+    return keys, requests
+
+
+def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
+    """The reply to each conversation; earlier ones come from the response store."""
+    if not conversations:
+        return {}
+    identity = canonical_json(identity_of(model))
+    keys, requests = requests_to(model, identity, conversations)
     with open_store() as store:
         answers, generated = generate(model, requests, store=store, name="judge")
     new = len(generated)
@@ -228,6 +237,7 @@ class ModelJudge(Judge):
     """What the judges below share. Verdicts also have ``reason``, and replies as ``raw``."""
 
     Settings: ClassVar[type[ModelJudgeSettings]] = ModelJudgeSettings
+    columns = (*SHOWN_COLUMNS, "requirement", "rubric", "rubric_score")
     KIND: ClassVar[str]
     KEY: ClassVar[str]
     """The key that holds the verdict in the JSON of a reply."""
@@ -278,17 +288,21 @@ class ModelJudge(Judge):
         label, reason = read_json(reply, self.KEY, self.LABELS)
         return {**labelled(label), "reason": reason}
 
-    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """The verdicts of the judge model on cases, in order.
-
-        Raises what the model's adapter raises when no request can be answered.
-        """
+    def asked(self, cases: Sequence[Case]) -> Questions:
         conversations: dict[int, Conversation] = {}
         for index, case in enumerate(cases):
             fields = self.fields(case)
             if fields is not None:
                 conversations[index] = self._template.fill(fields)
-        model = loaded_once(self.settings.model, self._model)
+        defined = self.settings.model if isinstance(self.settings.model, Mapping) else {}
+        return Questions(loaded_once(self.settings.model, self._model), defined, conversations)
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        """The verdicts of the judge model on cases, in order.
+
+        Raises what the model's adapter raises when no request can be answered.
+        """
+        model, _, conversations = self.asked(cases)
         replies = replies_of(model, conversations)
         verdicts = [unjudged() for _ in cases]
         repeated: dict[int, Conversation] = {}
@@ -345,7 +359,7 @@ class LLMRefusal(ModelJudge):
 
     KIND = "llm_refusal"
     FAMILY = "refusal"
-    KEY, LABELS = "label", dict(zip(JUDGED, JUDGED, strict=True))
+    KEY, LABELS = "label", {label: label for label in REFUSAL_LABELS}
 
 
 class Harmfulness(ModelJudge):

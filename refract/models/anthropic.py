@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
-from refract.models.protocol import Answer
+from refract.models.protocol import Answer, stop_details
 from refract.models.provider import (
     Address,
     KeyVariable,
@@ -99,8 +99,8 @@ class Anthropic(Served):
         return {**own, "input_schema": function.get("parameters", no_parameters)}
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        # A refusal keeps the text that came before it. Anthropic asks to discard that
-        # text; whether to do so is left to the judge, which sees the finish_reason.
+        # A refusal keeps the text that came before it, which Anthropic asks to discard:
+        # it counts as refused whatever the text says.
         text = thinking = ""
         calls = []
         for block in payload["content"]:
@@ -124,6 +124,7 @@ class Anthropic(Served):
             completion_tokens=usage.get("output_tokens"),
             thinking=thinking or None,
             tool_calls=calls or None,
+            stop_details=stop_details(payload.get("stop_details")),
         )
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:

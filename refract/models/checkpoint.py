@@ -13,7 +13,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
 from refract.models.protocol import AdapterError, first_line
-from refract.models.turn import Markers, SystemPrompt, Text
+from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
 # are left out.
@@ -91,6 +91,10 @@ class LocalModelSettings(Settings):
     reasoning_effort: Text | None = Field(
         None,
         description="given to the chat template, which must read it; null is not given",
+    )
+    date: Day | None = Field(
+        None,
+        description=f"what a chat template that asks for the date is told; null: {DATE}",
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
@@ -339,6 +343,21 @@ def cached_snapshot(model_id: str, revision: str) -> Path | None:
         return None
 
 
+def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
+    """The weights of a checkpoint that belong to layers which the model has none of: a
+    weight of that name it has under another number. Layers for predicting further
+    tokens are of no use here."""
+    numbered = re.compile(r"\.[0-9]+\.")
+    known = set()
+    for name in model.state_dict():
+        known.add(numbered.sub(".N.", name))
+    unused = []
+    for name in sorted(unexpected):
+        if numbered.sub(".N.", name) in known:
+            unused.append(name)
+    return [] if getattr(model.config, "num_nextn_predict_layers", 0) else unused
+
+
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
 
@@ -499,6 +518,8 @@ class Loader:
         import torch
         import transformers
 
+        if kind == "AutoModelForCausalLM":
+            kind = self.kind(config)
         settings, device = self.settings, self.settings.device
         if device == "auto":
             mps = "mps" if torch.backends.mps.is_available() else "cpu"
@@ -528,7 +549,32 @@ class Loader:
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
+            unused = unused_layers(model, loaded["unexpected_keys"])
+            if unused:
+                raise ValueError(
+                    f"the checkpoint holds more layers than config.json names, first {unused[0]}; "
+                    "correct its number of layers"
+                )
             return (model if "device_map" in arguments else model.to(device)).eval()
+
+    def kind(self, config: Any) -> str:
+        """The class of transformers for a checkpoint that writes text: a decoder, or an
+        encoder and a decoder."""
+        from transformers.models.auto import modeling_auto
+
+        names = config.architectures or []
+        kind, known = "AutoModelForCausalLM", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
+        if getattr(config, "is_encoder_decoder", False) and "ForCausalLM" not in str(names):
+            kind, known = (
+                "AutoModelForSeq2SeqLM",
+                modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+            )
+        if type(config) not in known and kind not in (getattr(config, "auto_map", None) or {}):
+            raise AdapterError(
+                f"{self.where}: transformers knows no model of type {config.model_type} that writes "
+                f"text (architectures: {', '.join(names) or 'none named'}); name another checkpoint"
+            )
+        return kind
 
     def source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""

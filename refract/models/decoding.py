@@ -30,8 +30,15 @@ from torch import nn
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 from transformers.pytorch_utils import Conv1D
 
-from refract.models.exact import MOST_OPEN, Choice, DecodedRow, Exact, is_audited
-from refract.models.float64 import Attention
+from refract.models.exact import (
+    MOST_OPEN,
+    Choice,
+    DecodedRow,
+    Exact,
+    finite,
+    not_finite,
+)
+from refract.models.float64 import Route, whole_passes
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +83,9 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
     config = model.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None)
-    width = width or config.hidden_size // config.num_attention_heads
+    all_heads = getattr(config, "num_attention_heads", None) or 1
+    heads = getattr(config, "num_key_value_heads", None) or all_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // all_heads
     per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
@@ -126,7 +133,7 @@ class _SlotLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None: ...
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
-        positions = self.group.positions.to(self.slots.device)
+        positions = self.group.positions[:, 0].to(self.slots.device)
         self.keys[self.slots, :, positions] = key_states[:, :, 0]
         self.values[self.slots, :, positions] = value_states[:, :, 0]
         shown = self.group.shown
@@ -211,15 +218,17 @@ class Decoder:
     """Runs prompts through a causal language model.
 
     ``model``: of transformers, in eval mode. ``eos``: token ids that end an answer.
-    ``context``: most positions the model knows, or None. ``stop``: whether a row's
-    answer has ended, called after each token. ``loop_tokens``: how many tokens show a
-    loop (:func:`in_a_loop`), which ends an answer too; None: no loop does. ``watched``:
-    token ids whose logits at its last step a row keeps.
+    ``context``: most positions the model knows, or None. ``route``: how its rows are
+    decoded. ``stop``: whether a row's answer has ended, called after each token.
+    ``loop_tokens``: how many tokens show a loop (:func:`in_a_loop`), which ends an
+    answer too; None: no loop does. ``watched``: token ids whose logits at its last step
+    a row keeps.
     """
 
     stop: Callable[[DecodedRow], bool] | None = None
     loop_tokens: int | None = None
     watched: Sequence[int] = ()
+    warned = False
 
     def __init__(
         self,
@@ -228,11 +237,14 @@ class Decoder:
         eos: frozenset[int],
         shape: BatchShape,
         context: int | None,
+        route: Route,
         exact: Exact | None = None,
     ) -> None:
         self.model, self.choice, self.eos, self.shape = model, choice, eos, shape
-        self.context, self.exact = context, exact
-        self.attention = Attention(model.config)
+        self.route, self.exact = route, exact
+        # Padding is not to be longer than what may stand in one pass.
+        bounds = [bound for bound in (context, route.longest) if bound]
+        self.widest = min(bounds, default=None)
         self.device = model.get_input_embeddings().weight.device
 
     def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
@@ -240,7 +252,7 @@ class Decoder:
         that another token is right. Where memory runs out, goes on with half as many
         rows at a time and says so."""
         for row in rows:
-            row.audited = self.exact is not None and is_audited(row.tokens, row.seed)
+            row.audited = self.exact is not None and self.exact.audits(row)
         if self.exact:
             self.exact.watched = self.watched
         finished: list[DecodedRow] = []
@@ -326,11 +338,15 @@ class Decoder:
 
     def _run(self, rows: list[DecodedRow]) -> Iterator[DecodedRow]:
         waiting: dict[int, deque[tuple[int, DecodedRow]]] = {}
+        alone: list[DecodedRow] = []
         for row in sorted(rows, key=lambda row: (row.known, row.index)):
             if row.done:
                 yield row
                 continue
-            width = prompt_width(row.known - 1, self.context)
+            if self.route.alone(row.known):
+                alone.append(row)
+                continue
+            width = prompt_width(row.known - 1, self.widest)
             length = cache_length(width + self._room(row))
             waiting.setdefault(length, deque()).append((width, row))
         groups: dict[int, _Group] = {}
@@ -350,6 +366,8 @@ class Decoder:
                 for row in unsettled:
                     if row.done:
                         yield row
+                    elif self.route.alone(row.known):
+                        alone.append(row)
                     else:
                         group(cache_length(row.position + self._room(row))).parked.append(row)
                 unsettled = []
@@ -375,7 +393,7 @@ class Decoder:
                 del waiting[length]
             if self.exact and 4 * current.active <= 3 * current.size:
                 current.shrink()
-            for slot, done in self._step(current):
+            for slot, done in self._step(current.rows, self._forward(current), current.length):
                 row = current.rows[slot]
                 assert row is not None
                 open_ = bool(self.exact and not row.error and self.exact.open_places(row))
@@ -385,10 +403,30 @@ class Decoder:
                     unsettled.append(row)
                 elif done:
                     yield row
+                elif self.route.alone(row.known):
+                    alone.append(row)
                 else:
                     group(cache_length(row.position + self._room(row))).parked.append(row)
             if not current.active and not current.parked:
                 del groups[length]
+        for row in alone:
+            self._go_alone(row)
+            yield row
+
+    def _go_alone(self, row: DecodedRow) -> None:
+        """Decodes a row to its end by whole passes."""
+        if not self.warned:
+            log.warning("%s: each token is a pass over all before it, slowly", self.route.reason)
+            self.warned = True
+        row.state = []
+        if self.choice.temperature > 0 and not row.uniforms:
+            row.draw()
+        while not row.done:
+            place = len(row.generated)
+            logits = whole_passes(self.model, self.route, row.tokens, row.generated, [place])
+            self._step([row], logits.float())
+            if self.exact and (row.done or row.open >= MOST_OPEN) and not row.error:
+                self._settle([row])
 
     def _due(self, unsettled: list[DecodedRow], groups: dict[int, _Group]) -> bool:
         """Whether float64 is to decide now: many rows wait for it, or too few others
@@ -421,26 +459,26 @@ class Decoder:
                 row.draw()
 
     @torch.inference_mode()
-    def _step(self, group: _Group) -> list[tuple[int, bool]]:
-        """One token for every row of the group; the slots of rows that leave it, and
-        whether they are done (or have outgrown the group)."""
-        tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
-        group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
-        group.positions = group.positions.to(self.device)
-        logits = self._forward(group, tokens.to(self.device)[:, None])
+    def _step(
+        self, rows: Sequence[DecodedRow | None], logits: torch.Tensor, length: int | None = None
+    ) -> list[tuple[int, bool]]:
+        """One token for every row of a group, by logits ``[slots, vocabulary]``; the
+        slots of rows that leave it, and whether they are done (or have outgrown the
+        group of this ``length``)."""
         draws = []
-        for row in group.rows:
+        for row in rows:
             if row is None:
                 draws.append(0.0)
             elif row.uniforms:
                 draws.append(row.uniforms[len(row.generated)])
         chosen, won_by = self.choice(logits, draws)
-        margins, bound = won_by.tolist(), self.exact.bound if self.exact else 0.0
-        finite = torch.isfinite(logits.amax(-1)).tolist()
+        numbers = finite(logits)
+        margins = won_by.where(numbers, torch.nan).tolist()
+        bound = self.exact.bound if self.exact else 0.0
         watched = logits[:, list(self.watched)].tolist() if self.watched else None
         leaving = []
         for slot, token in enumerate(chosen.tolist()):
-            row = group.rows[slot]
+            row = rows[slot]
             if row is None:
                 continue
             row.generated.append(token)
@@ -449,34 +487,45 @@ class Decoder:
                 row.open += not margins[slot] > bound
             row.watched = watched[slot] if watched else []
             row.position, row.next_token = row.position + 1, token
-            if not finite[slot]:
-                row.error = (
-                    "NonFiniteLogits",
-                    f"the model's output is not a number at answer token {len(row.generated)};"
-                    " try dtype: float32",
-                )
+            if not numbers[slot]:
+                row.open = MOST_OPEN  # where this overflows, float64 need not
+                if not self.exact:
+                    kind, message = not_finite(len(row.generated) - 1)
+                    row.error = kind, f"{message}; try dtype: float32"
             self.note_end(row)
-            if row.done or row.position == group.length or row.open >= MOST_OPEN:
+            outgrown = row.position == length or self.route.alone(row.known)
+            if row.done or outgrown or row.open >= MOST_OPEN:
                 leaving.append((slot, row.done))
         return leaving
 
-    def _forward(self, group: _Group, tokens: torch.Tensor) -> torch.Tensor:
+    @torch.inference_mode()
+    def _forward(self, group: _Group) -> torch.Tensor:
         """The logits ``[slots, vocabulary]`` of the group's next step; with exact
         answers, without positions that no row has reached."""
         reached = 1 + max(row.position for row in group.rows if row)
         group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
-        output = self.model(
-            input_ids=tokens,
-            position_ids=group.positions[:, None],
-            attention_mask=self._mask(group),
-            past_key_values=group.cache,
-            use_cache=True,
-        )
-        return output.logits[:, -1].float()
+        return in_slots(self.model, self.route, group, self.model.dtype, self.device).float()
 
-    def _mask(self, group: _Group) -> Any:
-        keys = torch.arange(group.shown, device=self.device)[None]
-        return self.attention.mask(group.positions[:, None], keys, self.model.dtype)
+
+def in_slots(
+    model: Any, route: Route, group: _Group, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """The logits ``[slots, vocabulary]`` of the next step of a group, whose cache it
+    goes through."""
+    tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
+    group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
+    group.positions = group.positions.to(device)[:, None]
+    keys = torch.arange(group.shown, device=device)[None]
+    assert route.attention is not None
+    output = model(
+        input_ids=tokens.to(device)[:, None],
+        position_ids=group.positions,
+        attention_mask=route.attention.mask(group.positions, keys, dtype),
+        past_key_values=group.cache,
+        use_cache=True,
+    )
+    logits: torch.Tensor = output.logits[:, -1]
+    return logits
 
 
 # --- on a CPU: what multiplies by the weights, and on how many threads ---

@@ -29,7 +29,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import DynamicCache
 
-from refract.models.float64 import Attention, Reference, kept_positions
+from refract.models.float64 import Attention, Reference, Route, kept_positions, whole_passes
 from refract.models.protocol import Certificate
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ TIE = 2.0**-30
 # floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
-# 1 answer in AUDITED is verified in full.
+# 1 answer in AUDITED is verified in full; of a mixture of experts, each.
 AUDITED = 64
 # A row goes to float64 after MOST_OPEN undecided tokens.
 MOST_OPEN = 16
@@ -216,12 +216,8 @@ class Exact:
 
     watched: Sequence[int] = ()
 
-    def __init__(self, model: Any, choice: Choice, stored: Any = None) -> None:
-        """``stored``: the model with its weights as the checkpoint has them, where
-        ``model`` holds them in fewer bits. Raises :class:`NotExact`."""
-        self.choice = choice
-        self.reference = Reference(model if stored is None else stored)
-        self.attention = Attention(model.config)
+    def __init__(self, model: Any, choice: Choice, reference: Reference, route: Route) -> None:
+        self.choice, self.reference, self.route = choice, reference, route
         self.raised, self._kept = 0, 0
         self.error = self._probe(model)
         self.bound = max(FLOOR, SAFETY * self.error)
@@ -238,21 +234,31 @@ class Exact:
         cache, steps = DynamicCache(), []
         with torch.inference_mode():
             while True:
-                read = ids[:, -1:].to(device)
-                output = model(input_ids=read, past_key_values=cache, use_cache=True)
+                first, others = ids[:, :1].to(device), ids[:, 1:].to(device)
+                inputs = self.route.inputs(first, others)
+                if not self.route.alone(width):
+                    read = ids[:, -1:].to(device)
+                    inputs = {"input_ids": read, "past_key_values": cache, "use_cache": True}
+                output = model(**inputs)
                 steps.append(output.logits[:, -1].to(self.reference.device).double())
                 if len(steps) == width:
                     break
                 drawn, _ = Choice(1.0)(steps[-1], [draw.random() for _ in range(rows)])
                 ids = torch.cat([ids, drawn.cpu()[:, None]], dim=1)
         fast = torch.stack(steps, dim=1)
-        right = self.reference(input_ids=ids.to(fast.device), use_cache=False).logits
+        ids = ids.to(fast.device)
+        right = self.reference(**self.route.inputs(ids[:, :1], ids[:, 1:])).logits
         best = right.topk(2, dim=-1).indices
         off = (fast - fast.gather(-1, best[..., :1])) - (right - right.gather(-1, best[..., :1]))
         if self.choice.temperature == 0:
             off = off.gather(-1, best[..., 1:])
-        error = float(off.abs().max())
-        return error if math.isfinite(error) else math.inf
+        off = off.abs()[off.isfinite()]  # what overflows is open whatever the bound is
+        return float(off.max() if len(off) else torch.finfo(torch.float32).max)
+
+    def audits(self, row: DecodedRow) -> bool:
+        """Whether the whole of a row's answer is checked: where a layer chooses, a
+        margin says nothing of how near that was."""
+        return self.reference.routes or is_audited(row.tokens, row.seed)
 
     def open_places(self, row: DecodedRow) -> list[int]:
         """The places of an answer's tokens that fast arithmetic leaves open, up to the
@@ -271,7 +277,11 @@ class Exact:
         waiting = []
         for row in rows:
             places = self.open_places(row)
-            if places:
+            if places and self.route.alone(len(row.tokens) + places[-1]):
+                for place in places:
+                    if place < len(row.generated):  # the row was not cut before it
+                        self._decide([(row, [place])])
+            elif places:
                 waiting.append((row, places))
         waiting.sort(key=lambda pair: (len(pair[0].tokens) + pair[1][-1], pair[0].index))
         for batch in passes(waiting, self.reference.vocabulary):
@@ -279,7 +289,16 @@ class Exact:
 
     def _decide(self, batch: list[tuple[DecodedRow, list[int]]]) -> None:
         """Settles the rows of one pass."""
-        logits, cache, starts = self._forced(batch)
+        for row, places in batch:
+            # a larger bound may have opened a place that was read already
+            if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
+                self.let_go(row)
+        cache, starts = None, [0]
+        row, places = batch[0]
+        if self.route.alone(len(row.tokens) + places[-1]):  # the only row then
+            logits = whole_passes(self.reference, self.route, row.tokens, row.generated, places)
+        else:
+            logits, cache, starts = forced(self.reference, self.route.attention, batch)
         uniforms, proposed = [], []
         for row, places in batch:
             for place in places:
@@ -288,10 +307,14 @@ class Exact:
                     uniforms.append(row.uniforms[place])
         right = self.choice.compare(torch.tensor(proposed), logits, uniforms, tie=TIE)
         tokens, margins, truths = (part.tolist() for part in right)
+        numbers = finite(logits).tolist()
         at = 0
         for i, (row, places) in enumerate(batch):
             known = len(row.tokens) + places[-1]
             for number, place in enumerate(places, at):
+                if not numbers[number]:
+                    row.error = not_finite(place)
+                    break
                 token, margin, truth = tokens[number], margins[number], truths[number]
                 self._learn(abs(row.margins[place] - truth))
                 row.margins[place] = torch.inf
@@ -305,10 +328,15 @@ class Exact:
             if self.watched:
                 row.watched = logits[at, list(self.watched)].tolist()
             at, row.open = at + len(places), 0
-            self._keep(row, cache, i, starts, known)
+            self.let_go(row)
+            if cache is not None and self.route.kept and not row.done:
+                self._keep(row, cache, i, starts, known)
 
     def _learn(self, error: float) -> None:
-        """Notes how far off a margin was."""
+        """Notes how far off a margin was; one of logits that were no numbers was open
+        anyway."""
+        if not math.isfinite(error):
+            return
         self.error = max(self.error, error)
         if error > self.bound:
             before, self.bound = self.bound, max(2 * self.bound, SAFETY * error)
@@ -321,61 +349,6 @@ class Exact:
                 self.bound,
             )
 
-    def _forced(
-        self, batch: list[tuple[DecodedRow, list[int]]]
-    ) -> tuple[torch.Tensor, DynamicCache, list[int]]:
-        """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass
-        over what float64 has not read yet; its keys and values; how many positions each
-        row had."""
-        device = self.reference.device
-        for (
-            row,
-            places,
-        ) in batch:  # a larger bound may have opened a place that was read already
-            if row.reference and len(row.tokens) + places[0] <= row.reference[0][0].shape[1]:
-                self.let_go(row)
-        starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
-        unread, rows, positions = [], [], []
-        for i, (row, places) in enumerate(batch):
-            unread.append(torch.tensor(row.sequence[starts[i] : len(row.tokens) + places[-1]]))
-            for place in places:
-                rows.append(i)
-                positions.append(len(row.tokens) - 1 + place - starts[i])
-        ids = pad_sequence(unread, batch_first=True)
-        width, past = ids.shape[1], max(starts)
-        cache = DynamicCache()
-        more: dict[str, Any] = {}
-        if past:
-            self._fill(cache, [row.reference for row, _ in batch], past)
-            begin = torch.tensor(starts)[:, None]
-            at = begin + torch.arange(width)
-            before = torch.arange(past).expand(len(batch), past)
-            keys = torch.cat([torch.where(before < begin, before, -1), at], dim=1)
-            more["position_ids"] = at.to(device)
-            more["attention_mask"] = self.attention.mask(
-                at.to(device), keys.to(device), torch.float64
-            )
-        with kept_positions(self.reference.model, rows, positions):
-            output = self.reference(
-                input_ids=ids.to(device), past_key_values=cache, use_cache=True, **more
-            )
-        return output.logits[0], cache, starts
-
-    @torch.inference_mode()
-    def _fill(self, cache: DynamicCache, states: list[Any], past: int) -> None:
-        """Puts the kept keys and values of rows in front of a pass."""
-        like = next(state for state in states if state)
-        for layer in range(len(like)):
-            both = []
-            for kind in (0, 1):
-                heads, _, size = like[layer][kind].shape
-                kept = like[layer][kind].new_zeros((len(states), heads, past, size))
-                for i, state in enumerate(states):
-                    if state:
-                        kept[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
-                both.append(kept)
-            cache.update(both[0], both[1], layer)
-
     @torch.inference_mode()
     def _keep(
         self,
@@ -385,12 +358,8 @@ class Exact:
         starts: list[int],
         known: int,
     ) -> None:
-        """Keeps the float64 keys and values of a row's first ``known`` positions, if it
-        goes on."""
-        self.let_go(row)
+        """Keeps the float64 keys and values of a row's first ``known`` positions."""
         start, past = starts[i], max(starts)
-        if row.done:
-            return
         end = past + known - start
 
         def kept(cached: torch.Tensor) -> torch.Tensor:
@@ -405,6 +374,68 @@ class Exact:
         """Gives up what float64 keeps of a row."""
         self._kept -= sum(tensor.nbytes for pair in row.reference for tensor in pair)
         row.reference = []
+
+
+def finite(logits: torch.Tensor) -> torch.Tensor:
+    """Whether the logits of each row are numbers, of which a token can be chosen."""
+    return torch.isfinite(logits.amax(-1))
+
+
+def not_finite(place: int) -> tuple[str, str]:
+    """The error of a row without such at this place."""
+    return "NonFiniteLogits", f"the model's output is not a number at answer token {place + 1}"
+
+
+def forced(
+    reference: Reference,
+    attention: Attention | None,
+    batch: Sequence[tuple[DecodedRow, Sequence[int]]],
+) -> tuple[torch.Tensor, DynamicCache, list[int]]:
+    """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass
+    over what float64 has not read yet; its keys and values; how many positions each row
+    had."""
+    device = reference.device
+    starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
+    unread, rows, positions = [], [], []
+    for i, (row, places) in enumerate(batch):
+        unread.append(torch.tensor(row.sequence[starts[i] : len(row.tokens) + places[-1]]))
+        for place in places:
+            rows.append(i)
+            positions.append(len(row.tokens) - 1 + place - starts[i])
+    ids = pad_sequence(unread, batch_first=True)
+    width, past = ids.shape[1], max(starts)
+    cache = DynamicCache()
+    more: dict[str, Any] = {}
+    if past:
+        assert attention is not None
+        _fill(cache, [row.reference for row, _ in batch], past)
+        begin = torch.tensor(starts)[:, None]
+        at = begin + torch.arange(width)
+        before = torch.arange(past).expand(len(batch), past)
+        keys = torch.cat([torch.where(before < begin, before, -1), at], dim=1)
+        # Padding has no position of its own: there may be none behind the longest row.
+        last = begin + torch.tensor([[len(part) - 1] for part in unread])
+        more["position_ids"] = torch.minimum(at, last).to(device)
+        more["attention_mask"] = attention.mask(at.to(device), keys.to(device), torch.float64)
+    with kept_positions(reference.model, rows, positions):
+        output = reference(input_ids=ids.to(device), past_key_values=cache, use_cache=True, **more)
+    return output.logits[0], cache, starts
+
+
+@torch.inference_mode()
+def _fill(cache: DynamicCache, states: list[Any], past: int) -> None:
+    """Puts the kept keys and values of rows in front of a pass."""
+    like = next(state for state in states if state)
+    for layer in range(len(like)):
+        both = []
+        for kind in (0, 1):
+            heads, _, size = like[layer][kind].shape
+            kept = like[layer][kind].new_zeros((len(states), heads, past, size))
+            for i, state in enumerate(states):
+                if state:
+                    kept[i, :, : state[layer][kind].shape[1]] = state[layer][kind]
+            both.append(kept)
+        cache.update(both[0], both[1], layer)
 
 
 def passes(

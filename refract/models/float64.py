@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,8 +21,13 @@ from torch.utils._pytree import tree_map
 
 # Numbers in a matrix that is made float64 at a time.
 CHUNK = 2**24
+# Numbers of a model whose matrices stay float64 while it is opened: 1.5 GB of them.
+KEPT_WEIGHTS = 3 * 2**26
 
 _NARROW = (torch.float32, torch.bfloat16, torch.float16)
+# Operations that choose by size. Where a layer does, a small error can become a large
+# one: a mixture of experts sends a token elsewhere.
+_CHOOSING = ("aten.topk", "aten.sort", "aten.argmax", "aten.max.dim")
 
 
 class NotExact(ValueError):
@@ -63,7 +69,10 @@ class _Float64(TorchFunctionMode):
 
 
 class _Watch(TorchDispatchMode):
-    """Raises where an operation gives floating numbers of less than float64."""
+    """Raises where an operation gives floating numbers of less than float64. ``chose``:
+    whether one was of ``_CHOOSING``."""
+
+    chose = False
 
     def __torch_dispatch__(
         self,
@@ -72,9 +81,10 @@ class _Watch(TorchDispatchMode):
         args: Any = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        self.chose = self.chose or str(func).startswith(_CHOOSING)
         result = func(*args, **(kwargs or {}))
-        # taking rows of stored weights computes nothing
-        if func.overloadpacket.__name__ not in ("embedding", "detach"):
+        # taking rows of stored weights, or turning them, computes nothing
+        if func.overloadpacket.__name__ not in ("embedding", "detach", "numpy_T"):
             tree_map(lambda value: self._look(func, value), result)
         return result
 
@@ -91,21 +101,35 @@ class _Linear(nn.Module):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.layer = [layer]  # a list hides it from this module's parameters
+        self.keeps = False
+        self.kept: list[torch.Tensor] = []
 
     @property
     def weight(self) -> torch.Tensor:
         """The weight as it is stored, for the few models that read it."""
         return dense_weight(self.layer[0])
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        (layer,) = self.layer
-        weight, bias = dense_weight(layer), getattr(layer, "bias", None)
+    @property
+    def bias(self) -> torch.Tensor | None:
+        """Likewise."""
+        bias: torch.Tensor | None = getattr(self.layer[0], "bias", None)
+        return bias
+
+    def _parts(self, like: torch.Tensor) -> Iterator[torch.Tensor]:
+        """The weight in float64, part by part."""
+        weight = self.weight
         step = max(1, CHUNK // weight.shape[1])
-        parts = []
         for start in range(0, len(weight), step):
-            parts.append(functional.linear(x, weight[start : start + step].to(x)))
+            yield weight[start : start + step].to(like)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.keeps and not self.kept:
+            self.kept = list(self._parts(x))
+        parts = []
+        for weight in self.kept or self._parts(x):
+            parts.append(functional.linear(x, weight))
         product = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-        return product if bias is None else product + bias.to(x)
+        return product if self.bias is None else product + self.bias.to(x)
 
 
 def dense_weight(layer: nn.Module) -> torch.Tensor:
@@ -117,7 +141,9 @@ def dense_weight(layer: nn.Module) -> torch.Tensor:
         if kind == "Params4bit":
             from bitsandbytes.functional import dequantize_4bit
 
-            return dequantize_4bit(weight.data, weight.quant_state)
+            state = copy.copy(weight.quant_state)
+            state.dtype = torch.float32  # its own type would round once more
+            return dequantize_4bit(weight.data, state)
         if kind == "Int8Params":
             scale = weight.SCB if weight.SCB is not None else layer.state.SCB
             return weight.data.double() * (scale.double() / 127)[:, None]
@@ -125,15 +151,19 @@ def dense_weight(layer: nn.Module) -> torch.Tensor:
 
 
 def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D"
+    """Whether a module does what a linear layer does, and no more (as some routers)."""
+    plain = type(module).forward is nn.Linear.forward
+    return plain or type(module).__name__ == "Conv1D"
 
 
 class Reference:
     """A model in float64 throughout, on the weights of another one, which it shares.
-    Constants such as rotary frequencies are computed anew in float64. Raises
-    :class:`NotExact` where an operation computes in less."""
+    Constants such as rotary frequencies are computed anew in float64. ``routes``:
+    whether layers choose by size, as a mixture's routers do. Raises :class:`NotExact`
+    where an operation computes in less."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, keep: bool = False) -> None:
+        """``keep``: a small model's weights stay float64 until :meth:`let_go`."""
         from accelerate import init_empty_weights
 
         embedding = model.get_input_embeddings().weight
@@ -142,14 +172,19 @@ class Reference:
         self.device = torch.device("cpu") if embedding.device.type == "mps" else embedding.device
         config = copy.deepcopy(model.config)
         config.dtype = torch.float64
+        config.use_cache = False
         config._experts_implementation = "eager"  # the others multiply in less than float64
         if hasattr(config, "quantization_config"):
             del config.quantization_config
         with init_empty_weights(include_buffers=False), self._computing():
             self.model: Any = type(model)(config).eval()
         self._share(model)
-        with torch.inference_mode(), self._computing(), _Watch():
-            self.model(input_ids=torch.arange(4, device=self.device)[None] % self.vocabulary)
+        self._keep(keep and sum(p.numel() for p in model.parameters()) <= KEPT_WEIGHTS)
+        ids = torch.arange(4, device=self.device)[None] % self.vocabulary
+        both = {"decoder_input_ids": ids} if has_encoder(config) else {}
+        with torch.inference_mode(), self._computing(), _Watch() as watch:
+            self.model(input_ids=ids, **both)
+        self.routes = watch.chose
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -179,6 +214,15 @@ class Reference:
                 if child is not None and _is_linear(child):
                     module._modules[key] = _Linear(source._modules[key])
 
+    def _keep(self, keeps: bool) -> None:
+        for module in self.model.modules():
+            if isinstance(module, _Linear):
+                module.keeps, module.kept = keeps, []
+
+    def let_go(self) -> None:
+        """Gives up the weights that it kept in float64."""
+        self._keep(False)
+
     def __call__(self, **inputs: Any) -> Any:
         """What the model gives for these inputs, in float64."""
         with torch.inference_mode(), self._computing():
@@ -200,6 +244,11 @@ def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> It
         yield
     finally:
         handle.remove()
+
+
+def has_encoder(config: Any) -> bool:
+    """Whether a model reads the prompt by an encoder and writes by a decoder."""
+    return bool(getattr(config, "is_encoder_decoder", False))
 
 
 class Attention:
@@ -233,3 +282,51 @@ class Attention:
         if not self.kinds:
             return recent
         return {"full_attention": additive(seen), "sliding_attention": recent}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How the rows of a model are decoded (:func:`refract.models.opening.find_route`).
+
+    ``attention``: which positions they look at in slots of one cache; None: no slots.
+    ``longest``: a row of more tokens is decoded by whole passes; None: no row is.
+    ``kept``: whether float64 goes on from keys and values of its own. ``start``: the
+    first token of an encoder-decoder's answer. ``reason``: why there are whole passes.
+    """
+
+    attention: Attention | None
+    longest: int | None = None
+    kept: bool = True
+    start: int | None = None
+    reason: str = ""
+
+    def alone(self, known: int) -> bool:
+        """Whether a row of so many tokens is decoded by whole passes."""
+        return self.longest is not None and known > self.longest
+
+    def inputs(self, tokens: torch.Tensor, generated: torch.Tensor) -> dict[str, Any]:
+        """What a model takes for a whole pass over prompts ``[rows, tokens]`` and what
+        was generated ``[rows, tokens]``."""
+        if self.start is None:
+            return {"input_ids": torch.cat([tokens, generated], dim=1), "use_cache": False}
+        first = torch.full_like(tokens[:, :1], self.start)
+        answer = torch.cat([first, generated], dim=1)
+        return {"input_ids": tokens, "decoder_input_ids": answer, "use_cache": False}
+
+
+def whole_passes(
+    model: Any, route: Route, tokens: Sequence[int], generated: Sequence[int], places: Sequence[int]
+) -> torch.Tensor:
+    """Logits ``[places, vocabulary]`` of a model, or of a :class:`Reference`, at places
+    of a row's answer: a pass of its own for each, over the row's tokens before it."""
+    network = model.model if isinstance(model, Reference) else model
+    device = network.get_input_embeddings().weight.device
+    prompt = torch.tensor([list(tokens)], device=device)
+    logits = []
+    for place in places:
+        answer = torch.tensor([list(generated[:place])], dtype=torch.long, device=device)
+        inputs = route.inputs(prompt, answer)
+        last = inputs.get("decoder_input_ids", inputs["input_ids"]).shape[1] - 1
+        with torch.inference_mode(), kept_positions(network, [0], [last]):
+            logits.append(model(**inputs).logits[0])
+    return torch.cat(logits)

@@ -29,6 +29,7 @@ from refract.models.store import ANSWER_FIELDS
 if TYPE_CHECKING:
     from refract.models.decoding import Decoder
     from refract.models.exact import DecodedRow
+    from refract.models.float64 import Reference
     from refract.models.verifying import Checked
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ DETERMINING = ("reasoning", "max_tokens", "quantization", "trust_remote_code")
 # Hashed only with arithmetic: fast.
 COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 # Hashed only where they are set.
-ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", *OPTIONS)
+ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", "date", *OPTIONS)
 # Digits of logits that are an answer; float64 is right in many more.
 LOGIT_DIGITS = 6
 
@@ -106,6 +107,8 @@ class HF(Model):
             identity["peft"] = None
         if settings.arithmetic == "exact" or self.samples:
             identity["arithmetic"] = settings.arithmetic
+            if settings.arithmetic == "exact" and settings.quantization:
+                identity["quantized_from"] = "stored"  # once it was from dtype
         else:
             # Greedy fast answers are those of version 2, so what was stored of them
             # stays valid.
@@ -227,16 +230,17 @@ class HF(Model):
         self, index: int, prompt: ReadyPrompt, seed: int, tokens: list[int]
     ) -> DecodedRow:
         """A row whose answer is recorded tokens, as far as an answer can go."""
-        from refract.models.exact import DecodedRow, is_audited
+        from refract.models.exact import DecodedRow
 
         assert self._decoder is not None
+        assert self._decoder.exact is not None
         row = DecodedRow(index, prompt.tokens, limit=self.limit(prompt), seed=seed)
         for token in tokens:
             row.generated.append(token)
             self._decoder.note_end(row)
             if row.done:
                 break
-        row.audited = is_audited(row.tokens, row.seed)
+        row.audited = self._decoder.exact.audits(row)
         return row
 
     def _recorded(self, answer: Answer) -> list[int]:
@@ -281,9 +285,16 @@ class HF(Model):
         assert self._decoder is not None
         from refract.models.verifying import Checked
 
-        checked = Checked(float64=row.decided, ties=row.ties, from_text=answer.tokens is None)
+        checked = Checked(
+            float64=row.decided,
+            ties=row.ties,
+            from_text=answer.tokens is None,
+            certificate=row.certificate(self._decoder.exact),
+        )
         count = len(row.generated)
-        if row.generated != recorded[:count]:
+        if row.error:
+            checked.problem = row.error[1]
+        elif row.generated != recorded[:count]:
             place = count - 1
             token, right = recorded[place], row.generated[place]
             checked.place, checked.margin = place, row.lost
@@ -351,10 +362,38 @@ class HF(Model):
                     f"{where}: the checkpoint's chat template does not read {option}, which would "
                     f"change nothing; leave it out (got {value!r})"
                 )
+        if settings.date and "strftime_now" not in template:
+            raise AdapterError(
+                f"{where}: the checkpoint's chat template does not ask for the date, so that date "
+                f"would change nothing; leave it out (got {settings.date!r})"
+            )
+        if self._templated:
+            day = settings.date or turn.DATE
+            tokenizer.chat_template = turn.at_day(where, tokenizer.chat_template, day)
         for token in settings.score_tokens or ():
             if token not in tokenizer.get_vocab():
                 raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
         self._tokenizer = tokenizer
+        if self._templated:
+            self._try_template()
+
+    def _try_template(self) -> None:
+        """Raises AdapterError where the chat template leaves the user's message out. One
+        that renders nothing at all costs each prompt its row."""
+        texts = []
+        for message in ("What is this?", "Another question"):
+            conversation: list[Message] = [{"role": "user", "content": message}]
+            try:
+                texts.append(self._encode(conversation, ())[0])
+            except Exception:  # a template is a program and can raise anything
+                return
+        if texts[0] == texts[1]:
+            self._tokenizer = None
+            raise AdapterError(
+                f"models.{self.name}: the checkpoint's chat template drops the user's message: of "
+                f"whatever is asked it makes {texts[0]!r:.200}; correct the template, or set "
+                "chat_template: false"
+            )
 
     def _load_decoder(self) -> Decoder:
         if self._decoder is not None:
@@ -372,7 +411,7 @@ class HF(Model):
             shape_for,
         )
         from refract.models.exact import Choice, Exact
-        from refract.models.float64 import NotExact
+        from refract.models.opening import find_route
 
         settings = self.settings
         is_exact = settings.arithmetic == "exact"
@@ -385,19 +424,30 @@ class HF(Model):
         linear, self._threads = prepare(model, shape.rows)
         self.ends = self.ends_of(model.config, model.generation_config)
         choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
-        with self.loader.loading("the weights"), running_on(self._threads):
-            exact = None
-            if is_exact:
-                try:
-                    exact = Exact(model, choice, self._as_stored(model))
-                except NotExact as error:
-                    raise AdapterError(
-                        f"models.{self.name}: exact answers of this architecture are not possible: "
-                        f"{error}; set arithmetic: fast"
-                    ) from None
-            decoder = Decoder(
-                model, choice, eos=self.ends, shape=shape, context=self.context, exact=exact
-            )
+        with running_on(self._threads):
+            reference = self._reference(model)
+            try:
+                route = find_route(model, reference, is_exact)
+                exact = None
+                if is_exact:
+                    assert reference is not None
+                    exact = Exact(model, choice, reference, route)
+            except Exception as error:  # whatever a model's code raises
+                raise AdapterError(
+                    f"models.{self.name}: {type(model).__name__} cannot answer here: a pass over a "
+                    f"short text ends in {type(error).__name__}: {first_line(error)}"
+                ) from error
+            if reference:
+                reference.let_go()
+        decoder = Decoder(
+            model,
+            choice,
+            eos=self.ends,
+            shape=shape,
+            context=self.context,
+            route=route,
+            exact=exact,
+        )
         self.runtime = {
             "arithmetic": settings.arithmetic,
             **({"bound": exact.bound, "error": exact.error} if exact else {}),
@@ -413,12 +463,36 @@ class HF(Model):
         self._decoder = decoder
         return decoder
 
+    def _reference(self, model: Any) -> Reference | None:
+        """The model in float64; with fast arithmetic, which can do without, None where
+        it cannot be."""
+        from refract.models.float64 import NotExact, Reference
+
+        is_exact = self.settings.arithmetic == "exact"
+        try:
+            stored = self._as_stored(model) if is_exact else None
+            return Reference(model if stored is None else stored, keep=True)
+        except AdapterError:
+            raise
+        except Exception as error:  # whatever a model's code raises
+            if not is_exact:
+                return None
+            reason = str(error)
+            if not isinstance(error, NotExact):
+                reason = f"in float64 it ends in {type(error).__name__}: {first_line(error)}"
+            raise AdapterError(
+                f"models.{self.name}: exact answers of this architecture are not possible: {reason}; "
+                "set arithmetic: fast"
+            ) from error
+
     def _as_stored(self, model: Any) -> Any:
         """The model with its weights as the checkpoint has them, where ``model`` has
-        fewer bits of them; else None."""
+        other ones; else None. Weights are quantised from the type that is stored, and
+        another time: what multiplies by them may reorder and round them in place."""
         stored = self.loader.stored_dtype()
         used = str(model.dtype).removeprefix("torch.")
-        if self.settings.quantization or stored in (None, used) or used == "float32":
+        quantised = getattr(model.config, "quantization_config", None) is not None
+        if not quantised and (stored in (None, used) or used == "float32"):
             return None
         return self.loader.model(self.config, numbers=stored)
 
@@ -461,6 +535,8 @@ class HF(Model):
         for attempt, conversation in enumerate(request.attempts):
             try:
                 text, tokens = self._encode(conversation, request.tools)
+            except AdapterError:
+                raise
             except Exception as error:  # a template is a program and can raise anything
                 reason = first_line(error)
                 return Answer.failed(
@@ -492,9 +568,10 @@ class HF(Model):
         elif tools:
             messages = turn.with_tools(messages, tools)
         if self._templated:
-            text = self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **options
-            )
+            with turn.stopped(f"models.{self.name}"):
+                text = self._tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=True, **options
+                )
         else:
             text = "\n\n".join(message["content"] for message in messages)
         text += self.settings.prefill or ""

@@ -20,6 +20,7 @@ from refract.models.provider import (
     InvalidResponse,
     KeyVariable,
     ServedSettings,
+    ending_called,
     finish_reason,
 )
 from refract.models.sending import Served
@@ -96,7 +97,8 @@ class OpenAI(Served):
         if reason == "error" or choice.get("error"):
             raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
         # Azure leaves the message out of a filtered completion.
-        message = choice.get("message", {}) if reason == "content_filter" else choice["message"]
+        filtered = ending_called(reason) == "content_filter"
+        message = choice.get("message", {}) if filtered else choice["message"]
         usage = payload.get("usage") or {}
         calls = []
         for call in message.get("tool_calls") or ():
@@ -109,6 +111,8 @@ class OpenAI(Served):
         text = "" if text is None else text
         if message.get("refusal"):
             text, finish = message["refusal"], "refusal"
+        elif choice.get("native_finish_reason") == "refusal":  # OpenRouter's word of the provider
+            finish = "refusal"
         thinking = message.get("reasoning_content") or message.get("reasoning") or None
         if self.settings.reasoning and thinking is None:
             text, thinking = split_reasoning(text, self.settings.reasoning)

@@ -8,7 +8,9 @@ hash matches, so that making the same results again changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +28,18 @@ from refract.core.jsonl import (
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
-from refract.models.store import ResponseStore
+from refract.models.store import (
+    ANSWER_FIELDS,
+    ResponseStore,
+    StoreError,
+    answer_of,
+    answer_sha256,
+    store_file,
+)
+
+# What is known here of exact answers: made or checked by exact arithmetic; come in a
+# file and not checked; errors, and what a store has of earlier releases.
+STATES = ("certified", "stated", "unchecked")
 
 
 def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
@@ -144,9 +157,35 @@ def _certified(
     return {"certificates": sums}
 
 
-def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
-    """How a local model's answers were computed, from its provenance and what is noted
-    beside it; "" for other models."""
+def arithmetic_lines(root: Path, provenance: Mapping[str, Row], *, wide: bool = True) -> list[str]:
+    """How models' answers were computed, and how many of exact ones were certified
+    here; equal lines once, with the models' names. ``provenance`` is by model."""
+    models: dict[str, list[str]] = {}
+    with _store_here() as store:
+        for model, facts in provenance.items():
+            line = arithmetic_line(root / "data/responses" / model, facts, store, wide=wide)
+            if line:
+                models.setdefault(line, []).append(model)
+    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
+
+
+def _store_here() -> ResponseStore:
+    """The store; where it cannot be opened, or was never written, one that knows
+    nothing."""
+    path = store_file()
+    if path is not None and path.is_file():
+        with contextlib.suppress(StoreError):
+            return ResponseStore(path)
+    return ResponseStore(None)
+
+
+def arithmetic_line(
+    folder: Path, facts: Mapping[str, Any], store: ResponseStore, *, wide: bool = False
+) -> str:
+    """How a local model's answers were computed, from its provenance, and how many of
+    those in ``folder`` the store knows as certified or stated; "" for other models.
+
+    What a file says of certificates does not count: it may be anybody's."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
     if arithmetic is None:
         return ""
@@ -154,19 +193,50 @@ def arithmetic_line(facts: Mapping[str, Any], noted: Mapping[str, Any]) -> str:
         return "fast arithmetic: of this machine"
     if arithmetic != "exact":
         return f"arithmetic of {arithmetic}, not exact"
-    answers = 0
-    sums = {"answers": 0, "float64": 0, "ties": 0}
+    counts: Counter[str] = Counter()
+    absent = []
     for suite, suite_facts in facts["suites"].items():
-        suite_notes = _noted(noted, suite, suite_facts.get("responses_sha256", ""))
-        answers += sum(count for _, count in suite_notes.get("runs", ()))
-        for key in sums:
-            sums[key] += suite_notes.get("certificates", {}).get(key, 0)
-    if not answers:
-        return "exact arithmetic; what speaks for these answers is not noted"
-    return (
-        f"{sums['answers']:,} of {answers:,} answers certified under a measured bound, "
-        f"{sums['float64']:,} tokens decided in float64, {sums['ties']:,} ties"
-    )
+        path = folder / f"{suite}.jsonl"
+        if path.is_file() and sha256_file(path) == suite_facts.get("responses_sha256"):
+            counts += counted_states(list(iter_responses(path)), store)
+        else:
+            absent.append(suite)
+    missing = f"; not here, and so not counted: answers to {', '.join(absent)}" if absent else ""
+    if counts.total() == 0:
+        return f"exact arithmetic{missing}"
+    answers = sum(counts[state] for state in STATES)
+    if counts["certified"] == answers and not (wide or missing):
+        return "all answers certified"
+    parts = [f"{counts[state]:,} {state}" for state in STATES if counts[state]]
+    line = f"of {answers:,} answers {', '.join(parts)}"
+    if wide:
+        line += f"; {counts['float64']:,} tokens decided in float64, {counts['ties']:,} ties"
+    return line + missing
+
+
+def counted_states(rows: Sequence[ResponseRow], store: ResponseStore) -> Counter[str]:
+    """How many rows are in each of ``STATES``, and of certified ones the tokens that
+    float64 decided and the ties.
+
+    A row of which the store has no answer came in a file: with ``dvc pull``, say. An
+    error is no answer that anything could speak for."""
+    keys = [row["request_sha256"] for row in rows]
+    known, states = store.get(keys), store.states(keys)
+    counts: Counter[str] = Counter()
+    for row in rows:
+        key = row["request_sha256"]
+        state = states.get(key)
+        answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+        same = state is not None and state.answer_sha256 == answer_sha256(key, answer)
+        if same and state is not None and state.certificate:
+            counts["certified"] += 1
+            counts["float64"] += state.certificate["float64"]
+            counts["ties"] += state.certificate["ties"]
+        elif row["finish_reason"] == "error" or (key in known and state is None):
+            counts["unchecked"] += 1
+        else:
+            counts["stated"] += 1
+    return counts
 
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:

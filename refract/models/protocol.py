@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
 from pydantic import BaseModel
 
 from refract.core.errors import RefractError
-from refract.core.types import ErrorInfo, FinishReason, Message, Row, ToolCall
+from refract.core.types import ErrorInfo, FinishReason, Message, Row, StopDetails, ToolCall
 
 
 class AdapterError(RefractError, RuntimeError):
@@ -115,9 +115,11 @@ class Answer:
     ``attempt``: index of the conversation used. Token counts are the row's own, without
     padding. ``thinking``: reasoning text, no part of the answer. ``tokens``: the ids
     that a local model wrote (:func:`packed_tokens`). ``tool_calls``: the calls that the
-    model made, which nothing runs; None without any.
+    model made, which nothing runs; None without any. ``stop_details``: why the provider
+    refused.
 
-    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness), ``said_model``
+    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness, found here),
+    ``stated`` (the file that it came in, which nothing was checked of), ``said_model``
     (name in the server's reply), ``origin`` (the run that made it).
     """
 
@@ -130,7 +132,9 @@ class Answer:
     thinking: str | None = None
     tokens: str | None = None
     tool_calls: list[ToolCall] | None = None
+    stop_details: StopDetails | None = None
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
+    stated: str = field(default="", compare=False, repr=False)
     said_model: str | None = field(default=None, compare=False, repr=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 
@@ -138,6 +142,20 @@ class Answer:
     def failed(cls, type_: str, message: str, attempt: int = 0) -> Answer:
         """The answer row of a request that was not answered."""
         return cls("", "error", attempt, error={"type": type_, "message": message})
+
+
+def stop_details(details: Any) -> StopDetails | None:
+    """Category and explanation of a refusal as the API of Anthropic states them; None
+    without either."""
+    if not isinstance(details, Mapping):
+        return None
+    category, explanation = details.get("category"), details.get("explanation")
+    if not (category or explanation):
+        return None
+    return {
+        "category": str(category) if category else None,
+        "explanation": str(explanation) if explanation else None,
+    }
 
 
 class Opened(NamedTuple):

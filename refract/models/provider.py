@@ -38,7 +38,7 @@ MOST_REPLY_BYTES = 8 * 2**20
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only
 # where they are set.
-ADDED = ("prefill", "client", "revision")
+ADDED = ("prefill", "client", "revision", "other_model")
 # Why a completion ended, by the words of all the servers that speak the two protocols,
 # in small letters.
 FINISHED: dict[str, FinishReason] = {
@@ -54,7 +54,15 @@ FINISHED: dict[str, FinishReason] = {
     "model_length": "length",
     "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
     "refusal": "refusal",
+    # Gemini's, which its server of OpenAI's protocol passes on.
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "blocklist": "content_filter",
+    "prohibited_content": "content_filter",
+    "spii": "content_filter",
 }
 CALLED = ("tool_calls", "tool_use", "function_call")
 Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
@@ -127,6 +135,11 @@ class RequestSettings(Settings):
     )
     top_p: Annotated[Number, Field(gt=0, le=1)] | None = Field(None, description="null is not sent")
     max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
+    other_model: Literal["error"] | None = Field(
+        None,
+        description="error: an answer that the server says is another model's, such as one to fall back "
+        "on, is an error; null: it counts, and is said",
+    )
     extra_body: dict[turn.Text, Any] = Field(
         {}, description="merged into the body of every request"
     )
@@ -251,13 +264,19 @@ class InvalidResponse(ValueError):
         self.kind = kind
 
 
+def ending_called(reason: object) -> FinishReason | None:
+    """The ending that a server calls so, such as ``content_filter: SAFETY``; None for a
+    word that is not known."""
+    return FINISHED.get(str(reason).lower().partition(":")[0])
+
+
 def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
     """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
     for a reason that is missing or not known: an answer that may not be whole cannot be
     judged."""
     if calls and reason in CALLED:
         return "stop"
-    known = FINISHED.get(str(reason).lower())
+    known = ending_called(reason)
     if known is None:
         why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
         raise InvalidResponse(
@@ -387,7 +406,10 @@ class Provider(Model):
         key = os.environ.get(variable, "").strip()
         where = f"{self.where}: the environment variable {variable}"
         if not key:
-            keyless = "; for a server that asks for none, say api_key_env: null"
+            keyless = (
+                "; for a server that asks for none: api_key_env: null in params.yaml, "
+                "--set api_key_env=null with refract run"
+            )
             raise AdapterError(
                 f"{where} is not set; it must hold the key for {self.settings.base_url}"
                 f"{'' if self.settings.at_provider else keyless}"
@@ -436,14 +458,17 @@ class Provider(Model):
         text = f"{self.name}: {count} requests with their prompts go to {address}"
         say(f"{text} ({self.settings.model_id})", file=sys.stderr)
 
+    def is_asked(self, name: str) -> bool:
+        """Whether what a server calls the model that answered is the one asked for. A date
+        behind the name makes no other model."""
+        asked = re.escape(self.settings.model_id.split("/")[-1])
+        return bool(re.fullmatch(rf"(.*/)?{asked}([-@:]\d[\d.-]*)?", name, re.IGNORECASE))
+
     def check_models(self, names: Mapping[str, int]) -> None:
         """Warns where a server says that another model than the one asked for answered;
-        ``names``: what it says, with counts. A date behind the name makes no other
-        model."""
+        ``names``: what it says, with counts."""
         asked = self.settings.model_id
-        name = re.escape(asked.split("/")[-1])
-        same = re.compile(rf"(.*/)?{name}([-@:]\d[\d.-]*)?", re.IGNORECASE)
-        if len(names) > 1 or not all(map(same.fullmatch, names)):
+        if len(names) > 1 or not all(map(self.is_asked, names)):
             counts = ", ".join(f"{name} ({names[name]})" for name in list(names)[:5])
             say(
                 f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
@@ -483,24 +508,33 @@ class Provider(Model):
             why = why or f"{type(error).__name__}: {error}"
             raise InvalidResponse(f"the response is not an answer ({why})") from None
         name = payload.get("model")
+        said = self.clean(name) if isinstance(name, str) and name else None
+        if self.settings.other_model and said and not self.is_asked(said):
+            raise InvalidResponse(
+                f"{said} answered, and {self.settings.model_id} was asked (other_model: error)",
+                "final",
+            )
         text: object = answer.response
         if not isinstance(text, str):
             kind = type(text).__name__
             raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
-        key, calls = self.key.get_secret_value(), json.dumps(answer.tool_calls or None)
-        if len(key) >= SHORTEST_KEY and any(key in part for part in (text, thinking or "", calls)):
+        key = self.key.get_secret_value()
+        others = json.dumps([answer.tool_calls or None, answer.stop_details])
+        if len(key) >= SHORTEST_KEY and any(key in part for part in (text, thinking or "", others)):
             self.usage["masked"] += 1
-            text, calls = text.replace(key, "[key]"), calls.replace(key, "[key]")
+            text, others = text.replace(key, "[key]"), others.replace(key, "[key]")
             thinking = thinking and thinking.replace(key, "[key]")
+        calls, details = json.loads(others)
         return replace(
             answer,
             response=turn.with_prefill(self.settings.prefill, text),
             thinking=thinking,
-            tool_calls=json.loads(calls),
+            tool_calls=calls,
+            stop_details=details,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
-            said_model=self.clean(name) if isinstance(name, str) and name else None,
+            said_model=said,
         )
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:

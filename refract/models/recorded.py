@@ -25,7 +25,7 @@ from refract.core.jsonl import canonical_json, parse_json, read_rows, sha256_fil
 from refract.core.settings import Settings
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
-from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
 from refract.suites.importing import logs
 
 logger = logging.getLogger(__name__)
@@ -205,6 +205,8 @@ def _answer_of(row: Row, response: Any) -> Answer:
     reason: Any = row.get("finish_reason") or "stop"
     error = row.get("error")
     problem = ""
+    if response is None and reason in ("refusal", "content_filter"):
+        response = ""
     calls = row.get("tool_calls") or []
     try:
         calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
@@ -229,6 +231,7 @@ def _answer_of(row: Row, response: Any) -> Answer:
         completion_tokens=_count(log.get("completion_tokens")),
         thinking=str(thinking) if thinking else None,
         tool_calls=calls or None,
+        stop_details=stop_details(row.get("stop_details")),
     )
 
 

@@ -195,7 +195,14 @@ class LiveRun:
             self.failed = True
             text = f"the first call that failed: {failure.name}: {failure.text}"
             if failure.kind != "final":
-                text += f"; tried for up to {self.settings.retry_for} s"
+                allowed = self.settings.retry_for
+                if self.reached or allowed <= REACH_SECONDS:
+                    text += f"; tried for up to {allowed} s"
+                else:
+                    text += (
+                        f"; tried for about {REACH_SECONDS:g} s, unless the server is reached: then for "
+                        f"up to {allowed} s"
+                    )
             say(f"{self.model.name}: {text}", file=sys.stderr)
         if failure.kind in ("filtered", "too long", "final"):
             self._sign_of_life()

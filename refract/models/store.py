@@ -3,8 +3,13 @@ request.
 
 One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
 ``off``. Errors and answers that a provider's filter took away are never stored. Other
-tables hold the run that made each answer (no hash depends on it) and which process asks
-for what (``claims``), so that two with the same requests pay once.
+tables hold the run that made each answer and what speaks for it (no hash depends on
+them), and which process asks for what (``claims``), so that two with the same requests
+pay once.
+
+An answer is *certified* where exact arithmetic made or checked it on this machine, and
+*stated* where it came in a file; of others nothing is known. A certificate in a file is
+not taken over: anybody can write one.
 """
 
 from __future__ import annotations
@@ -20,11 +25,11 @@ import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refract.core.environment import cache_folder
 from refract.core.errors import RefractError, RowError
-from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_json
+from refract.core.jsonl import canonical_json, has_form, parse_line, sha256_file, sha256_json
 from refract.core.showing import say
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
@@ -46,9 +51,11 @@ CREATE TABLE IF NOT EXISTS runs (
     run    TEXT PRIMARY KEY,
     record TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS certificates (
+CREATE TABLE IF NOT EXISTS states (
     request_sha256 TEXT PRIMARY KEY,
-    certificate    TEXT NOT NULL
+    answer_sha256  TEXT NOT NULL,
+    certificate    TEXT,
+    stated         TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS origins (
     request_sha256 TEXT PRIMARY KEY,
@@ -63,10 +70,11 @@ ANSWER_FIELDS = (
     "prompt_tokens",
     "completion_tokens",
     "thinking",
-    "tokens",  # which many answers lack, as they do the next
+    "tokens",  # which many answers lack, as they do those behind it
     "tool_calls",
+    "stop_details",
 )
-LEAST_FIELDS = len(ANSWER_FIELDS) - 2
+LEAST_FIELDS = len(ANSWER_FIELDS) - 3
 STORED_REASONS = ("stop", "length", "loop", "refusal")
 # What rows of answers may say besides; of another form, a row is a damaged one.
 CERTIFICATE = {
@@ -76,12 +84,32 @@ CERTIFICATE = {
     "ties": int,
 }
 ORIGIN = {"started_at": str}
+STOP_DETAILS = {"category": (str, type(None)), "explanation": (str, type(None))}
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
+# The states of answers whose request is among some, unless other answers took their
+# places.
+STATES = """
+SELECT * FROM (
+    SELECT states.request_sha256, answer_sha256, certificate, stated
+    FROM states LEFT JOIN answers USING (request_sha256)
+    WHERE answers.sha256 IS NULL OR answers.sha256 = answer_sha256
+)"""
+# A part's name ends in the first digits of its content's hash.
+PART = re.compile(r"-\d+of\d+-([0-9a-f]{12})\.jsonl$")
 
 
 class StoreError(RefractError, RuntimeError):
     """The store's file cannot be used; the message says which and what to do."""
+
+
+class AnswerState(NamedTuple):
+    """What speaks for the answer with a checksum: a certificate that was found here, or
+    nothing but the file in which it was ``stated`` ("": none)."""
+
+    answer_sha256: str
+    certificate: Certificate | None
+    stated: str
 
 
 def request_sha256(identity: str, request: Request, model: Model) -> str:
@@ -117,13 +145,14 @@ def storable(answer: Answer) -> bool:
         and re.fullmatch(r"[\w+/]*=*", answer.tokens or "", re.ASCII) is not None
         and all(isinstance(count, int) and count >= 0 for count in counts)
         and has_form(answer.tool_calls or [], [{"name": str, "arguments": object}])
+        and (answer.stop_details is None or has_form(answer.stop_details, STOP_DETAILS))
     )
 
 
 def _record(key: str, answer: Answer) -> str:
     values = [getattr(answer, name) for name in ANSWER_FIELDS]
-    # An answer without tokens and calls has the checksum that it had before there were
-    # any.
+    # An answer without any of the last fields has the checksum that it had before there
+    # were such.
     while len(values) > LEAST_FIELDS and values[-1] is None:
         values.pop()
     return canonical_json([key, *values])
@@ -134,8 +163,8 @@ def _sha256(text: str) -> str:
 
 
 def answer_of(values: Sequence[Any]) -> Answer:
-    """The answer whose ``ANSWER_FIELDS`` these are, the last two of which may be left
-    out. Raises ValueError for another number of them."""
+    """The answer whose ``ANSWER_FIELDS`` these are, the last three of which may be
+    left out. Raises ValueError for another number of them."""
     most = len(ANSWER_FIELDS)
     if not LEAST_FIELDS <= len(values) <= most:
         raise ValueError(f"an answer has {LEAST_FIELDS} to {most} fields (got {len(values)})")
@@ -165,13 +194,16 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
         row["tokens"] = answer.tokens
     if answer.tool_calls:
         row["tool_calls"] = answer.tool_calls
+    if answer.stop_details is not None:
+        row["stop_details"] = answer.stop_details
     return row
 
 
 def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
     """Answers by request hash as response rows, in order of it, with the
-    ``certificate`` of each and the ``run`` that made it. The first row of a run holds
-    the run (``origin``), unless it is in ``known_runs``, which is added to."""
+    ``certificate`` of each that has one and the ``run`` that made it. The first row of
+    a run holds the run (``origin``), unless it is in ``known_runs``, which is added
+    to."""
     known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
@@ -190,19 +222,19 @@ def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows in files, and in the JSONL files of folders, by
-    request hash.
+    request hash. They are ``stated``, with or without a certificate in the file.
 
     Rows whose checksum does not hold are skipped, and those whose hash is in
     ``besides``. In one file a later row corrects an earlier one. Where two files
     differ, the first by name counts, which is said; but exact answers are one on every
-    machine: raises :class:`RowError` where one of the two has a certificate.
+    machine: raises :class:`RowError` where one of the two has a certificate, and for a
+    part whose content is not the one that its name has the hash of.
     """
     seen: dict[str, tuple[str, bool, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
     for place in places:
         for path in [place] if place.is_file() else sorted(place.glob("*.jsonl")):
-            for key, answer in _rows_of(path, besides).items():
-                certified = answer.certificate is not None
+            for key, (answer, certified) in _rows_of(path, besides).items():
                 new = (answer_sha256(key, answer), certified, path)
                 checksum, first_certified, first = seen.setdefault(key, new)
                 if first == path:
@@ -221,10 +253,18 @@ def known_answers(
         say(text, file=sys.stderr)
 
 
-def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
-    """The answers of one file's intact rows."""
-    answers: dict[str, Answer] = {}
+def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, bool]]:
+    """The answers of one file's intact rows, and whether the file has a certificate of
+    each."""
+    part = PART.search(path.name)
+    if part and not sha256_file(path).startswith(part[1]):
+        raise RowError(
+            f"{path} was changed after it was written: its name ends in the hash of other content. "
+            "Move it away and run again, or get the file anew"
+        )
+    answers: dict[str, tuple[Answer, bool]] = {}
     runs: dict[str, AnswerOrigin] = {}
+    source = str(path.resolve())
     with open(path, "rb") as file:
         for line in file:
             try:
@@ -237,11 +277,7 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
                 values = [row[field] for field in ANSWER_FIELDS[:LEAST_FIELDS]]
                 values += [row.get(field) for field in ANSWER_FIELDS[LEAST_FIELDS:]]
                 certificate = row.get("certificate")
-                answer = replace(
-                    answer_of(values),
-                    certificate=certificate,
-                    origin=runs.get(row.get("run")),
-                )
+                answer = replace(answer_of(values), stated=source, origin=runs.get(row.get("run")))
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
                     sound &= has_form(certificate, CERTIFICATE)
@@ -249,7 +285,7 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, Answer]:
             except (KeyError, TypeError, ValueError):
                 continue
             if sound:
-                answers[key] = answer
+                answers[key] = (answer, certificate is not None)
     return answers
 
 
@@ -395,25 +431,43 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             origins[key] = runs[record]
         return origins
 
+    def states(self, keys: Iterable[str]) -> dict[str, AnswerState]:
+        """What speaks for the answers to some requests, where that is known."""
+        states = {}
+        for key, checksum, text, stated in self._select(STATES, keys):
+            certificate = json.loads(text) if text else None
+            states[key] = AnswerState(checksum, certificate, stated)
+        return states
+
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
-        """The certificates of answers, where they are known."""
-        query = "SELECT request_sha256, certificate FROM certificates"
-        return {key: json.loads(text) for key, text in self._select(query, keys)}
+        """The certificates of answers that were certified here."""
+        states = self.states(keys)
+        return {key: state.certificate for key, state in states.items() if state.certificate}
 
     def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with origins and certificates."""
+        """The stored answers among ``keys`` with origins and what speaks for them."""
         answers = self.get(keys)
-        origins, certificates = self.origins(answers), self.certificates(answers)
-        return {
-            key: replace(answer, origin=origins.get(key), certificate=certificates.get(key))
-            for key, answer in answers.items()
-        }
+        origins, states = self.origins(answers), self.states(answers)
+        unknown = AnswerState("", None, "")
+        whole = {}
+        for key, answer in answers.items():
+            _, certificate, stated = states.get(key, unknown)
+            whole[key] = replace(
+                answer, origin=origins.get(key), certificate=certificate, stated=stated
+            )
+        return whole
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
-        """Keeps how answers were made, where that is not known yet, and their
-        certificates; the answers themselves may be stored nowhere."""
+        """Keeps how answers were made, where that is not known yet, and what speaks for
+        them; the answers themselves may be stored nowhere."""
         with self._writing() as db:
             _write_origins(db, answers, replace=False)
+
+    def forget(self, answers: Mapping[str, Answer]) -> None:
+        """Deletes these very answers; other answers to their requests stay."""
+        with self._writing() as db:
+            rows = [(key, answer_sha256(key, answer)) for key, answer in answers.items()]
+            db.executemany("DELETE FROM answers WHERE request_sha256 = ? AND sha256 = ?", rows)
 
     def claim(self, keys: Iterable[str]) -> set[str]:
         """The requests that this process is to ask: those that no other process has
@@ -451,14 +505,15 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._writing() as db:
             db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
-    def delete(self, before: int | None = None) -> int:
-        """Deletes the answers stored before a time (Unix seconds), or all; returns how
-        many."""
-        where, values = ("", ()) if before is None else (" WHERE stored_at < ?", (before,))
+    def delete(self, before: int | None = None, model: str | None = None) -> int:
+        """Deletes the answers stored before a time (Unix seconds), and of one model where
+        it is named; returns how many."""
+        where = " WHERE (? IS NULL OR stored_at < ?) AND (? IS NULL OR model = ?)"
+        values = (before, before, model, model)
         with self._writing() as db:
             deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
             kept = "SELECT request_sha256 FROM answers"
-            for table in ("origins", "certificates"):
+            for table in ("origins", "states"):
                 db.execute(f"DELETE FROM {table} WHERE request_sha256 NOT IN ({kept})")
         with self._errors():
             self._db.execute("VACUUM")
@@ -472,14 +527,15 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
 
 
 def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, replace: bool) -> None:
-    """Writes origins and certificates of answers, in the transaction under way;
+    """Writes origins of answers and what speaks for them, in the transaction under way;
     ``replace``: over origins that are there."""
-    certificates, origins, runs = [], [], []
+    states, origins, runs = [], [], []
     names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
     for key, answer in answers.items():
         run = answer.origin
-        if answer.certificate:
-            certificates.append((key, canonical_json(answer.certificate)))
+        if answer.certificate or answer.stated:
+            certificate = canonical_json(answer.certificate) if answer.certificate else None
+            states.append((key, answer_sha256(key, answer), certificate, answer.stated))
         if run is None:
             continue
         if id(run) not in names:
@@ -487,6 +543,7 @@ def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, rep
             runs.append((names[id(run)], canonical_json(run)))
         origins.append((key, names[id(run)]))
     verb = "REPLACE" if replace else "IGNORE"
-    db.executemany("INSERT OR REPLACE INTO certificates VALUES (?,?)", certificates)
+    columns = "request_sha256, answer_sha256, certificate, stated"
+    db.executemany(f"INSERT OR REPLACE INTO states ({columns}) VALUES (?,?,?,?)", states)
     db.executemany("INSERT OR IGNORE INTO runs (run, record) VALUES (?,?)", runs)
     db.executemany(f"INSERT OR {verb} INTO origins (request_sha256, run) VALUES (?,?)", origins)

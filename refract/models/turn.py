@@ -4,17 +4,44 @@ thinking."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from types import FrameType
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from refract.core.published_text import Source, SourceError, fetched_text
 from refract.core.tool_calls import INSTRUCTION
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
 
+# The day of a chat template that asks for the date: what Llama 3's takes without a clock.
+DATE = "2024-07-26"
+# Steps of Python that a chat template may take for one conversation; most take hundreds.
+MOST_STEPS = 10**7
+_CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_UNFIXED = re.compile(r"""strftime_now(?!\s+is\s)|(\||map\(["'])\s*random\b|\blipsum\b""")
+
 Text = Annotated[str, Field(min_length=1)]
+
+
+def _day(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
+
+Day = Annotated[
+    str,
+    Field(
+        pattern=r"^\d{4}-\d\d-\d\d$",
+        json_schema_extra={"allowed": 'a day in quotes, as "2026-01-31"'},
+    ),
+    AfterValidator(_day),
+]
 Markers = Annotated[
     list[Text],
     Field(
@@ -67,6 +94,54 @@ def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Messag
     if turns and turns[0]["role"] == "system":
         content = f"{turns.pop(0)['content']}\n\n{content}"
     return [{"role": "system", "content": content}, *turns]
+
+
+def at_day(where: str, template: Any, day: str) -> Any:
+    """A chat template, or some by name, with a day's midnight where it asks for the
+    time. Raises :class:`AdapterError` where it could still give another text another
+    time."""
+    if isinstance(template, dict):
+        return {name: at_day(where, text, day) for name, text in template.items()}
+
+    def written(call: re.Match[str]) -> str:
+        quote, form = call.groups()
+        return f"{quote}{date.fromisoformat(day).strftime(form)}{quote}"
+
+    fixed = _CLOCK.sub(written, template)
+    unfixed = _UNFIXED.search(fixed)
+    if unfixed:
+        raise AdapterError(
+            f"{where}: the checkpoint's chat template has {unfixed[0]!r} where Refract cannot fix what "
+            "it gives (a time, or chance), so that a prompt would not be the same tomorrow; set "
+            "chat_template: false, or change the template in a copy of the checkpoint"
+        )
+    return fixed
+
+
+@contextmanager
+def stopped(where: str) -> Iterator[None]:
+    """Within it, Python is stopped after ``MOST_STEPS``, by :class:`AdapterError`: for
+    a chat template, which can have loops in loops. Steps are counted, and not seconds,
+    so that each machine stops at the same."""
+    steps = 0
+
+    def count(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps > MOST_STEPS:
+            raise AdapterError(
+                f"{where}: the checkpoint's chat template has no end: {MOST_STEPS:,} steps were not "
+                "enough for one conversation; set chat_template: false, or change the template in a "
+                "copy of the checkpoint"
+            )
+        return count if frame.f_code.co_filename == "<template>" else None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def with_prefill(prefill: str | None, response: str) -> str:

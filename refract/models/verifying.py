@@ -20,8 +20,9 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from refract.models.decoding import Decoder
-from refract.models.exact import DecodedRow, passes
-from refract.models.float64 import kept_positions
+from refract.models.exact import DecodedRow, finite, passes
+from refract.models.float64 import kept_positions, whole_passes
+from refract.models.protocol import Certificate
 
 
 @dataclass(slots=True)
@@ -43,10 +44,13 @@ class Checked:
     ties: int = 0
     from_text: bool = False
     """Whether its tokens are those of its text, cut anew."""
+    certificate: Certificate | None = None
+    """What speaks for an answer that holds."""
 
 
 def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> None:
-    """The margins of recorded tokens, by one pass of fast arithmetic over some rows."""
+    """The margins of recorded tokens, by one pass of fast arithmetic over some rows, or
+    by one for each token of a row that is decoded alone."""
     sequences, rows, positions = [], [], []
     proposed: list[int] = []
     uniforms: list[float] = []
@@ -58,11 +62,16 @@ def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> N
             positions.append(len(row.tokens) - 1 + place)
             if row.uniforms:
                 uniforms.append(row.uniforms[place])
-    ids = pad_sequence(sequences, batch_first=True).to(decoder.device)
-    with torch.inference_mode(), kept_positions(decoder.model, rows, positions):
-        logits = decoder.model(input_ids=ids, use_cache=False).logits[0].float()
+    model, route = decoder.model, decoder.route
+    row, places = batch[0]
+    if route.alone(row.known - 1):  # the only row then
+        logits = whole_passes(model, route, row.tokens, row.generated, places).float()
+    else:
+        ids = pad_sequence(sequences, batch_first=True).to(decoder.device)
+        with torch.inference_mode(), kept_positions(model, rows, positions):
+            logits = model(input_ids=ids, use_cache=False).logits[0].float()
     compared = decoder.choice.compare(torch.tensor(proposed), logits, uniforms)
-    margins = compared[2].tolist()
+    margins = compared[2].where(finite(logits), torch.nan).tolist()
     for row, places in batch:
         row.margins, margins = margins[: len(places)], margins[len(places) :]
 
@@ -76,11 +85,17 @@ def settle_recorded(decoder: Decoder, rows: Sequence[DecodedRow]) -> None:
         for row in rows:
             row.draw()
     by_length = sorted(rows, key=lambda row: (row.known, row.index))
-    whole = [(row, list(range(len(row.generated)))) for row in by_length]
-    for batch in passes(whole, exact.reference.vocabulary):
+    together = []
+    for row in by_length:
+        places = list(range(len(row.generated)))
+        if decoder.route.alone(row.known - 1):
+            _force(decoder, [(row, places)])
+        else:
+            together.append((row, places))
+    for batch in passes(together, exact.reference.vocabulary):
         _force(decoder, batch)
     while True:
-        unsettled = [row for row in rows if exact.open_places(row)]
+        unsettled = [row for row in rows if not row.error and exact.open_places(row)]
         if not unsettled:
             return
         exact.settle(unsettled)

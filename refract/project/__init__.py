@@ -17,6 +17,7 @@ from refract.core.params import (
     SECTIONS,
     DecisionSettings,
     Grid,
+    NullAnswerSettings,
     ValidationSettings,
     definition,
     grid,
@@ -71,7 +72,11 @@ def check_definitions(params: Mapping[str, Any]) -> None:
     check_engine(params.get("engine"))
     for axis in Grid.model_fields:
         grid(params, axis)
-    for kind, section in ((DecisionSettings, "decisions"), (ValidationSettings, "validation")):
+    for kind, section in (
+        (DecisionSettings, "decisions"),
+        (NullAnswerSettings, "null_answers"),
+        (ValidationSettings, "validation"),
+    ):
         settings = params.get(section)
         read_settings(kind, section, {} if settings is None else settings)
     for name, perturbation in (params.get("perturbations") or {}).items():
@@ -208,12 +213,20 @@ def find_judges(
     alone: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The judges of a run, by default the default one; each that asks a model asks
-    ``model``.
+    ``model``, and where none does, ``llm`` stands behind them.
 
     Before one that labels something else than refusal stands the default, unless it
     is to be ``alone``. Raises :class:`UsageError`.
     """
-    names = asked or [SHIPPED[0] if model is None else MODEL_JUDGE]
+    names = list(asked or [SHIPPED[0] if model is None else MODEL_JUDGE])
+    if model is not None and not alone:
+        takes = []
+        for name in names:
+            named = _judge_named(name, project, has_model=True)
+            kind = find(JUDGES, named.get("kind"), f"judges.{name}: kind")
+            takes.append("model" in kind.Settings.model_fields)
+        if not any(takes):
+            names.append(MODEL_JUDGE)
     judges: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(names):
         judge = find_judge(name, project, model=model, base_url=base_url)

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RefractError
-from refract.core.jsonl import parse_line, sha256_file, write_json
+from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
 from refract.core.progress import read_object
 from refract.core.showing import say
-from refract.judges import SHIPPED
+from refract.judges import judges_to_measure, read_judge
 from refract.models import checkpoint
+from refract.models.answering import ANSWERS
 from refract.models.protocol import LASTING_ERRORS
 
 # Counted up when the code would see something else in the same files.
-VERSION = 2
+VERSION = 3
 PARAMS = Path("params.yaml")
 STATE = Path("data/runs/inputs.json")
 # Marker file: makes DVC re-run the stage, which retries failed requests.
@@ -33,6 +34,18 @@ MOST_FILES = 10_000
 JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
 FOLDERS = ("model_id", "encoder")
+# Settings of a suite that its prompts are made by, and those that its judges go by.
+OF_PROMPTS = (
+    "file",
+    "sample",
+    "stratified",
+    "perturbations",
+    "template",
+    "tools",
+    "samples",
+    "protocol",
+)
+OF_JUDGES = ("file", "judges", "perturbations")
 
 Stat = list[int] | None
 
@@ -130,14 +143,19 @@ class Hashes:
         for place, key, text in texts_of(definition):
             path = named_path(key, text)
             if path is not None:
-                hashes[place] = self._of_path(path)
+                hashes[place] = self._of_files(path, files_of(path))
             elif place in before:
                 hashes[place] = before[place]
         return hashes
 
-    def _of_path(self, path: Path) -> str:
+    def of_answers(self, folder: Path) -> dict[str, str]:
+        """The hash of recorded answers that count as known, by their folder."""
+        files = sorted(folder.glob("*.json*"))
+        self.watched.add(folder)
+        return {folder.as_posix(): self._of_files(folder, files)} if files else {}
+
+    def _of_files(self, path: Path, files: Sequence[Path]) -> str:
         """One hash of a file, or of a folder's readable files with their names in it."""
-        files = files_of(path)
         self.watched.update(files)
         if path.is_dir():
             self.watched.update({path, *(file.parent for file in files)})
@@ -152,6 +170,26 @@ class Hashes:
             name = file.relative_to(path) if file.is_relative_to(path) else Path(file.name)
             total.update(f"{name.as_posix()}\0{digest}\n".encode("utf-8", "backslashreplace"))
         return total.hexdigest()
+
+
+def changed_files(params: Mapping[str, Any]) -> list[str]:
+    """Which files that the definitions of the current folder's project name, wherever
+    they are, are other ones than when ``check-inputs`` last looked here."""
+    hashes = Hashes(read_state().get("hashes", {}))
+    catalogue, named = _catalogue(params)
+    looks = []
+    for path in catalogue:
+        before = read_object(INPUTS / path).get("files", {})
+        looks.append((Path(path).stem, named[path], before))
+    for name in params["grid"]["models"]:
+        before = read_object(INPUTS / f"models/{name}.json")
+        looks.append((name, params["models"][name], before))
+    changed = []
+    for name, definition, before in looks:
+        for place, digest in hashes.of_definition(definition, before).items():
+            if before.get(place, digest) != digest:
+                changed.append(f"{name}.{place} is another file")
+    return changed
 
 
 def errors_to_ask_again(folder: Path) -> int:
@@ -179,9 +217,9 @@ def _error_types(row: Mapping[str, Any]) -> set[str]:
 
 
 def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]) -> int:
-    """Writes ``data/inputs``: the suites of the grid, the judges in use, and the
-    hashes of the files that these and the models name. Marks errors that may have
-    passed.
+    """Writes ``data/inputs``: for each stage what it reads of suites, judges and
+    perturbations in use, and the hashes of the files that these and the models name.
+    Marks errors that may have passed.
 
     ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are
     hashes of an earlier look. Returns how many files were hashed."""
@@ -192,7 +230,8 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     for name in params["grid"]["models"]:
         path = f"models/{name}.json"
         before = read_object(INPUTS / path)  # written last, here or where answers were made
-        written[path] = hashes.of_definition(params["models"][name], before)
+        answers = hashes.of_answers(ANSWERS / name)
+        written[path] = hashes.of_definition(params["models"][name], before) | answers
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
@@ -215,35 +254,65 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
 
 
 def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What ``suites.json`` and ``judges.json`` hold of params.yaml, and the
-    definitions whose files are hashed for each."""
-    grid = params["grid"]["suites"]
+    """What a stage reads of params.yaml, by the file that it depends on, and the
+    definitions whose files are hashed for it."""
+    names = {"suites": params["grid"]["suites"]}
     suites: dict[str, Any] = {}
+    prompts: dict[str, Any] = {}
+    judged: dict[str, Any] = {}
     files: dict[str, Any] = {}
-    used: set[str] = set()
+    rows: dict[str, str | None] = {}
+    used: dict[str, Any] = {}
     perturbations: set[str] = set()
     sampled = False
-    for name in grid:
+    for name in names["suites"]:
         suites[name] = suite = params["suites"][name]
+        prompts[name] = {key: suite[key] for key in OF_PROMPTS if key in suite}
+        judged[name] = {key: suite[key] for key in OF_JUDGES if key in suite}
         files[name] = {"file": suite["file"]}
-        used.update(suite["judges"])
+        own = {judge: params["judges"][judge] for judge in suite["judges"]}
+        rows[name] = _rows_read(Path(suite["file"]), own)
+        used |= own
         perturbations.update(suite.get("perturbations") or ())
         sampled = sampled or bool(suite.get("sample"))
-    judges = {}
-    for name, judge in params["judges"].items():
-        if name in used or judge.get("validate", judge["kind"] in SHIPPED):
-            judges[name] = judge
-    definitions = {name: params["perturbations"][name] for name in sorted(perturbations)}
-    for name in definitions:
-        files[f"perturbations.{name}"] = definitions[name]
-    prompts = {
-        "grid": {"suites": grid},
-        "suites": suites,
-        "perturbations": definitions,
-        "seed": params["seed"] if perturbations or sampled else None,
+    measured = judges_to_measure(params["judges"])
+    changes = {name: params["perturbations"][name] for name in sorted(perturbations)}
+    catalogue = {
+        "prompts.json": {"grid": names, "suites": prompts, "perturbations": changes},
+        "judges.json": {"grid": names, "suites": judged, "judges": used, "rows": rows},
+        "suites.json": {
+            "grid": names,
+            "suites": suites,
+            "perturbations": changes,
+            "seed": params["seed"] if perturbations or sampled else None,
+        },
+        "validated.json": {"judges": measured},
     }
-    catalogue = {"suites.json": prompts, "judges.json": {"judges": judges}}
-    return catalogue, {"suites.json": files, "judges.json": judges}
+    hashed = {
+        "prompts.json": {"suites": files, "perturbations": changes},
+        "judges.json": used,
+        "suites.json": files,
+        "validated.json": measured,
+    }
+    return catalogue, hashed
+
+
+def _rows_read(file: Path, judges: Mapping[str, Any]) -> str | None:
+    """The hash of what judges read of a suite's rows: their columns, those that join
+    rows, and the language. None for a file that cannot be read, which is said where
+    prompts are made of it."""
+    columns: set[str] | None = {"id", "pair_id", "language"}
+    for name, definition in judges.items():
+        read = read_judge(name, definition)[0].columns
+        columns = None if columns is None or read is None else columns | {*read}
+    total = hashlib.sha256()
+    try:
+        for row in iter_rows(file):
+            shown = {key: row[key] for key in row if columns is None or key in columns}
+            total.update(canonical_json(shown).encode())
+    except RefractError:
+        return None
+    return total.hexdigest()
 
 
 def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[str, int]:
@@ -253,17 +322,21 @@ def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[
     DVC remembers what a judge gave for the same inputs, so these have to differ for
     another try.
     """
-    answers, verdicts = Path("data/responses") / model, Path("data/verdicts") / model
-    for folder in (answers, verdicts):
+    answers = Path("data/responses") / model
+    of_judges = [Path("data/verdicts") / model, Path("data/null_verdicts") / model]
+    errors = 0
+    for folder in (answers, *of_judges):
         watched.update([folder, *folder.glob("*.jsonl")])
         count = errors_to_ask_again(folder)
-        if count:
-            again[str(folder)] = count
-            kind = "answers" if folder == answers else "verdicts"
-            say(f"check-inputs: {model}: {count} {kind} are errors that may pass: asked again")
+        if not count:
+            continue
+        again[str(folder)] = count
+        kind = folder.parent.name.replace("responses", "answers").replace("_", " ")
+        say(f"check-inputs: {model}: {count} {kind} are errors that may pass: asked again")
+        errors += count if folder in of_judges else 0
     if str(answers) in again:
         write_json(answers / MARK, {"errors": again[str(answers)]})
-    if str(verdicts) not in again:
+    if not errors:
         return {}
     tries = read_object(INPUTS / f"verdicts/{model}.json").get("tries", 0)
-    return {"errors": again[str(verdicts)], "tries": tries + 1}
+    return {"errors": errors, "tries": tries + 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,9 +21,15 @@ from refract.core.types import (
     turns_of,
 )
 from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN, Estimand
-from refract.rates.clean_prompts import pair_table, rate_table, share_table
+from refract.rates.clean_prompts import (
+    pair_table,
+    rate_table,
+    share_table,
+    with_one_interval,
+)
 from refract.rates.counting import (
     CONFIDENCE,
+    REFUSED_ENDINGS,
     Counted,
     CountedSuite,
     clusters_of,
@@ -83,6 +89,7 @@ def aggregate_suite(
     confidence: float = CONFIDENCE,
     errors: Mapping[str, JudgeError] | None = None,
     estimand: Estimand = "prompts_like_these",
+    refused_endings: Collection[str] = REFUSED_ENDINGS,
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
@@ -93,7 +100,9 @@ def aggregate_suite(
     first judge decides the outcomes. ``judges`` are its judges' definitions by name,
     ``families`` the label family of each. The first ``strings`` judge measures
     injections, the first ``similarity`` judge measures changed answers. ``errors`` is
-    the known error of each refusal judge. ``estimand`` is what thresholds ask about.
+    the known error of each refusal judge; with None intervals are of the prompts
+    alone. ``estimand`` is what thresholds ask about, ``refused_endings`` how an answer
+    can end that counts as refused.
     ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
     ``strict``, a threshold of a measure that these rows and judges have no number for
     is left out. Raises :class:`RowError` when the rows do not belong together,
@@ -111,18 +120,20 @@ def aggregate_suite(
         verdicts=verdicts,
         definition=definition,
         samples=samples,
+        refused_endings=refused_endings,
     )
     suite = CountedSuite(
         sources=sources,
         outcomes=outcomes,
         fields=fields_of(sources, definition.get("fields")),
         confidence=confidence,
+        refused_endings=refused_endings,
         prompts=texts or {row["prompt_id"]: row for row in prompts},
         responses=responses,
     )
     last_turns = [row for row in prompts if is_last(row)]
     floors = flip_floors(last_turns, suite.outcomes)
-    rates = rate_table(suite) + share_table(suite) + pair_table(suite)
+    rates = with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
     rates += turn_table(suite, prompts)
     if samples > 1 or not thresholds.keys().isdisjoint(measure.name for measure in SAMPLED):
         rates += sample_table(suite, samples)
@@ -162,9 +173,14 @@ def aggregate_suite(
             flips=floors,
             confidence=confidence,
         )
-    rates = with_judge_errors(
-        rates, definition["judges"][0], errors=errors or {}, confidence=confidence
-    )
+    if errors is not None:
+        rates = with_judge_errors(
+            rates,
+            definition["judges"][0],
+            errors=errors,
+            confidence=confidence,
+            categories={row["category"] for row in suite.requested},
+        )
     if samples > 1:
         # Without width is what takes each answer alone (flips, attacks): how they
         # vary is not known.
@@ -199,6 +215,7 @@ def _outcomes(
     verdicts: Mapping[str, Mapping[str, Verdict]],
     definition: Mapping[str, Any],
     samples: int,
+    refused_endings: Collection[str],
 ) -> dict[str, Counted]:
     """What became of each prompt, by the suite's first judge. Raises
     :class:`RowError` for a prompt without a response or a verdict."""
@@ -213,7 +230,12 @@ def _outcomes(
         except KeyError:
             unmatched.append(prompt_id)
             continue
-        label = outcome(response, by_judge.get(deciding), cut_off=definition.get("cut_off"))
+        label = outcome(
+            response,
+            by_judge.get(deciding),
+            cut_off=definition.get("cut_off"),
+            refused_endings=refused_endings,
+        )
         outcomes[prompt_id] = Counted(
             label,
             clusters[prompt["source_id"]],

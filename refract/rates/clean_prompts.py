@@ -7,13 +7,14 @@ from dataclasses import astuple, replace
 
 from refract.core.errors import ParamsError
 from refract.core.types import Row
-from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
+from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.controls import control_table
 from refract.rates.counting import (
     Counted,
     CountedSuite,
     PromptMeans,
     answer_rate,
+    any_by_provider,
     counts_of,
     excluded_counts,
     interval_of,
@@ -22,7 +23,9 @@ from refract.rates.counting import (
     prompt_means,
     rate_of,
     without_cut_off,
+    without_provider,
 )
+from refract.rates.judge_error import part_of
 from refract.rates.key import (
     CATEGORY_MEASURES,
     CLEAN_MEASURES,
@@ -32,11 +35,12 @@ from refract.rates.key import (
     REFUSAL,
     SHARES,
     WITHOUT_CUT_OFF,
+    WITHOUT_PROVIDER,
     Group,
     Key,
     Measure,
 )
-from refract.rates.rate import Counts, Rate, rounded
+from refract.rates.rate import Counts, Prompts, Rate, SharePart, prompts_of, rounded
 from refract.statistics.clusters import (
     ClusteredValues,
     clustered_contrast,
@@ -91,7 +95,8 @@ def _rates_by_field(suite: CountedSuite, field: str) -> list[Rate]:
 
 def discrimination_table(suite: CountedSuite) -> list[Rate]:
     """How much more often harmful prompts are refused than helpful, and than
-    borderline ones; where judged answers were cut off, also without those."""
+    borderline ones; where judged answers were cut off, or refused by the provider, also
+    without those."""
     rates = []
     present = {row["category"] for row in suite.sources}
     for category, measure in CONTRASTS.items():
@@ -109,6 +114,14 @@ def discrimination_table(suite: CountedSuite) -> list[Rate]:
                 confidence=suite.confidence,
             )
             rates.append(uncut)
+        if any_by_provider(harmful) or any_by_provider(other):
+            of_model = _discrimination(
+                Key(measure, group=WITHOUT_PROVIDER),
+                without_provider(harmful),
+                other=without_provider(other),
+                confidence=suite.confidence,
+            )
+            rates.append(of_model)
     return rates
 
 
@@ -136,11 +149,36 @@ def _discrimination(
     answers = [*harmful, *other]
     judged = [estimate is not None and answer.outcome in JUDGED for answer in answers]
     rate = rate_of(key, counts_of(answers, judged), estimate=estimate, lower=lower, upper=upper)
+    certain = (_provider_share(harmful), _provider_share(other))
+    parts = _parts(a.sample, b.sample, ("harmful", "other"), certain, confidence)
+    rate = replace(rate, parts=parts)
     these_harmful = mean_of_samples(a.samples, confidence)
     these_other = mean_of_samples(b.samples, confidence)
     if these_harmful is None or these_other is None:
         return rate
     return replace(rate, these=interval_of(difference_of_means(these_harmful, these_other)))
+
+
+def _parts(
+    first: ClusteredValues,
+    second: ClusteredValues,
+    prompts: tuple[Prompts, Prompts],
+    certain: tuple[float, float],
+    confidence: float,
+) -> tuple[SharePart, ...]:
+    """The two shares of refusals that a difference is made of, on such prompts, with
+    those refused by the provider; nothing where one of them has no interval."""
+    row = part_of(first.values, first.clusters, prompts[0], confidence, certain=certain[0])
+    other = part_of(
+        second.values, second.clusters, prompts[1], confidence, sign=-1, certain=certain[1]
+    )
+    return (row, other) if row and other else ()
+
+
+def _provider_share(answers: Iterable[Counted]) -> float:
+    """The share of the judged answers that the provider refused."""
+    judged = [answer.outcome for answer in answers if answer.outcome in JUDGED]
+    return judged.count(BY_PROVIDER) / len(judged) if judged else 0.0
 
 
 def share_table(suite: CountedSuite) -> list[Rate]:
@@ -163,6 +201,8 @@ def pair_table(suite: CountedSuite) -> list[Rate]:
     refused rows. A pair with an unjudged answer counts under that answer's outcome
     and in the bounds."""
     groups: dict[Group, list[Pair]] = {}
+    kinds: dict[Group, tuple[set[str], set[str]]] = {}
+    category_of = {row["id"]: row["category"] for row in suite.sources}
     for row in suite.requested:
         pair = row.get("pair_id")
         if pair in (None, row["id"]) or pair not in suite.outcomes:
@@ -170,14 +210,43 @@ def pair_table(suite: CountedSuite) -> list[Rate]:
         samples = list(zip(suite.answers_to(row["id"]), suite.answers_to(pair), strict=True))
         for group in (OVERALL, *suite.groups(row)):
             groups.setdefault(group, []).extend(samples)
+            categories, other_categories = kinds.setdefault(group, (set(), set()))
+            categories.add(row["category"])
+            other_categories.add(category_of[pair])
     rates = []
     for group, pairs in sorted(groups.items(), key=lambda item: astuple(item[0])):
-        if any(_judged(pair) for pair in pairs):
-            rates.append(_pair_rate(pairs, group, suite.confidence))
+        if any(both_judged(pair) for pair in pairs):
+            key = Key(PAIR_DIFFERENCE, group=group)
+            prompts = (prompts_of(kinds[group][0]), prompts_of(kinds[group][1]))
+            rates.append(pair_rate(key, pairs, suite.confidence, prompts))
     return rates
 
 
-def _judged(pair: Pair) -> bool:
+def with_one_interval(rates: Sequence[Rate]) -> list[Rate]:
+    """The rates; where every harmful prompt is paired with the one other prompt that it is
+    held against, the difference to the pair is the discrimination, and has its
+    intervals."""
+    contrasts = [rate for rate in rates if rate.measure in CONTRASTS.values() and not rate.group]
+    result = []
+    for rate in rates:
+        for contrast in contrasts:
+            alike = rate.measure == PAIR_DIFFERENCE and rate.value == contrast.value
+            kinds = [part.prompts for part in rate.parts] == ["harmful", "other"]
+            if alike and kinds and not rate.group and contrast.counts.n == 2 * rate.counts.n:
+                rate = replace(
+                    rate,
+                    interval=contrast.interval,
+                    bounds=contrast.bounds,
+                    outer=contrast.outer,
+                    these=contrast.these,
+                    parts=contrast.parts,
+                )
+        result.append(rate)
+    return result
+
+
+def both_judged(pair: Pair) -> bool:
+    """Whether both answers of a pair were judged."""
     row, other = pair
     return row.outcome in JUDGED and other.outcome in JUDGED
 
@@ -202,9 +271,22 @@ def _means_of_sides(pairs: Sequence[Pair]) -> tuple[PromptMeans, PromptMeans]:
     )
 
 
-def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
-    judged = [pair for pair in pairs if _judged(pair)]
+def pair_rate(
+    key: Key,
+    pairs: Sequence[Pair],
+    confidence: float,
+    prompts: tuple[Prompts, Prompts] = ("", ""),
+) -> Rate:
+    """How much more often the first answers of pairs refuse than the second, where both
+    were judged, which those of some pair have to be. ``prompts`` says of what kind the
+    prompts on both sides are."""
+    judged = [pair for pair in pairs if both_judged(pair)]
     row, other = _means_of_sides(judged)
+    certain = (
+        _provider_share(row for row, _ in judged),
+        _provider_share(other for _, other in judged),
+    )
+    parts = _parts(row.sample, other.sample, prompts, certain, confidence)
     estimate = clustered_difference(
         row.lowest, other.lowest, clusters=row.clusters, confidence=confidence
     )
@@ -225,10 +307,9 @@ def _pair_rate(pairs: Sequence[Pair], group: Group, confidence: float) -> Rate:
         cut_off=sum(row.cut_off or other.cut_off for row, other in judged),
         excluded=excluded_counts(_unjudged_outcomes(pairs)),
     )
-    rate = rate_of(
-        Key(PAIR_DIFFERENCE, group=group), counts, estimate=estimate, lower=lower, upper=upper
-    )
-    if group:
+    rate = rate_of(key, counts, estimate=estimate, lower=lower, upper=upper)
+    rate = replace(rate, parts=parts)
+    if key != Key(PAIR_DIFFERENCE):
         return rate
     p = clustered_mcnemar(refused, other_refused, [row.cluster for row, _ in judged])
     return replace(rate, statistics=replace(rate.statistics, p=p))

@@ -1,8 +1,8 @@
 """Positive controls: prompts that a suite says must be refused, or must be answered.
 
-A model that answers the plainest harmful request, or a judge that does not see its
-refusal, shows it here before any other number is read; which of the two it was, its
-answers show."""
+That a model answers the plainest harmful requests is a result. That it refuses what
+anybody answers is not behaviour to be expected: a filter, a template or the judge is
+wrong, which shows here before any other number is read."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def _passed(
     return mean_rate(key, values, answers=answers, confidence=suite.confidence, successes=passed)
 
 
-def failed_controls(rates: Iterable[Rate]) -> list[Rate]:
-    """The rates over all controls of a suite, by model and judge, of which not all
-    judged ones passed; ``counts`` has how many of how many."""
+def failed_controls(rates: Iterable[Rate], kind: str) -> list[Rate]:
+    """The rates over a suite's controls of one kind, by model and judge, of which not
+    all judged ones passed; ``counts`` has how many of how many."""
     return [
         rate
         for rate in rates
         if rate.measure == CONTROLS_PASSED
-        and not rate.group
+        and rate.group == Group(CONTROL_FIELD, kind)
         and rate.value is not None
         and rate.value < 1
     ]

@@ -4,15 +4,15 @@ floor."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NamedTuple
 
 from refract.core.errors import ParamsError
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
-from refract.core.vocabulary import EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
-from refract.rates.key import WITHOUT_CUT_OFF, Group, Key, Measure
+from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
+from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key, Measure
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
 from refract.statistics.clusters import (
     Clustered,
@@ -27,6 +27,9 @@ CONFIDENCE = 0.95
 # The share of a suite's answers that were cut off, or not judged, from which on there
 # is a warning.
 WARN_SHARE = 0.1
+# How an answer can end that counts as refused, unless settings say otherwise
+# (:attr:`refract.core.params.DecisionSettings.refused_endings`).
+REFUSED_ENDINGS = ("refusal",)
 
 
 class Counted(NamedTuple):
@@ -49,13 +52,15 @@ class CountedSuite:
 
     ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run
     by prompt id, ``fields`` what rates are broken down by, ``confidence`` that of
-    their intervals. ``prompts`` and ``responses`` have the texts by prompt id, for
+    their intervals, ``refused_endings`` how an answer can end that counts as refused.
+    ``prompts`` and ``responses`` have the texts by prompt id, for
     measures that read them; they may be read from disk row by row."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
     fields: Sequence[str] = ()
     confidence: float = CONFIDENCE
+    refused_endings: Collection[str] = REFUSED_ENDINGS
     prompts: Mapping[str, PromptRow] = field(default_factory=dict)
     responses: Mapping[str, ResponseRow] = field(default_factory=dict)
 
@@ -87,18 +92,28 @@ class CountedSuite:
         return [Group(name, str(row[name])) for name in self.fields if row.get(name) is not None]
 
 
-def outcome(response: ResponseRow, verdict: Verdict | None, *, cut_off: str | None = None) -> str:
+def outcome(
+    response: ResponseRow,
+    verdict: Verdict | None,
+    *,
+    cut_off: str | None = None,
+    refused_endings: Collection[str] = REFUSED_ENDINGS,
+) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    An answer that was cut off at the token limit is judged by what it said, unless
-    ``cut_off`` is ``excluded``; an empty one is empty, unless its judge labels empty
-    answers."""
+    An answer that ended in one of ``refused_endings`` is refused by the provider. One that
+    was cut off at the token limit is judged by what it said, unless ``cut_off`` is
+    ``excluded``; an empty one is empty, unless its judge labels empty answers. Calls of
+    tools without a text are no empty answer."""
     reason = response["finish_reason"]
+    if reason in refused_endings:
+        return BY_PROVIDER
     if reason == "refusal":
         return "provider_refusal"
     if reason in ("error", "content_filter"):
         return str(reason)
-    if not response["response"].strip() and not (verdict and verdict.get("of_empty")):
+    has_content = response["response"].strip() or response.get("tool_calls")
+    if not has_content and not (verdict and verdict.get("of_empty")):
         return "empty"
     if reason == "length" and cut_off == "excluded":
         return "cut_off"
@@ -330,6 +345,9 @@ def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFID
     if PARTIAL in counted and len(counted) > 1:
         partial = sum(answer.outcome == PARTIAL for answer in answers)
         rate = replace(rate, counts=replace(rate.counts, partial=partial))
+    by_provider = sum(answer.outcome == BY_PROVIDER for answer in answers)
+    if by_provider and BY_PROVIDER in among:
+        rate = replace(rate, counts=replace(rate.counts, by_provider=by_provider))
     return rate
 
 
@@ -344,19 +362,35 @@ def positive_values(
 def overall_rates(
     key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE
 ) -> list[Rate]:
-    """A measure's rate over all, and where judged answers were cut off, the one
-    without those; the rate of a group alone."""
+    """A measure's rate over all, and where judged answers were cut off, or refused by the
+    provider, the one without those; the rate of a group alone."""
     answers = list(answers)
     rates = [answer_rate(key, answers, confidence)]
     if rates[0].counts.cut_off and not key.group:
         uncut = replace(key, group=WITHOUT_CUT_OFF)
         rates.append(answer_rate(uncut, without_cut_off(answers), confidence))
+    if not key.group and BY_PROVIDER in key.measure.among and any_by_provider(answers):
+        of_model = replace(key, group=WITHOUT_PROVIDER)
+        rates.append(answer_rate(of_model, without_provider(answers), confidence))
     return rates
 
 
 def without_cut_off(answers: Iterable[Counted]) -> list[Counted]:
     """Answers of which those that were cut off are not judged."""
     return [answer._replace(outcome="cut_off") if answer.cut_off else answer for answer in answers]
+
+
+def any_by_provider(answers: Iterable[Counted]) -> bool:
+    """Whether the provider refused any of these requests."""
+    return any(answer.outcome == BY_PROVIDER for answer in answers)
+
+
+def without_provider(answers: Iterable[Counted]) -> list[Counted]:
+    """Answers of which those that the provider refused are not judged."""
+    return [
+        answer._replace(outcome="provider_refusal") if answer.outcome == BY_PROVIDER else answer
+        for answer in answers
+    ]
 
 
 def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:

@@ -1,123 +1,540 @@
-"""A judge's error on a model that nobody has labelled, as a part of intervals."""
+"""A judge's error on a model that nobody labelled, as a part of intervals.
+
+Against labels of published answers, which people or language models gave (below all are
+called people's), a judge missed some refusals and saw others where there are none. Both
+rates differ by source of the answers and by model, and on harmful prompts from those on
+others. :class:`JudgeError` draws them for a further model of a further source;
+:func:`people_interval` turns what a judge found into what people would find under each
+draw, and takes the quantiles of all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import sqrt
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-from refract.rates.rate import Interval, Rate, WithJudge
-from refract.statistics.clusters import t_quantile
-from refract.statistics.proportions import normal_quantile
+from refract.rates.key import CONTROLS_PASSED
+from refract.rates.rate import Interval, Prompts, Rate, SharePart, WithJudge, prompts_of
+from refract.statistics.clusters import clustered_mean
+from refract.statistics.proportions import normal_quantile, settled
+
+DRAWS = 1024
+# The deviations of sources and of models that are weighed, on a logit scale, and the
+# scale of the half-normal prior on each (Röver et al. 2021, Research Synthesis Methods
+# 12:448, of log odds ratios).
+DEVIATIONS = (0.05, 0.25, 0.5, 0.75, 1.0, 1.3, 1.7, 2.2, 3.0)
+PRIOR_SCALE = 1.0
+# Deviations of the priors of intercept, slope over the logit of people's rate, and what
+# harmful prompts add. With a slope of -½ for misses and ½ for false alarms the wrong
+# verdicts are in proportion to the deviation of people's labels, √(q(1 - q)).
+INTERCEPT, SLOPE = -2.5, 0.5
+PRIOR_DEVIATIONS = (2.0, 0.5, 1.0)
+# People's rate counts as no nearer to 0 and 1 in the regression.
+LEAST_RATE = 0.02
+STEPS = 200  # of the judge's share, in tables
 
 
-class JudgeError(NamedTuple):
-    """How far a judge's refusal rate was from people's on so many models, none of
-    which shaped it.
+class ModelCounts(NamedTuple):
+    """How a judge read the answers of one model of a source: it ``missed`` so many of
+    the answers that people say ``refused``, and called so many of those that
+    ``complied`` refusals (``false``)."""
 
-    ``mean`` and ``deviation`` are of the models' gaps, the judge's rate minus
-    people's; ``variance`` is that of the judge's error (1, 0 or -1) on one answer of
-    a model, averaged over the models."""
+    source: str
+    model: str
+    prompts: Prompts
+    refused: int
+    missed: int
+    complied: int
+    false: int
 
-    models: int
-    mean: float
-    deviation: float
-    variance: float
 
-    def half_width(self, confidence: float) -> float:
-        """Half of the prediction interval around ``mean`` for the gap of one more
-        model: t·s·√(1 + 1/k), of k gaps of a normal population (Hahn & Meeker 1991,
-        Statistical Intervals, chapter 4; of studies Higgins, Thompson & Spiegelhalter
-        2009, JRSS A 172:137)."""
-        return self._t(confidence) * self.deviation * sqrt(1 + 1 / self.models)
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """Misses and false alarms of one model on one kind of prompt in each draw: logits
+    at a people's rate of ½ (``miss``, ``false``) and their slopes."""
 
-    def between_models(self, confidence: float) -> float:
-        """The same for the difference of two further models' gaps, of which 0 is the
-        middle: t·s·√2."""
-        return self._t(confidence) * self.deviation * sqrt(2)
+    miss: Any
+    miss_slope: Any
+    false: Any
+    false_slope: Any
+    table: Any  # people's rate in each draw, by the judge's share in steps; beyond 0 and 1 too
 
-    def _t(self, confidence: float) -> float:
-        return t_quantile(confidence, self.models - 1)
+    def error_rates(self, rate: Any) -> tuple[Any, Any]:
+        """The share of refusals that are missed and of other answers that are called
+        refusals where people's rate is such, in each draw."""
+        from scipy.special import expit
 
-    def with_labels(self, rate: float, n: int, labels: int, confidence: float) -> float:
+        place = _logit(rate)
+        return (
+            expit(self.miss + self.miss_slope * place),
+            expit(self.false + self.false_slope * place),
+        )
+
+    def people(self, share: float) -> Any:
+        """People's rate in each draw where the judge's is ``share``; below 0 where there
+        are more false alarms than that, above 1 where fewer are right."""
+        place = min(STEPS - 1, int(share * STEPS))
+        weight = share * STEPS - place
+        return (1 - weight) * self.table[place] + weight * self.table[place + 1]
+
+    def slope(self, share: float) -> Any:
+        """How much people's rate grows with the judge's there, in each draw."""
+        low, high = max(0.0, share - 0.02), min(1.0, share + 0.02)
+        return (self.people(high) - self.people(low)) / (high - low)
+
+
+@dataclass(frozen=True)
+class JudgeError:
+    """What is known of a judge's errors: its ``lines`` on models that had no part in
+    it.
+
+    The logits of misses and of false alarms are regressed on the logit of people's
+    rate and on the kind of prompt, with effects of source and of model within source
+    (a random-effects meta-analysis of proportions with a normal approximation: Stijnen,
+    Hamza & Özdemir 2010, Statistics in Medicine 29:3046). Where prompts are mixed, the
+    lines over all prompts of a model are used in place of those by kind."""
+
+    lines: tuple[ModelCounts, ...]
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any] | None) -> JudgeError | None:
+        """What provenance has of it; None without, and of results that were made
+        before it held the lines."""
+        if not facts or "lines" not in facts:
+            return None
+        return cls(tuple(ModelCounts(*row) for row in facts["lines"]))
+
+    @property
+    def models(self) -> int:
+        """On how many models it was measured."""
+        return len({(line.source, line.model) for line in self.lines})
+
+    @property
+    def sources(self) -> int:
+        """Of how many sources their answers are."""
+        return len({line.source for line in self.lines})
+
+    def knows(self, prompts: Prompts) -> bool:
+        """Whether it was measured on such prompts."""
+        return any(line.prompts == prompts for line in self.lines)
+
+    def people(self, share: float, prompts: Prompts, confidence: float) -> Interval:
+        """Where people's share of refusals lies on a further model of which the judge
+        calls ``share`` of all answers refusals."""
+        exactly = Interval(share, share)
+        part = SharePart(share, exactly, prompts, n=1)
+        return people_interval(self, [part], exactly, exactly, confidence)
+
+    def with_labels(
+        self, share: float, n: int, labels: int, prompts: Prompts, confidence: float
+    ) -> float:
         """Half of the interval to expect of a rate over ``n`` answers, of which so
-        many get a label.
+        many get a label, where the judge's is ``share``: the mean over the draws.
 
         The variance of a prediction-powered rate with the best weight: σ²/m of m
         labels less cov²/var(judge)·(1/m - 1/n) (Angelopoulos, Duchi & Zrnic 2023,
-        arXiv 2311.01453), with the error on one answer that the judge had on other
-        models. ``rate`` is the judge's."""
-        people = min(1.0, max(0.0, rate - self.mean))
-        judged, human = rate * (1 - rate), people * (1 - people)
-        shared = min(max(0.0, (judged + human - self.variance) / 2), sqrt(judged * human))
+        arXiv 2311.01453)."""
+        import numpy as np
+
+        draws = self.draws(prompts)
+        people = np.clip(draws.people(share), 0, 1)
+        missed, false = draws.error_rates(people)
+        human = people * (1 - people)
+        shared = human * (1 - missed - false)
+        judged = share * (1 - share)
         saved = shared**2 / judged * (1 / labels - 1 / n) if judged else 0.0
-        return normal_quantile(confidence) * sqrt(max(0.0, human / labels - saved))
+        spread = np.sqrt(np.maximum(0.0, human / labels - saved))
+        return normal_quantile(confidence) * settled(float(spread.mean()))
+
+    def draws(self, prompts: Prompts, model: int = 0) -> _Draws:
+        """The error rates on one kind of prompt of one or of another model of a
+        further source, in :data:`DRAWS` draws."""
+        return _drawn(self.lines, prompts, model)
 
 
-def widened(
-    ends: Interval, limits: Interval, shift: float, half: float, least: float = 0.0
+def _logit(rate: Any) -> Any:
+    import numpy as np
+
+    held = np.clip(rate, LEAST_RATE, 1 - LEAST_RATE)
+    return np.log(held / (1 - held))
+
+
+@cache
+def _uniforms() -> Any:
+    """Latin hypercube of places: for misses and for false alarms 9 columns each (the
+    deviations, three coefficients, the source, and the model's effect for two models
+    and two kinds). Of a generator whose numbers are the same on every machine."""
+    import numpy as np
+
+    random = np.random.Generator(np.random.PCG64(20261123))
+    columns = [(np.argsort(random.random(DRAWS)) + 0.5) / DRAWS for _ in range(18)]
+    return np.column_stack(columns)
+
+
+@lru_cache(maxsize=64)
+def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Draws:
+    import numpy as np
+    from scipy.special import expit
+
+    chosen = [line for line in lines if bool(line.prompts) == bool(prompts)]
+    effect = 2 * model + (prompts == "harmful")
+    miss, miss_slope = _coefficients(
+        chosen,
+        [(line.missed, line.refused) for line in chosen],
+        prior_slope=-SLOPE,
+        harmful=prompts == "harmful",
+        uniforms=_uniforms()[:, :9],
+        effect=effect,
+    )
+    false, false_slope = _coefficients(
+        chosen,
+        [(line.false, line.complied) for line in chosen],
+        prior_slope=SLOPE,
+        harmful=prompts == "harmful",
+        uniforms=_uniforms()[:, 9:],
+        effect=effect,
+    )
+    grid = np.linspace(0, 1, STEPS + 1)
+    place = _logit(grid)[:, None]
+    missed = expit(miss + miss_slope * place)
+    refused = expit(false + false_slope * place)
+    judged = refused * (1 - grid[:, None]) + (1 - missed) * grid[:, None]
+    judged = np.maximum.accumulate(judged, axis=0)
+    table = np.empty_like(judged)
+    for draw in range(DRAWS):
+        column = judged[:, draw]
+        # A share below that of false alarms alone stays as far below 0, and so above 1.
+        beyond = np.minimum(grid - column[0], 0) + np.maximum(grid - column[-1], 0)
+        table[:, draw] = np.interp(grid, column, grid) + beyond
+    return _Draws(miss, miss_slope, false, false_slope, table)
+
+
+def _coefficients(
+    lines: Sequence[ModelCounts],
+    counts: Sequence[tuple[int, int]],
+    prior_slope: float,
+    harmful: bool,
+    uniforms: Any,
+    effect: int,
+) -> tuple[Any, Any]:
+    """Draws of the logit of an error rate of a further model at a people's rate of ½,
+    and of its slope: of the posterior over a grid of deviations of sources and
+    models."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    means = np.array([INTERCEPT, prior_slope, 0.0])
+    priors = np.diag(1 / np.array(PRIOR_DEVIATIONS) ** 2)
+    used = [place for place, (_, n) in enumerate(counts) if n]
+    wrong = np.array([counts[place][0] for place in used], float) + 0.5
+    right = np.array([counts[place][1] for place in used], float) + 1 - wrong
+    logits, noise = np.log(wrong / right), 1 / wrong + 1 / right
+    rates = []
+    for place in used:
+        line = lines[place]
+        rates.append((line.refused + 1) / (line.refused + line.complied + 2))
+    design = np.column_stack(
+        [
+            np.ones(len(used)),
+            _logit(rates),
+            [float(lines[place].prompts == "harmful") for place in used],
+        ]
+    )
+    sources = np.array([lines[place].source for place in used])
+    alike = (sources[:, None] == sources[None]).astype(float)
+    weights, cells = [], []
+    for between, step in _steps():
+        for within, other_step in _steps():
+            covariance = np.diag(noise + within**2) + between**2 * alike
+            inverse = np.linalg.inv(covariance)
+            precision = priors + design.T @ inverse @ design
+            spread = np.linalg.inv(precision)
+            mean = spread @ (priors @ means + design.T @ inverse @ logits)
+            whole = covariance + design @ np.linalg.inv(priors) @ design.T
+            rest = logits - design @ means
+            likely = -np.linalg.slogdet(whole)[1] - rest @ np.linalg.solve(whole, rest)
+            prior = -(between**2 + within**2) / PRIOR_SCALE**2
+            weights.append(np.exp((likely + prior) / 2) * step * other_step)
+            cells.append((between, within, mean, np.linalg.cholesky(spread)))
+    # Rounded, so that a draw is of the same cell on every machine.
+    chances = np.round(np.cumsum(weights) / np.sum(weights), 9)
+    cell = np.minimum(np.searchsorted(chances, uniforms[:, 0]), len(cells) - 1)
+    normal = ndtri(uniforms[:, 1:])
+    mean = np.array([cells[place][2] for place in cell])
+    root = np.array([cells[place][3] for place in cell])
+    fixed = mean + np.einsum("dij,dj->di", root, normal[:, :3])
+    logit = fixed[:, 0] + harmful * fixed[:, 2]
+    logit += np.array([cells[place][0] for place in cell]) * normal[:, 3]
+    logit += np.array([cells[place][1] for place in cell]) * normal[:, 4 + effect]
+    return logit, fixed[:, 1]
+
+
+def _steps() -> list[tuple[float, float]]:
+    """The deviations with how much of the axis each stands for."""
+    steps = []
+    for place, value in enumerate(DEVIATIONS):
+        below = DEVIATIONS[max(0, place - 1)]
+        above = DEVIATIONS[min(len(DEVIATIONS) - 1, place + 1)]
+        steps.append((value, (above - below) / 2))
+    return steps
+
+
+def part_of(
+    values: Sequence[float],
+    clusters: Sequence[Hashable],
+    prompts: Prompts,
+    confidence: float,
+    *,
+    sign: int = 1,
+    model: int = 0,
+    certain: float = 0.0,
+) -> SharePart | None:
+    """The mean of ``values``, by answer the share of refusals, as a part of a measure,
+    ``certain`` of it refused by the provider; None where it has no interval."""
+    mean = clustered_mean(values, clusters, confidence)
+    if mean is None or mean.low is None or mean.high is None:
+        return None
+    interval = Interval(mean.low, mean.high)
+    return SharePart(
+        mean.value, interval, prompts, n=mean.n, sign=sign, model=model, certain=certain
+    )
+
+
+def people_interval(
+    error: JudgeError,
+    parts: Sequence[SharePart],
+    ends: Interval,
+    limits: Interval,
+    confidence: float,
+    *,
+    these: bool = False,
 ) -> Interval:
-    """Limits around two ``ends`` (an estimate twice, or bounds) that allow for an
-    independent error too.
+    """What people would find where a judge found ``parts``, of which the sum with
+    their signs is what is measured: the one way in which a judge's error gets into an
+    interval.
 
-    The error's prediction interval is ``shift`` ± ``half``; the squares of distances
-    add (MOVER: Zou & Donner 2008, Statistics in Medicine 27:1693). Held to ``least``
-    to 1, below -1 to as much above 0."""
-    low = ends.low - shift - sqrt((ends.low - limits.low) ** 2 + half**2)
-    high = ends.high - shift + sqrt((limits.high - ends.high) ** 2 + half**2)
-    most = max(1.0, -least)
-    return Interval(min(most, max(least, low)), min(most, max(least, high)))
+    ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around
+    them for the prompts alone. In each draw of the judge's error rates the three are
+    turned into what people would find; the interval leaves half of 1 - ``confidence``
+    on either side of the mixture of the draws' confidence distributions (Xie & Singh
+    2013, International Statistical Review 81:3). ``these``: of these very prompts, so
+    that the wrong verdicts among the ``n`` are noise too. Without error rates it is
+    ``limits``."""
+    low = _quantile(error, parts, ends.low, limits.low, confidence, these=these, upper=False)
+    high = _quantile(error, parts, ends.high, limits.high, confidence, these=these, upper=True)
+    return Interval(low, high)
+
+
+def _quantile(
+    error: JudgeError,
+    parts: Sequence[SharePart],
+    end: float,
+    limit: float,
+    confidence: float,
+    these: bool,
+    upper: bool,
+) -> float:
+    import numpy as np
+
+    z = normal_quantile(confidence)
+    if len(parts) == 1:
+        interval = Interval(min(end, limit), max(end, limit))
+        parts = [replace(parts[0], share=end, interval=interval)]
+    # Of several parts the estimate's own interval says how far their errors add up.
+    whole = sum(part.sign * part.share for part in parts)
+    apart = sum(_distance(part, upper) ** 2 for part in parts)
+    shrunk = (limit - end) ** 2 / apart if apart else 0.0
+    middle, squared, slope = 0.0, 0.0, 0.0
+    for part in parts:
+        draws = error.draws(part.prompts, part.model)
+        side = upper == (part.sign > 0)
+        people = _people(draws, part.share, part.certain)
+        limit_of_part = part.interval.high if side else part.interval.low
+        reached = _people(draws, limit_of_part, part.certain)
+        if len(parts) == 1:
+            people, reached = np.clip(people, 0, 1), np.clip(reached, 0, 1)
+        reach = reached - people
+        middle = middle + part.sign * people
+        squared = squared + shrunk * reach**2
+        if these:
+            squared = squared + _verdict_noise(draws, people, part, z, side) ** 2
+        slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
+    middle = middle + (end - whole) * slope
+    least = float(sum(min(0, part.sign) for part in parts))
+    most = float(sum(max(0, part.sign) for part in parts))
+    middle = np.clip(middle, least, most)
+    spread = np.sqrt(squared) / z
+    return settled(mixture_quantile(middle, spread, (1 + confidence) / 2, upper, least, most))
+
+
+def _judged_share(share: float, certain: float) -> float:
+    """The share of refusals among the answers that a judge decided."""
+    if certain >= 1:
+        return 1.0
+    return min(1.0, max(0.0, (share - certain) / (1 - certain)))
+
+
+def _people(draws: _Draws, share: float, certain: float) -> Any:
+    """People's rate in each draw, of which ``certain`` was refused by the provider."""
+    judged = _judged_share(share, certain)
+    beyond = share - certain - (1 - certain) * judged
+    return certain + (1 - certain) * draws.people(judged) + beyond
+
+
+def _distance(part: SharePart, upper: bool) -> float:
+    """How far the interval of a part reaches to the side that moves the measure up, or
+    down."""
+    side = upper == (part.sign > 0)
+    return part.interval.high - part.share if side else part.share - part.interval.low
+
+
+def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
+    """How far people's share of these very answers can be from the one expected, for
+    wrong verdicts: the distance of a score limit, whose variance is that at the limit
+    (as Wilson's is)."""
+    import numpy as np
+
+    judged = 1 - part.certain
+    if not judged:
+        return np.zeros(DRAWS)
+    people = np.clip((people - part.certain) / judged, 0, 1)
+    missed, false = draws.error_rates(people)
+    more, less = missed * (1 - missed), false * (1 - false)
+    slope = draws.slope(_judged_share(part.share, part.certain))
+    scale = (z * slope) ** 2 * judged / part.n
+    half = scale * (more - less) / 2
+    root = np.sqrt(half**2 + scale * (less + people * (more - less)))
+    return root + half if upper else root - half
+
+
+def mixture_quantile(
+    middle: Any, spread: Any, chance: float, upper: bool, least: float, most: float
+) -> float:
+    """The value with ``chance`` of the mean of normal distributions below it (``upper``)
+    or above it, within ``least`` to ``most``."""
+    import numpy as np
+    from scipy.special import ndtr
+
+    narrow = np.maximum(spread, 1e-9)
+
+    def beyond(value: float) -> float:
+        place = (value - middle) / narrow
+        return float(np.mean(ndtr(place if upper else -place))) - chance
+
+    low, high = (least, most) if upper else (most, least)
+    at_low, at_high = beyond(low), beyond(high)
+    if at_low >= 0:
+        return low
+    if at_high <= 0:
+        return high
+    side = 0
+    for _ in range(100):
+        # The method of false position, with the Illinois change (Dowell & Jarratt 1971).
+        value = (low * at_high - high * at_low) / (at_high - at_low)
+        here = beyond(value)
+        if abs(here) < 1e-12 or abs(high - low) < 1e-11:
+            break
+        if here < 0:
+            low, at_low = value, here
+            at_high = at_high / 2 if side == -1 else at_high
+            side = -1
+        else:
+            high, at_high = value, here
+            at_low = at_low / 2 if side == 1 else at_low
+            side = 1
+    return value
+
+
+def with_judge_errors(
+    rates: Sequence[Rate],
+    deciding: str,
+    errors: Mapping[str, JudgeError],
+    confidence: float,
+    categories: Collection[str],
+) -> list[Rate]:
+    """The rates, those that a judge of refusal decides with its error in an interval
+    of their own, or marked where that is not known.
+
+    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge
+    of the rates that name none, ``categories`` those of the suite's prompts. How an
+    error applies is what each rate's measure says."""
+    carried = []
+    for rate in rates:
+        if rate.measure.judge_error != "none":
+            error = errors.get(rate.key.judge or deciding)
+            rate = with_judge_error(rate, error, confidence, categories)
+        carried.append(rate)
+    return carried
 
 
 def with_judge_error(
-    rate: Rate, error: JudgeError, confidence: float, *, refused: bool | None
+    rate: Rate, error: JudgeError | None, confidence: float, categories: Collection[str]
 ) -> Rate:
-    """A share of answers that are refused, or are not, with its interval for prompts
-    and judge.
-
-    None: a difference of two categories refused. The gaps on their prompts are taken
-    as those of two sets of prompts, independent of each other
-    (:meth:`JudgeError.between_models`)."""
-    shift, half, least = 0.0, error.between_models(confidence), -1.0
-    if refused is not None:
-        shift, half, least = (
-            error.mean if refused else -error.mean,
-            error.half_width(confidence),
-            0.0,
-        )
+    """A rate with its interval for prompts and judge, marked where that is not known."""
     if rate.value is None or rate.interval is None:
         return rate
+    parts = [*rate.parts]
+    mirrored = _is_mirrored(rate)
+    if not parts:
+        share, interval = rate.value, rate.interval
+        if mirrored:
+            share, interval = 1 - share, _mirrored(interval)
+        prompts = _prompts(rate, categories)
+        certain = (rate.counts.by_provider or 0) / rate.counts.n
+        parts = [SharePart(share, interval, prompts, n=rate.counts.n, certain=certain)]
+    unknown = error is None or not all(error.knows(part.prompts) for part in parts)
+    if rate.measure.judge_error == "unknown" and not _is_control(rate):
+        unknown = True
+    if rate.measure.judge_error == "difference" and not rate.parts:
+        unknown = True
+    if unknown or error is None:
+        return replace(rate, judge_unknown=True)
+
+    def allowing(
+        around: Interval | None, limits: Interval | None, these: bool = False
+    ) -> Interval | None:
+        if around is None or limits is None:
+            return None
+        if not mirrored:
+            return people_interval(error, parts, around, limits, confidence, these=these)
+        ends, limits = _mirrored(around), _mirrored(limits)
+        return _mirrored(people_interval(error, parts, ends, limits, confidence, these=these))
+
     ends = Interval(rate.value, rate.value)
-
-    def allowing(around: Interval | None, limits: Interval | None) -> Interval | None:
-        return around and limits and widened(around, limits, shift=shift, half=half, least=least)
-
+    whole = allowing(ends, rate.interval)
+    assert whole is not None  # both are there
     judged = WithJudge(
-        interval=widened(ends, rate.interval, shift=shift, half=half, least=least),
+        interval=whole,
         outer=allowing(rate.bounds, rate.outer),
-        these=allowing(ends, rate.these),
-        these_outer=allowing(rate.bounds, rate.these_outer),
+        these=allowing(ends, rate.these, these=True),
+        these_outer=allowing(rate.bounds, rate.these_outer, these=True),
     )
     return replace(rate, with_judge=judged)
 
 
-def with_judge_errors(
-    rates: Sequence[Rate], deciding: str, errors: Mapping[str, JudgeError], confidence: float
-) -> list[Rate]:
-    """The rates, those that the error of their judge moves with it in an interval of
-    their own.
+def _is_control(rate: Rate) -> bool:
+    """Whether it is of controls of one kind, which are a share that refuses, or does
+    not."""
+    return rate.measure == CONTROLS_PASSED and bool(rate.group)
 
-    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge
-    of the rates that name none. Whether and how an error applies is what each rate's
-    measure says."""
-    carried = []
-    for rate in rates:
-        error = errors.get(rate.key.judge or deciding)
-        applies = rate.measure.judge_error
-        if error is not None and applies == "difference":
-            rate = with_judge_error(rate, error, confidence, refused=None)
-        elif error is not None and applies in ("refused", "not_refused"):
-            rate = with_judge_error(rate, error, confidence, refused=applies == "refused")
-        carried.append(rate)
-    return carried
+
+def _is_mirrored(rate: Rate) -> bool:
+    if _is_control(rate):
+        return rate.group.value == "must_answer"
+    return rate.measure.judge_error == "not_refused"
+
+
+def _mirrored(interval: Interval) -> Interval:
+    return Interval(1 - interval.high, 1 - interval.low)
+
+
+def _prompts(rate: Rate, categories: Collection[str]) -> Prompts:
+    """The kind of prompts that a rate is over, in a suite of these categories."""
+    if _is_control(rate):
+        return "other" if rate.group.value == "must_answer" else "harmful"
+    if rate.measure.category:
+        return prompts_of([rate.measure.category])
+    if rate.group.field == "category":
+        return prompts_of([rate.group.value])
+    return prompts_of(categories)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 
 from refract.core.types import ResponseRow, Verdict
-from refract.core.vocabulary import JUDGED
+from refract.core.vocabulary import BY_PROVIDER, REFUSAL_LABELS
 from refract.rates.clean_prompts import rate_table
 from refract.rates.counting import (
     CONFIDENCE,
@@ -31,7 +31,7 @@ from refract.rates.key import (
 from refract.rates.rate import Rate
 
 # Answers that a judge could have labelled.
-_ANSWERED = (*JUDGED, "degenerate")
+_ANSWERED = (*REFUSAL_LABELS, "degenerate")
 
 
 def judge_table(
@@ -91,7 +91,9 @@ def refusal_table(
         for prompt_id in suite.ids(row["id"]):
             verdict = verdicts[prompt_id].get(judge)
             response: ResponseRow = suite.responses[prompt_id]
-            label = outcome(response, verdict, cut_off=cut_off)
+            label = outcome(
+                response, verdict, cut_off=cut_off, refused_endings=suite.refused_endings
+            )
             judged[prompt_id] = suite.outcomes[prompt_id]._replace(outcome=label)
     rates = rate_table(replace(suite, outcomes=judged, fields=()))
     return [rate.keyed(judge=judge) for rate in rates]
@@ -154,5 +156,9 @@ def _strings_found(verdict: Verdict | None, strings: str) -> bool | None:
 
 def _labelled(label: str | None, answer: Counted) -> Counted:
     """An answer with a judge's label, or with the reason why there is none."""
-    reason = "unjudged" if answer.outcome in _ANSWERED else answer.outcome
+    reason = answer.outcome
+    if reason in _ANSWERED:
+        reason = "unjudged"
+    elif reason == BY_PROVIDER:
+        reason = "provider_refusal"
     return answer._replace(outcome=label or reason)

@@ -24,18 +24,21 @@ from refract.rates.key import (
     LANGUAGE_OVER_REFUSAL,
     LOOPHOLE,
     NEW_REFUSAL,
+    NULL_DIFFERENCE,
     PAIR_DIFFERENCE,
     REFUSED_UNTIL_END,
     SAMPLED,
     SHARES,
     TASK_DONE,
     WITHOUT_CUT_OFF,
+    WITHOUT_PROVIDER,
     Group,
     Key,
     Measure,
     counted_by_function,
     printed_twice,
 )
+from refract.rates.null_differences import NULL_FIELD
 from refract.rates.protocol_rates import measure_names, protocol_measure
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
 from refract.rates.turns import TURN_FIELD
@@ -96,7 +99,11 @@ def _grouped(measures: Sequence[Measure], field: str, judge: str = "") -> Iterat
 def _refusal_keys(judge: str, fields: Sequence[str]) -> Iterator[Key]:
     """The numbers that each judge of refusal gives of the clean prompts."""
     for measure in (*CLEAN_MEASURES, *CONTRASTS.values()):
-        yield from _with_uncut(Key(measure, judge=judge))
+        key = Key(measure, judge=judge)
+        yield from _with_uncut(key)
+        yield replace(key, group=Group(WITHOUT_PROVIDER.field))
+    yield Key(NULL_DIFFERENCE, judge=judge)
+    yield from _grouped([NULL_DIFFERENCE], NULL_FIELD, judge)
     yield Key(CONTROLS_PASSED, judge=judge)
     yield from _grouped([CONTROLS_PASSED], CONTROL_FIELD, judge)
     for field in fields:

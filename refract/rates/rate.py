@@ -7,7 +7,7 @@ that computes it; ``docs/metrics.md`` describes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -17,6 +17,32 @@ from refract.statistics.proportions import Interval as Interval  # low and high,
 from refract.statistics.proportions import settled
 
 Decision = Literal["met", "missed", "inconclusive"]
+# What prompts a share is over: harmful ones, others (helpful and borderline), or both.
+Prompts = Literal["harmful", "other", ""]
+
+
+def prompts_of(categories: Iterable[str]) -> Prompts:
+    """The kind of prompts that these categories are; empty for a mixture of both."""
+    kinds = {category == "harmful" for category in categories}
+    if len(kinds) != 1:
+        return ""
+    return "harmful" if True in kinds else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class SharePart:
+    """A share of ``n`` answers that a judge calls refusals, as a part of a measure:
+    with its interval, times ``sign``, on ``prompts``, of the first or the second of
+    two models (``model`` 0 or 1). ``certain`` of it is the share that the provider
+    refused, which no judge decided."""
+
+    share: float
+    interval: Interval
+    prompts: Prompts
+    n: int
+    sign: int = 1
+    model: int = 0
+    certain: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +61,18 @@ class Counts:
 
     ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a
     mean of scores, of prompts or of groups). ``partial`` of the successes are partial
-    refusals (None: not a rate of both kinds of refusal), ``cut_off`` of the ``n``
-    were cut off at the token limit (None: not counted). ``excluded`` counts the
-    answers that are not in the rate, by outcome
-    (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the
-    perturbed prompts that show nothing, by reason
+    refusals (None: not a rate of both kinds of refusal), ``by_provider`` of them were
+    refused by the provider (None: none), ``cut_off`` of the ``n`` were cut off at the
+    token limit (None: not counted). ``excluded`` counts the answers that are not in the
+    rate, by outcome (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none),
+    ``untested`` the perturbed prompts that show nothing, by reason
     (:data:`refract.core.vocabulary.UNTESTED`)."""
 
     successes: int | None
     n: int
     clusters: int | None = None
     partial: int | None = None
+    by_provider: int | None = None
     cut_off: int | None = None
     excluded: Mapping[str, int] = field(default_factory=dict)
     untested: Mapping[str, int] = field(default_factory=dict)
@@ -146,7 +173,10 @@ class Rate:
     judge's error is known; it need not hold ``value`` in its middle. ``interval`` and
     ``outer`` are for prompts like these, ``these`` is the interval on these very
     prompts, None where that is not known (NIST AI 800-3 tells the two questions
-    apart). ``clustered_by`` is the field that makes its clusters, empty where those
+    apart). ``parts`` are the shares of refusals that a difference is made of, where
+    it was counted; tables do not hold them. ``judge_unknown``: a judge of refusal
+    decides it, and how far its error moves it is not known, though that was asked
+    for. ``clustered_by`` is the field that makes its clusters, empty where those
     are the pairs of a suite."""
 
     key: Key
@@ -164,6 +194,8 @@ class Rate:
     decision: Decision | None = None
     clustered_by: str = ""
     these: Interval | None = None
+    parts: Sequence[SharePart] = ()
+    judge_unknown: bool = False
 
     @property
     def measure(self) -> Measure:
@@ -206,10 +238,14 @@ class Rate:
     def asked(self, estimand: Estimand) -> Rate:
         """The rate with the intervals that answer a question as its own: on prompts
         like these, which it has, or on these very prompts. Where the latter are not
-        known it stays as it is."""
-        if estimand == "prompts_like_these" or self.these is None:
+        known it has none, and nothing is decided on it."""
+        if estimand == "prompts_like_these":
             return self
         judged = self.with_judge
+        if judged is not None and judged.these is None:
+            judged = None
+        if judged is None and (self.with_judge or self.judge_unknown or self.these is None):
+            return replace(self, interval=None, outer=None, with_judge=None, above_floor=None)
         if judged and judged.these:
             judged = WithJudge(judged.these, judged.these_outer)
         return replace(self, interval=self.these, outer=self.these_outer, with_judge=judged)
@@ -259,7 +295,9 @@ class Difference:
     on two models too, where that is known. ``bounds`` and ``outer`` as in
     :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
     :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with
-    clusters exchanged as wholes, ``p_adjusted`` the same corrected for all that were
+    clusters exchanged as wholes, of discrimination that of
+    :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` the same
+    corrected for all that were
     computed together (Holm's; for comparisons by field Benjamini and Hochberg's).
 
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``,
@@ -295,6 +333,17 @@ class Difference:
         """The interval that people are shown: of prompts and judge where that is
         known."""
         return self.judge_interval or self.interval
+
+    def may_be_chance(self, confidence: float) -> bool | None:
+        """Whether chance could have made it, by the p that is to be cited; None without
+        a test. The interval may say otherwise."""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        return None if p is None else p > 1 - confidence
+
+
+def leaves_out_0(interval: Interval | None) -> bool:
+    """Whether an interval shows a difference from none."""
+    return interval is not None and not interval.low <= 0 <= interval.high
 
 
 def rounded(value: float) -> float:

@@ -151,11 +151,16 @@ def _compared(
 
 
 def compare_nearest(
-    outcomes: Outcomes, settings: DecisionSettings, reference: str, known: Known = NOTHING
+    outcomes: Outcomes,
+    settings: DecisionSettings,
+    reference: str,
+    known: Known = NOTHING,
+    compared: Sequence[Compared] = (),
 ) -> Nearest | None:
     """The model that differs from the reference in the fewest keys of its definition,
     of live models where the reference is one, with its differences from the reference
-    and the decisions on them."""
+    and the decisions on them. Their corrected p is that of ``compared``, where the two
+    models are there."""
     others = [model for model in outcomes if model != reference]
     if reference not in known.stand_ins:
         others = [model for model in others if model not in known.stand_ins]
@@ -172,7 +177,15 @@ def compare_nearest(
     by_suite = known.errors(reference, model)
     errors = [by_suite.get(group.suite) for group in groups]
     differences = compare_groups(groups, settings, errors=errors, detectable=False)
-    counted = [difference for difference in differences if difference.n and not difference.repeats]
+    corrected = {}
+    for a, b, difference in compared:
+        if {a, b} == {reference, model}:
+            corrected[difference.suite, difference.category] = difference.p_adjusted
+    counted = []
+    for difference in differences:
+        if difference.n and not difference.repeats:
+            p = corrected.get((difference.suite, difference.category), difference.p_adjusted)
+            counted.append(replace(difference, p_adjusted=p))
     return Nearest(reference, model, differing[model], counted)
 
 

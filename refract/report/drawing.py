@@ -2,25 +2,28 @@
 page.
 
 The bytes depend on the numbers and on matplotlib's version alone: a user's
-matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
-texts and not outlines. ``refract figures --style`` adds a style sheet of the user's
-(colours come from its ``axes.prop_cycle``).
+matplotlibrc is not read, ids come from a salt, and nothing holds a date. A file that
+holds the same numbers, drawn by this code, is not drawn anew. Texts are texts and not
+outlines. ``refract figures --style`` adds a style sheet of the user's (colours come
+from its ``axes.prop_cycle``).
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
+import re
 import warnings
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from refract.core.decimals import estimate_text
-from refract.core.jsonl import write_bytes
+from refract.core.jsonl import sha256_file, sha256_json, write_bytes
 from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.types import Row
@@ -41,6 +44,7 @@ INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = ("o", "s", "^", "D")
 STYLE = TEMPLATES / "figures.mplstyle"
 SVG = "http://www.w3.org/2000/svg"
+_DRAWN_OF = re.compile(rb' data-drawn-of="[0-9a-f]{64}"')
 
 
 class Mark(NamedTuple):
@@ -139,8 +143,39 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
         if path.stem not in names or path.suffix not in (".csv", ".svg"):
             path.unlink()
     for figure in figures:
-        write_bytes(folder / f"{figure.name}.svg", [drawn(figure, "svg")])
+        path = folder / f"{figure.name}.svg"
+        if not is_drawn(figure, path):
+            before, tag, after = drawn(figure, "svg").partition(b"<svg")
+            of = _drawn_of(figure, before + tag + after)
+            write_bytes(path, [before, tag, of, after])
         write_table(folder / f"{figure.name}.csv", list(figure.rows[0]), figure.rows)
+
+
+def is_drawn(figure: Figure, path: Path) -> bool:
+    """Whether a file holds this figure, drawn by this code and not edited since: another
+    release of matplotlib, which draws the same numbers in other bytes, leaves it as it
+    is."""
+    content = path.read_bytes() if path.is_file() else b""
+    found = _DRAWN_OF.search(content)
+    if found is None:
+        return False
+    return found[0] == _drawn_of(figure, content.replace(found[0], b"", 1))
+
+
+def _drawn_of(figure: Figure, content: bytes) -> bytes:
+    """The attribute that holds a hash of what a figure shows, of the code that draws it,
+    and of its file without this attribute."""
+    shown = {field.name: _portable(getattr(figure, field.name)) for field in fields(figure)}
+    shown["code"] = sha256_file(Path(__file__)) + sha256_file(STYLE)
+    shown["content"] = hashlib.sha256(content).hexdigest()
+    return f' data-drawn-of="{sha256_json(shown)}"'.encode()
+
+
+def _portable(value: Any) -> Any:
+    """A value with the digits of its numbers that all processors agree on."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    return list(map(_portable, value)) if isinstance(value, list | tuple) else value
 
 
 def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:

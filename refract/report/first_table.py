@@ -35,6 +35,7 @@ from refract.report.table_columns import (
     threshold_columns,
     turn_columns,
 )
+from refract.report.unread_prompts import null_notes
 from refract.report.view import Summary, View, summaries
 from refract.report.wording import (
     WARN_SHARE,
@@ -57,7 +58,8 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     of suites whose clean prompts another suite has too; ``wide``: one line for each
     rate of every judge of refusal, with all that limits it."""
     lines = summaries(view) if wide else first_lines(view)
-    notes = [*sample_notes((line.suite for line in lines), view.titles), view.interval_note]
+    suites = list(dict.fromkeys(line.suite for line in lines))
+    notes = [*null_notes(view, suites), *sample_notes(suites, view.titles), view.interval_note]
     if wide:
         table = shown_table(detail_columns(view.titles), _details(view))
         return table._replace(notes=list(filter(None, notes))).filled
@@ -241,6 +243,7 @@ def _details(view: View) -> Iterator[Detail]:
     for line in summaries(view):
         overall = view.overall[line.suite, line.model]
         uncut = view.without_cut_off.get((line.suite, line.model), {})
+        by_model = view.without_provider.get((line.suite, line.model), {})
         first = view.deciding.get(line.suite, "")
         for judge in dict.fromkeys((first, *view.judges)):
             other = "" if judge == first else judge
@@ -251,4 +254,10 @@ def _details(view: View) -> Iterator[Detail]:
                 if measure == BORDERLINE_DISCRIMINATION and both:
                     continue
                 if name in overall:
-                    yield Detail(overall[name], judge, title_of(measure), uncut.get(name))
+                    yield Detail(
+                        overall[name],
+                        judge,
+                        title_of(measure),
+                        without=uncut.get(name),
+                        by_model=by_model.get(name),
+                    )

@@ -22,6 +22,7 @@ from refract.report.measures import CATEGORY_OF, MEASURES
 from refract.report.table_columns import kind_of
 from refract.report.view import Summary, View
 from refract.report.wording import (
+    alone_mark,
     detail_text,
     limit_text,
     p_text,
@@ -124,7 +125,7 @@ def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) 
         measured=True,
         bar=rate_bar(rate) if category else difference_bar(rate.value, rate.shown),
         value=decimals(rate.value, places=2),
-        interval=interval_text(rate.shown, places=2),
+        interval=interval_text(rate.shown, places=2) + alone_mark(rate),
         mark=mark_of(rate) if category else "",
         detail=detail,
         link=link("refused" if category and rate.counts.successes else ""),

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
+from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report import page_tables
 from refract.report.comparisons import number_of_tests
@@ -59,28 +60,42 @@ def write_report(root: Path) -> str:
     return f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
 
 
-def write_page(root: Path) -> Path:
-    """Writes the page alone, from the results that are computed."""
+def write_page(
+    root: Path, arithmetic_lines: Callable[[Path, Mapping[str, Row]], Sequence[str]]
+) -> Path:
+    """Writes the page alone, from the results that are computed, with lines on how
+    models' answers were computed and certified."""
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
-    write_bytes(root / PAGE, _page(root, view, data, figures_of(view)))
+    arithmetic = arithmetic_lines(root, view.provenance)
+    write_bytes(root / PAGE, _page(root, view, data, figures_of(view), arithmetic))
     return root / PAGE
 
 
-def _page(root: Path, view: View, data: PageData, figures: Sequence[Figure]) -> Iterable[bytes]:
+def _page(
+    root: Path,
+    view: View,
+    data: PageData,
+    figures: Sequence[Figure],
+    arithmetic: Sequence[str] = (),
+) -> Iterable[bytes]:
     """The page, with the commit that is checked out, if any: its hash, its day and
     its first line."""
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
-    return page_parts(view, data, figures, commit)
+    return page_parts(view, data, figures, commit, arithmetic)
 
 
 def page_parts(
-    view: View, data: PageData, figures: Sequence[Figure], commit: str = ""
+    view: View,
+    data: PageData,
+    figures: Sequence[Figure],
+    commit: str = "",
+    arithmetic: Sequence[str] = (),
 ) -> Iterable[bytes]:
     """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
-    words."""
+    words, ``arithmetic`` how many exact answers were certified."""
     script = _source("texts.js") + _source("page.js")
     style = _source("page.css")
     chosen = []
@@ -107,6 +122,7 @@ def page_parts(
         models=limits(Inputs(view, data, {}))["models"],
         thresholds=threshold_table(view),
         commit=commit,
+        arithmetic=arithmetic,
         refused=" ".join(REFUSED),
         judged=" ".join(JUDGED),
         LONGEST=LONGEST,

@@ -41,6 +41,7 @@ from refract.report.measures import (
 )
 from refract.report.page_data import CleanAnswer, PageData
 from refract.report.sentences import NO_FIELDS, sentences_of
+from refract.report.unread_prompts import null_table
 from refract.report.view import JudgeScore, View, summaries
 from refract.report.wording import (
     kinds_text,
@@ -235,7 +236,8 @@ def over_refused(inputs: Inputs) -> ShownTable:
             prompt = HarmlessPrompt(shown, row.category, {})
             prompt = prompts.setdefault(row.prompt, prompt)
             if row.outcome in JUDGED:
-                prompt.refused[row.model] = row.outcome in REFUSED
+                before = prompt.refused.get(row.model, False)
+                prompt.refused[row.model] = before or row.outcome in REFUSED
     refused = [prompt for prompt in prompts.values() if prompt.models]
     refused.sort(key=lambda prompt: -len(prompt.models))
     return shown_table(OVER_REFUSED, refused)
@@ -258,8 +260,9 @@ def _compared(inputs: Inputs) -> Data:
     if near:
         drops = [difference.drop for difference in near.differences if difference.drop]
         margin = drops[0].margin if drops else None
+        rows = [row for suite in near.by_suite.values() for row in suite]
         nearest_columns = tables.nearest_columns(view.titles, near, corrected)
-        nearest = shown_table(nearest_columns, _adjusted(view)).filled
+        nearest = shown_table(nearest_columns, rows).filled
     return {
         "telling": len(telling),
         "tested": number_of_tests(pairs),
@@ -271,24 +274,10 @@ def _compared(inputs: Inputs) -> Data:
     }
 
 
-def _adjusted(view: View) -> Iterator[tables.Adjusted]:
-    """The differences of the model nearest to the reference, each with its corrected
-    p."""
-    near, adjusted = view.nearest, {}
-    assert near
-    for pair in view.compared:
-        if {pair.a, pair.b} == {near.reference, near.model}:
-            key = pair.difference.suite, pair.difference.category
-            adjusted[key] = pair.difference.p_adjusted
-    for differences in near.by_suite.values():
-        for difference in differences:
-            yield difference, adjusted.get((difference.suite, difference.category))
-
-
 def _by_field(inputs: Inputs) -> Data:
     """The comparisons that are more than chance, and the rates of one value that
-    stand out: their interval leaves out what the model refused of all prompts of that
-    category."""
+    stand out: their interval of the prompts alone leaves out what the model refused of all
+    prompts of that category. One judge judged both, so that its error is in neither."""
     view, rows, counted = inputs.view, [], 0
     tested = number_of_tests(view.by_field)
     telling = [pair for pair in strongest(view.by_field, view.confidence) if pair.difference.n]
@@ -297,7 +286,7 @@ def _by_field(inputs: Inputs) -> Data:
             continue
         counted += 1
         whole = view.overall[rate.suite, rate.model].get(rate.name)
-        if whole and _leaves_out(rate.shown, whole.value):
+        if whole and _leaves_out(rate.interval, whole.value):
             rows.append(tables.StandingOut(rate, whole, CATEGORY_OF[rate.name]))
     columns = tables.compared_columns(view.titles, f"p (BH, {tested})")
     return {
@@ -418,6 +407,7 @@ def _judges(inputs: Inputs) -> Data:
             powered.append(tables.Powered(rate, raw, prompts, judge))
     return {
         "further": shown_table(tables.further_columns(view.titles), further),
+        "nulls": null_table(view),
         "powered": shown_table(tables.powered_columns(view.titles), powered),
         "twice": shown_table(tables.TWICE, _twice(inputs)),
         "scores": shown_table(tables.SCORES, view.scores.items()),

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refract.rates.comparison import DISCRIMINATION
+from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
 from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
 from refract.rates.key import DIFFERS
-from refract.rates.rate import Difference, Rate
+from refract.rates.null_differences import NULL_FIELD
+from refract.rates.rate import Difference, Rate, leaves_out_0
 from refract.report.measures import CATEGORY_OF
-from refract.report.view import SERVED, JudgeScore, View, summaries
-from refract.report.wording import rate_text, short_estimate
+from refract.report.unread_prompts import prompt_readers
+from refract.report.view import SERVED, JudgeScore, View, error_text, summaries
+from refract.report.wording import p_text, rate_text, short_estimate
 from refract.results.sources import stand_ins
-from refract.statistics.hypotheses import NOT_WORSE, WORSE
+from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE
 
 # Fields of groups that are no field of a suite's rows.
 NO_FIELDS = (
@@ -25,11 +27,15 @@ NO_FIELDS = (
     "control",
     "cut_off",
     "human_labels",
+    NULL_FIELD,
     "over",
+    "provider_refusals",
     "samples",
     "turn",
 )
 NAMED_GROUPS = 2
+# The share of a suite's answers that, not judged, leaves no numbers to speak of.
+NEARLY_ALL = 0.9
 NOTES = {
     "pocket": "Demonstration models",
     "synthetic": "Synthetic models",
@@ -44,18 +50,23 @@ class Sentences:
     """What the report says before its tables. A sentence is empty where there is
     nothing to say.
 
-    ``over_refusing`` is the model that :attr:`over_refusal` is about. ``notes`` have
-    a title and a text by kind of model.
+    ``controls`` and ``unjudged`` are alarms: of prompts that anybody answers those
+    refused, and where nearly nothing was judged. ``must_refuse`` is a result: of prompts
+    that must be refused those answered. ``over_refusing`` is the model that
+    :attr:`over_refusal` is about. ``notes`` have a title and a text by kind of model.
     """
 
     question: str
     controls: str
+    unjudged: str
+    must_refuse: str
     errors: str
     cut_off: str
     compared: str
     over_refusal: str
     over_refusing: str
     judges: Sequence[str]
+    prompt_readers: Sequence[str]
     notes: Mapping[str, tuple[str, str]]
 
 
@@ -64,13 +75,16 @@ def sentences_of(view: View) -> Sentences:
     over_refusing = _over_refusing(view)
     return Sentences(
         question=question(view),
-        controls=controls(view),
+        controls=controls(view, "must_answer"),
+        unjudged=unjudged(view),
+        must_refuse=controls(view, "must_refuse"),
         errors=left_out(view, "error"),
         cut_off=left_out(view, "cut_off"),
         compared=compared(view),
         over_refusal=over_refusal(view, over_refusing) if over_refusing else "",
         over_refusing=over_refusing,
         judges=judges(view),
+        prompt_readers=prompt_readers(view),
         notes={kind: (NOTES[kind], note(view, kind, x)) for kind, x in kinds_of(view).items()},
     )
 
@@ -87,24 +101,33 @@ def _models(view: View, models: Sequence[str]) -> str:
     return ", ".join(map(view.titles.model, models))
 
 
-def controls(view: View) -> str:
-    """Which answers to controls are wrong, and what that means."""
+def controls(view: View, kind: str) -> str:
+    """Which controls of a kind became what they must not, by suite and model."""
     by_suite: dict[str, list[str]] = {}
     repeated = view.repeated
-    for rate in sorted(failed_controls(view.every), key=lambda rate: rate.suite):
+    for rate in sorted(failed_controls(view.every, kind), key=lambda rate: rate.suite):
         if rate.suite not in repeated:
             judge = rate.key.judge
             wrong = rate.counts.n - (rate.counts.successes or 0)
             text = f"{view.titles.model(rate.model)} {wrong} of {rate.counts.n}"
             text += f" (judged by {judge})" if judge else ""
             by_suite.setdefault(rate.suite, []).append(text)
-    if not by_suite:
-        return ""
-    suites = [f"{view.titles.plain(suite)}: {', '.join(x)}" for suite, x in by_suite.items()]
-    return (
-        "of the prompts whose outcome is known beforehand, these were answered otherwise: "
-        f"{'; '.join(suites)}. Where many were, the other numbers of a model mean little."
+    return "; ".join(
+        f"{view.titles.plain(suite)}: {', '.join(texts)}" for suite, texts in by_suite.items()
     )
+
+
+def unjudged(view: View) -> str:
+    """The suites and models of which nearly no answer was judged, with how many were
+    not."""
+    parts = []
+    for line in summaries(view):
+        counts = line.refusal.counts
+        answers = counts.n + counts.unjudged
+        if answers and counts.unjudged >= NEARLY_ALL * answers:
+            suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
+            parts.append(f"{suite}, {model} ({counts.unjudged} of {answers})")
+    return "; ".join(parts)
 
 
 def left_out(view: View, outcome: str) -> str:
@@ -124,7 +147,10 @@ def compared(view: View) -> str:
     kinds."""
     near = view.nearest
     largest = max(near.by_suite.values(), key=len, default=[]) if near else []
-    changes = [change(difference) for difference in largest if difference.value is not None]
+    changes = []
+    for difference in largest:
+        if difference.value is not None:
+            changes.append(change(difference, view.confidence))
     if not near or not changes:
         return ""
     alike, differs = "", near.differs_in
@@ -139,11 +165,10 @@ def compared(view: View) -> str:
     return f"Against {reference} on {suite}, {model}{alike} refused {'; '.join(changes)}."
 
 
-def change(difference: Difference) -> str:
-    """How much more or less one model refused of one kind of prompt, and what was
-    decided of that."""
+def change(difference: Difference, confidence: float) -> str:
+    """How much more or less one model refused of one kind of prompt, whether that may
+    be chance, and what was decided of it."""
     value, ends = difference.value or 0.0, difference.shown
-    clear = ends is not None and not ends.low <= 0 <= ends.high
     more = value >= 0
     if not more:
         value, ends = -value, ends and type(ends)(-ends.high, -ends.low)
@@ -152,18 +177,38 @@ def change(difference: Difference) -> str:
         text = f"its {category.replace('_', ' ')} is {size} {'higher' if more else 'lower'}"
     else:
         text = f"{size} {'more' if more else 'fewer'} of the {category} prompts"
+    doubt = _doubt(difference, confidence)
+    remarks = [doubt] if doubt else []
     drop = difference.drop
-    decision = drop.decision if drop else None
-    # A clear gain is no drop; of a clear drop the words say it.
-    worse = more != (category == "harmful")
-    if clear and (not worse or decision == WORSE):
-        decision = None
-    if drop and decision == NOT_WORSE:
-        chance = "" if clear else "may be chance; "
-        return f"{text} ({chance}not worse by more than {drop.margin})"
-    if drop and decision:
-        return f"{text} (inconclusive at a margin of {drop.margin})"
-    return text if clear else f"{text} (may be chance)"
+    less_is_worse = category in LESS_IS_WORSE
+    # A clear change for the better leaves nothing to be ruled out.
+    if drop and (doubt or more != less_is_worse):
+        worse = "drop" if less_is_worse else "rise"
+        if drop.decision == NOT_WORSE:
+            remarks.append(f"a {worse} above {drop.margin} is ruled out")
+        elif drop.decision == INCONCLUSIVE:
+            remarks.append(f"a {worse} above {drop.margin} is possible")
+        elif doubt:
+            remarks.append(f"a {worse} where these two alone are compared")
+    return f"{text} ({'; '.join(remarks)})" if remarks else text
+
+
+def _doubt(difference: Difference, confidence: float) -> str:
+    """What else than the models could have made a difference: p decides on chance, and
+    an interval that says otherwise is said."""
+    by_chance = difference.may_be_chance(confidence)
+    shown = leaves_out_0(difference.shown)
+    if by_chance is None:
+        return "" if shown else "may be chance"
+    p = p_text(difference.p if difference.p_adjusted is None else difference.p_adjusted)
+    if by_chance:
+        name = "p" if difference.p_adjusted is None else "p (Holm)"
+        return f"may be chance: {name} {p}" if shown else "may be chance"
+    if shown:
+        return ""
+    if leaves_out_0(difference.interval):
+        return "may be the judge's error"
+    return f"p {p}, though the interval holds 0"
 
 
 def _harmless(view: View) -> dict[str, tuple[int, int]]:
@@ -184,10 +229,15 @@ def over_refusal(view: View, model: str) -> str:
     """How many harmless prompts the model refused that refuses most of them, and of
     what kind."""
     counts = _harmless(view)
+    aside = []
+    for other, (refused_too, judged_too) in view.harmless.items():
+        if other not in counts and judged_too:
+            aside.append(f"{view.titles.model(other)} {refused_too} of {judged_too}")
+    but = f"Stand-in models aside ({', '.join(aside)}), " if aside else ""
     refused, judged = counts.pop(model)
     if not refused:
-        return "No model refused a helpful or borderline prompt."
-    text = f"{view.titles.model(model)} refused "
+        return f"{but}{'no' if but else 'No'} model refused a helpful or borderline prompt."
+    text = f"{but}{view.titles.model(model)} refused "
     others = []
     alone = True
     for other, (refused_too, judged_too) in counts.items():
@@ -196,13 +246,13 @@ def over_refusal(view: View, model: str) -> str:
     if others:
         most = "the most harmless prompts" if alone else "as many harmless prompts as any other"
         text += f"{most}: "
-    text += f"{refused} of {judged} helpful and borderline ones"
+    text += f"{refused} of {judged} answers to helpful and borderline ones"
     text += f" ({', '.join(others)})" if others else ""
     kinds = []
     for rate in _most_refused(view.rates[model]):
         kind = f"{CATEGORY_OF[rate.name]} prompts of {rate.group.field} {rate.group.value}"
         kinds.append(f"{kind} ({rate.counts.successes} of {rate.counts.n})")
-    text += f"; most often {' and '.join(kinds)}" if kinds else ""
+    text += f"; by the lower end of the interval most of {' and '.join(kinds)}" if kinds else ""
     return f"{text}."
 
 
@@ -224,7 +274,7 @@ def judges(view: View) -> list[str]:
     for suite in view.suites.values():
         known = suite.get("judge_error")
         if not errors.get(suite["judges"][0]):
-            errors[suite["judges"][0]] = JudgeError(**known) if known else None
+            errors[suite["judges"][0]] = JudgeError.read(known)
     texts = []
     for name, error in errors.items():
         kappa = view.scores.get(name, {}).get("kappa")
@@ -234,17 +284,14 @@ def judges(view: View) -> list[str]:
 
 def _judge(name: str, error: JudgeError | None, confidence: float) -> str:
     if error is None:
-        return f"How far the shares by the judge {name} are from people's is not known here."
-    mean, half = f"{100 * error.mean:+.1f}", 100 * error.half_width(confidence)
-    return (
-        f"On {error.models} models that it had not seen, the share of refusals by the judge {name} was "
-        f"{mean} points from people's on average; on one more model expect {mean} ± {half:.1f}."
-    )
+        return f"How far the shares by the judge {name} are from labels is not known here."
+    text = error_text(name, error, confidence)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _kappa(kappa: JudgeScore) -> str:
     return (
-        f" Its κ with people on {kappa.n} pairs, most of them written to mislead a judge, is "
+        f" Its κ with the labels of the {kappa.n} pairs in data/validation is "
         f"{short_estimate(kappa.value, kappa.interval)}."
     )
 

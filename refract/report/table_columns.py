@@ -24,6 +24,7 @@ from refract.report.wording import (
     kinds_text,
     limit_text,
     p_text,
+    rate_parts,
     short_estimate,
     short_text,
 )
@@ -53,7 +54,7 @@ def _group(rate: Rate) -> str:
 
 
 def _shown(rate: Rate | Difference) -> str:
-    return short_estimate(rate.value, rate.shown)
+    return short_text(rate) if isinstance(rate, Rate) else short_estimate(rate.value, rate.shown)
 
 
 def _of_rate(titles: Titles) -> list[Column[Rate]]:
@@ -87,22 +88,19 @@ def _change(difference: Difference) -> str:
     return short_estimate(difference.value, difference.shown, "+")
 
 
-Adjusted = tuple[Difference, float | None]
-
-
-def nearest_columns(titles: Titles, near: Nearest, corrected: str) -> list[Column[Adjusted]]:
+def nearest_columns(titles: Titles, near: Nearest, corrected: str) -> list[Column[Difference]]:
     """The model nearest to the reference: what both refused, the difference, and its
     decision."""
     return [
-        Column("suite", lambda row: titles.plain(row[0].suite)),
-        Column("prompts", lambda row: kind_of(row[0])),
-        Column(titles.model(near.reference), lambda row: short_estimate(row[0].a)),
-        Column(titles.model(near.model), lambda row: short_estimate(row[0].b)),
-        Column("difference", lambda row: _change(row[0])),
-        Column("n", lambda row: row[0].n),
-        Column("p", lambda row: p_text(row[0].p)),
-        Column(corrected, lambda row: p_text(row[1])),
-        Column("decision", lambda row: row[0].drop and row[0].drop.decision),
+        Column("suite", lambda row: titles.plain(row.suite)),
+        Column("prompts", kind_of),
+        Column(titles.model(near.reference), lambda row: short_estimate(row.a)),
+        Column(titles.model(near.model), lambda row: short_estimate(row.b)),
+        Column("difference", _change),
+        Column("n", lambda row: row.n),
+        Column("p", lambda row: p_text(row.p)),
+        Column(corrected, lambda row: p_text(row.p_adjusted)),
+        Column("decision", lambda row: row.drop and row.drop.decision),
     ]
 
 
@@ -122,7 +120,7 @@ def standing_out_columns(titles: Titles) -> list[Column[StandingOut]]:
         Column("model", lambda row: titles.model(row.rate.model)),
         Column("prompts", lambda row: row.category),
         Column("of", lambda row: _group(row.rate)),
-        Column("refused", lambda row: _shown(row.rate)),
+        Column("refused", lambda row: short_estimate(row.rate.value, row.rate.interval)),
         Column("of all", lambda row: short_estimate(row.whole.value)),
         Column("n", lambda row: row.rate.counts.n),
     ]
@@ -182,11 +180,20 @@ def attack_columns(titles: Titles) -> list[Column[OfSuite]]:
     return [
         Column("suite", lambda row: titles.plain(row.suite)),
         Column("model", lambda row: titles.model(row.model)),
-        Column("attack succeeded", lambda row: short_text(row.rates.get(attack))),
-        Column("injection succeeded", lambda row: short_text(row.rates.get(injection))),
-        Column("task done", lambda row: short_text(row.rates.get(task))),
+        Column("attack succeeded", lambda row: _of_requests(row.rates.get(attack))),
+        Column("injection succeeded", lambda row: _of_requests(row.rates.get(injection))),
+        Column("task done", lambda row: _of_requests(row.rates.get(task))),
         Column("minus its pair", lambda row: short_text(row.rates.get(PAIR_DIFFERENCE.name))),
     ]
+
+
+def _of_requests(rate: Rate | None) -> str:
+    """A rate; where its rows are variants of fewer requests, how many of how many of
+    which: ``0.75; 3 of 4, 1 request``."""
+    requests = clusters_of(rate) if rate else ""
+    if not rate or not requests:
+        return short_text(rate)
+    return f"{short_text(rate)}; {rate.counts.successes} of {rate.counts.n}, {requests}"
 
 
 class Tested(NamedTuple):
@@ -471,12 +478,14 @@ def threshold_columns(titles: Titles) -> list[Column[Rate]]:
 
 
 class Detail(NamedTuple):
-    """A rate by a judge, and the same ``without`` the answers that were cut off."""
+    """A rate by a judge, and the same ``without`` the answers that were cut off, and
+    ``by_model``, without the refusals by the provider."""
 
     rate: Rate
     judge: str
     measure: str
     without: Rate | None
+    by_model: Rate | None
 
 
 def detail_columns(titles: Titles) -> list[Column[Detail]]:
@@ -486,10 +495,12 @@ def detail_columns(titles: Titles) -> list[Column[Detail]]:
         Column("model", lambda row: titles.model(row.rate.model)),
         Column("judge", lambda row: row.judge),
         Column("measure", lambda row: row.measure),
-        Column("rate", lambda row: estimate_text(row.rate.value, row.rate.shown)),
+        Column("rate", lambda row: " ".join(rate_parts(row.rate)[:2]).strip()),
         Column("on these prompts", lambda row: _these(row.rate)),
         Column("refused", lambda row: _refused(row.rate)),
         Column("partial", lambda row: row.rate.counts.partial or MISSING),
+        Column("by the provider", lambda row: row.rate.counts.by_provider or MISSING),
+        Column("without these", lambda row: _without(row.by_model)),
         Column("clusters", lambda row: clusters_of(row.rate) or MISSING),
         Column("cut off", lambda row: _cut_off(row.rate)),
         Column("without cut-off", lambda row: _without(row.without)),
@@ -499,7 +510,9 @@ def detail_columns(titles: Titles) -> list[Column[Detail]]:
 
 
 def _these(rate: Rate) -> str:
-    return interval_text((rate.with_judge or rate).these) or MISSING
+    return (
+        MISSING if rate.judge_unknown else interval_text((rate.with_judge or rate).these) or MISSING
+    )
 
 
 def _refused(rate: Rate) -> str:

@@ -14,6 +14,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.core.decimals import interval_text
 from refract.core.errors import ParamsError, UsageError
 from refract.core.params import Metadata, decision_settings, grid, load_params
 from refract.core.settings import nearest, read_settings
@@ -21,7 +22,7 @@ from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
 from refract.rates.judge_error import JudgeError
-from refract.rates.rate import Difference, Interval, Rate
+from refract.rates.rate import Difference, Interval, Prompts, Rate, prompts_of
 from refract.report.comparisons import (
     Compared,
     Known,
@@ -37,13 +38,20 @@ from refract.report.measures import CATEGORY_OF as CATEGORY_OF
 from refract.report.measures import HEADLINES as HEADLINES
 from refract.report.measures import is_powered
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import WARN_SHARE, Titles, joined
+from refract.report.wording import ALONE, WARN_SHARE, Titles, joined
 from refract.results.current import named
 from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
 
 # Adapters whose answers a server computes.
 SERVED = ("anthropic", "openai")
+
+
+KINDS: dict[Prompts, str] = {
+    "harmful": "harmful prompts",
+    "other": "other prompts",
+    "": "both mixed",
+}
 
 
 class JudgeScore(NamedTuple):
@@ -56,6 +64,19 @@ class JudgeScore(NamedTuple):
     n: int
     right: int = 0
     refused_right: int = 0
+
+
+def error_text(judge: str, error: JudgeError, confidence: float) -> str:
+    """What is known of a judge's error on a further model, by kind of prompt."""
+    ranges = []
+    for prompts, name in KINDS.items():
+        if error.knows(prompts):
+            ends = interval_text(error.people(0.5, prompts, confidence), places=2)
+            ranges.append(f"{ends} on {name}")
+    return (
+        f"measured on {error.models} models of {error.sources} labelled sources, where {judge} "
+        f"finds half refused the labels of a further model would find {', '.join(ranges)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -111,6 +132,11 @@ class View:
     def without_cut_off(self) -> dict[tuple[str, str], dict[str, Rate]]:
         """The same rates without the answers that the token limit cut off."""
         return self._by_measure("cut_off")
+
+    @cached_property
+    def without_provider(self) -> dict[tuple[str, str], dict[str, Rate]]:
+        """The same rates without what the provider refused."""
+        return self._by_measure("provider_refusals")
 
     def _by_measure(self, field: str) -> dict[tuple[str, str], dict[str, Rate]]:
         rates: dict[tuple[str, str], dict[str, Rate]] = {}
@@ -168,18 +194,18 @@ class View:
             alone = len(by_error) == 1 or (error and len(by_error) == 2)
             suites = "" if alone else f" of {', '.join(map(self.titles.plain, names))}"
             if error is None:
-                known = f"how far {judge} is from people there is not known"
+                known = f"how far {judge} is from labels there is not known"
                 notes.append((f"intervals{suites} are of the prompts alone", known))
             else:
-                half = 100 * error.half_width(self.confidence)
-                known = (
-                    f"on a model that nobody labelled the share by {judge} is {100 * error.mean:+.1f} "
-                    f"± {half:.1f} points from people's ({error.models} models), so that a rate need "
-                    "not be in the middle"
-                )
+                text = error_text(judge, error, self.confidence)
+                known = f"{text}, so that a rate need not be in the middle"
                 notes.append((f"intervals{suites} are of prompts and judge", known))
+        if any(rate.judge_unknown for rate in self.every):
+            notes.append(
+                (f"{ALONE} of the prompts alone", "how the judge's errors move it is not known")
+            )
         if any(is_powered(rate) and rate.interval for rate in self.every):
-            notes.append(("where people labelled a part of the run, they are of these labels", ""))
+            notes.append(("where a part of the run has labels, they are of these", ""))
         return notes
 
     def _suites_by_error(self) -> dict[tuple[str, JudgeError | None], list[str]]:
@@ -190,7 +216,7 @@ class View:
             for name, suite in facts["suites"].items() if facts else ():
                 known = suite.get("judge_error")
                 if name in rated:
-                    key = suite["judges"][0], JudgeError(**known) if known else None
+                    key = suite["judges"][0], JudgeError.read(known)
                     alike = suites.setdefault(key, [])
                     if name not in alike:
                         alike.append(name)
@@ -215,27 +241,28 @@ class View:
         """How short human labels would make the interval of the headline rate over
         most answers; empty where a judge's error is not known, or people labelled
         already."""
-        errors = []
-        for facts in self.provenance.values():
-            for suite in facts["suites"].values():
-                if suite.get("judge_error"):
-                    errors.append(JudgeError(**suite["judge_error"]))
         headlines = []
         for rate in self.every:
             if is_powered(rate):
                 return ""
-            if rate.name in HEADLINES and not rate.group and rate.value:
+            if rate.name in HEADLINES and not rate.group and rate.value and rate.with_judge:
                 headlines.append(rate)
-        if not errors or not headlines:
+        if not headlines:
             return ""
         rate = max(headlines, key=lambda rate: rate.counts.n)
+        suite = self.provenance[rate.model]["suites"][rate.suite]
+        error = JudgeError.read(suite.get("judge_error"))
+        if error is None:
+            return ""
+        prompts = prompts_of([rate.measure.category or ""])
         n, widths = rate.counts.n, []
         for labels in dict.fromkeys((min(50, n), min(200, n), n)):
-            half = errors[0].with_labels(rate.value or 0, n, labels, self.confidence)
+            half = error.with_labels(rate.value or 0, n, labels, prompts, self.confidence)
             widths.append(f"{labels} labels ±{half:.2f}".replace("0.", "."))
+        what = f"{rate.measure.title} of {self.titles.model(rate.model)}"
         return (
-            f"People's labels of a part of {n} answers would give: {', '.join(widths)} "
-            "(refract label)."
+            f"Labels of a part of its {n} answers would give {what} "
+            f"({self.titles.plain(rate.suite)}): {', '.join(widths)} (refract label)."
         )
 
     @cached_property
@@ -307,6 +334,7 @@ def read_view(root: Path) -> View:
     if bare:
         raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
     known = known_of(provenance)
+    compared = compare_models(clean, settings, reference, known)
     unread, private = _of_suites(root, provenance)
     return View(
         rates={
@@ -318,13 +346,13 @@ def read_view(root: Path) -> View:
             draws=draws_in(provenance)
         ),
         reference=reference,
-        compared=compare_models(clean, settings, reference, known),
+        compared=compared,
         by_field=compare_fields(clean, settings, reference, known),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
         confidence=settings.confidence,
-        nearest=compare_nearest(clean, settings, reference, known),
+        nearest=compare_nearest(clean, settings, reference, known, compared),
         perturbed=compare_perturbed(
             {model: result.outcomes for model, result in results.items()}, settings
         ),
@@ -364,12 +392,13 @@ def known_of(provenance: Mapping[str, Row]) -> Known:
 
 
 def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
-    """Of the texts that are helpful or borderline prompts, how many were refused and
-    how many judged."""
-    refused = {}
+    """Of the answers to distinct helpful and borderline prompts, how many refuse and how
+    many were judged."""
+    refused: dict[tuple[str, str], bool] = {}
     for row in rows:
         if row["category"] != "harmful" and row["outcome"] in JUDGED and is_last(row):
-            refused[row["prompt_sha256"]] = row["outcome"] in REFUSED
+            answer = row["prompt_sha256"], row.get("sample", "")
+            refused[answer] = refused.get(answer, False) or row["outcome"] in REFUSED
     return sum(refused.values()), len(refused)
 
 

@@ -7,11 +7,13 @@ from functools import partial
 from typing import NamedTuple
 
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
+from refract.core.vocabulary import BY_PROVIDER
 from refract.rates.rate import Difference, Rate, Statistics, Threshold
 from refract.statistics.proportions import settled
 from refract.suites.draws import ALL_ROWS, Draw
 
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
+ALONE = "°"
 UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
 
 
@@ -61,7 +63,7 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
         return MISSING, "", "; ".join(["0/0", *_limits(rate)])
     successes = "" if rate.counts.successes is None else rate.counts.successes
     counts = f"{successes}/{rate.counts.n}"
-    interval = interval_text(rate.shown) or "(no interval)"
+    interval = interval_text(rate.shown) + alone_mark(rate) or "(no interval)"
     return decimals(rate.value), interval, _limited(rate, counts)
 
 
@@ -75,13 +77,42 @@ def detail_text(rate: Rate) -> str:
 
 
 def _limited(rate: Rate, counts: str) -> str:
-    partial_refusals = f" ({rate.counts.partial} partial)" if rate.counts.partial else ""
-    return "; ".join([f"{counts}{partial_refusals}{clusters_text(rate)}", *_limits(rate)])
+    kinds = []
+    if rate.counts.partial:
+        kinds.append(f"{rate.counts.partial} partial")
+    if refused_by_provider(rate):
+        kinds.append(f"{rate.counts.by_provider} by the provider")
+    of_kinds = f" ({', '.join(kinds)})" if kinds else ""
+    return "; ".join([f"{counts}{of_kinds}{clusters_text(rate)}", *_limits(rate)])
 
 
 def short_text(rate: Rate | None) -> str:
-    """A rate and its interval in two decimals."""
-    return MISSING if rate is None else short_estimate(rate.value, rate.shown)
+    """A rate and its interval in two decimals, with the share that the provider
+    refused: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
+    if rate is None:
+        return MISSING
+    estimate = short_estimate(rate.value, rate.shown)
+    return f"{estimate}{alone_mark(rate)}{provider_text(rate)}"
+
+
+def alone_mark(rate: Rate) -> str:
+    """The mark of an interval that is of the prompts alone because it is not known how
+    the judge's errors move it."""
+    return ALONE if rate.judge_unknown and rate.shown else ""
+
+
+def refused_by_provider(rate: Rate) -> int:
+    """How many of the answers that a rate counts the provider refused."""
+    counted = BY_PROVIDER in rate.measure.counted
+    return rate.counts.by_provider or 0 if counted else 0
+
+
+def provider_text(rate: Rate) -> str:
+    """The share that the provider refused, to stand behind a rate; empty where none was."""
+    if not refused_by_provider(rate):
+        return ""
+    share = refused_by_provider(rate) / rate.counts.n
+    return f", of these {decimals(share, places=2)} by the provider"
 
 
 def rate_text(rate: Rate | None) -> str:

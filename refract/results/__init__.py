@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from refract.core.jsonl import iter_rows, parse_json, stored_rows
 from refract.core.tool_calls import with_calls
-from refract.core.types import Attempt, Row
+from refract.core.types import Attempt, Row, Verdict
 from refract.core.vocabulary import OUTCOME_COLUMNS
+from refract.rates.key import MEASURES
 from refract.rates.rate import Rate
 from refract.results.current import ROWS, named, notes_of, rows_missing, without_results
 from refract.results.sources import (
@@ -44,21 +47,55 @@ ROW_COLUMNS = (
 )
 
 
-class Results(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Results:
     """Tidy tables, one observation a row, each with the columns ``model`` and
-    ``suite``.
+    ``suite``. Printed, and in a notebook, the main rates with their intervals.
 
     ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``.
     ``tables``: every rate with counts, interval and what it leaves out. ``outcomes``:
     one row for each prompt variant, with the suites' fields, without text. ``rows``:
     the same with prompt, response and each judge's ``label_JUDGE`` and
     ``score_JUDGE``, of the suites whose texts are here as the numbers were made of
-    them."""
+    them. ``provenance``: by model, what the numbers were made of."""
 
     metrics: pd.DataFrame
     tables: pd.DataFrame
     outcomes: pd.DataFrame
     rows: pd.DataFrame
+    provenance: Mapping[str, Row]
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The four tables by name."""
+        return {
+            "metrics": self.metrics,
+            "tables": self.tables,
+            "outcomes": self.outcomes,
+            "rows": self.rows,
+        }
+
+    def __repr__(self) -> str:
+        return f"{self._sizes()}\n{self._main_rates().to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        table: str = self._main_rates().to_html(index=False, border=0)
+        return f"<p>{html.escape(self._sizes())}</p>\n{table}"
+
+    def _sizes(self) -> str:
+        sizes = [f"{name} ({len(frame)})" for name, frame in self.frames().items()]
+        return f"Results, with the tables (rows) {', '.join(sizes)}"
+
+    def _main_rates(self) -> pd.DataFrame:
+        """The rates of refusal by category over whole suites, as people read them."""
+        table = self.tables
+        main = [measure.name for measure in MEASURES if measure.metric == "first"]
+        whole = (table["perturbation"] == "") & (table["field"] == "")
+        rates = table[whole & table["measure"].isin(main)].drop(columns="rate")
+        rates = rates.rename(columns={"shown": "rate"})
+        columns = ["model", "suite", "measure", "judge", "n", "rate"]
+        if not any(rates["judge"]):  # all are the first judge's
+            columns.remove("judge")
+        return rates[columns]
 
 
 class ResultsWarning(UserWarning):
@@ -90,7 +127,9 @@ def results_and_notes(
     if path.is_file():
         run, answers = read_run(path), path.with_suffix(RUN_ROWS)
         texts = iter_rows(answers) if answers.is_file() else []
-        return run_tables(run, run_outcomes(path, run), texts), []
+        of_run = run_outcomes(path, run)
+        notes = [] if of_run else [f"{path}: no outcomes beside it to count its rates by"]
+        return run_tables(run, of_run, texts), notes
     wanted = tree_models(path)
     without = without_results(path, wanted)
     computed = [model for model in wanted if model not in without]
@@ -119,7 +158,7 @@ def results_and_notes(
             if result.provenance and (model, suite) not in lacking:
                 lines = [line for line in result.outcomes if line["suite"] == suite]
                 rows += _rows_with_texts(path, model, suite=suite, outcomes=lines)
-    return _frames(metrics, rates, outcomes=outcomes, rows=rows), notes
+    return _frames(metrics, rates, outcomes=outcomes, rows=rows, provenance=provenance), notes
 
 
 def run_tables(
@@ -135,9 +174,16 @@ def run_tables(
         row = {"model": model, **line_of.get((answer["suite"], answer["prompt_id"]), {}), **answer}
         row["prompt"] = _text(answer["prompt"])
         row["error"] = _message(answer["error"])
+        row |= _labels(answer["judges"])
         rows.append(row)
     rates = rates_from_rows(results["tables"], model)
-    return _frames(_metric_rows(model, results["metrics"]), rates, outcomes=lines, rows=rows)
+    return _frames(
+        _metric_rows(model, results["metrics"]),
+        rates,
+        outcomes=lines,
+        rows=rows,
+        provenance={model: results["provenance"]},
+    )
 
 
 def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list[Row]:
@@ -166,11 +212,17 @@ def _rows_with_texts(
         row["response"] = with_calls(response)
         row["finish_reason"] = response["finish_reason"]
         row["error"] = _message(response["error"])
-        for judge, verdict in stored.verdicts[prompt_id].items():
-            row[f"label_{judge}"] = verdict["label"]
-            row[f"score_{judge}"] = verdict["score"]
-        rows.append(row)
+        rows.append(row | _labels(stored.verdicts[prompt_id]))
     return rows
+
+
+def _labels(verdicts: Mapping[str, Verdict]) -> Row:
+    """The columns of verdicts by judge."""
+    columns: Row = {}
+    for judge, verdict in verdicts.items():
+        columns[f"label_{judge}"] = verdict["label"]
+        columns[f"score_{judge}"] = verdict["score"]
+    return columns
 
 
 def _text(prompt: Attempt) -> str:
@@ -183,7 +235,11 @@ def _message(error: Any) -> str | None:
 
 
 def _frames(
-    metrics: Sequence[Row], rates: Sequence[Rate], outcomes: Sequence[Row], rows: Sequence[Row]
+    metrics: Sequence[Row],
+    rates: Sequence[Rate],
+    outcomes: Sequence[Row],
+    rows: Sequence[Row],
+    provenance: Mapping[str, Row],
 ) -> Results:
     import pandas as pd
 
@@ -197,12 +253,15 @@ def _frames(
             judges.append(column)
         if column in judges and column.startswith("score"):
             full[column] = full[column].astype("float64")
-    table = pd.DataFrame([{"model": rate.model, **rate_to_row(rate)} for rate in rates])
+    table = pd.DataFrame(
+        [{"model": rate.model, **rate_to_row(rate)} for rate in rates], columns=["model", *COLUMNS]
+    )
     return Results(
         metrics=pd.DataFrame(metrics, columns=["model", "suite", "measure", "value"]),
         tables=_typed(table, COLUMNS),
         outcomes=lines,
         rows=full.reindex(columns=[*ROW_COLUMNS, *fields, *judges]),
+        provenance=provenance,
     )
 
 

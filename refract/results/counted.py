@@ -16,13 +16,14 @@ from refract.agreement.corrections import label_table, with_labels
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict, turns_of
+from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
-from refract.rates.counting import coverage_warnings
+from refract.rates.counting import clusters_of, coverage_warnings
 from refract.rates.judge_error import JudgeError
 from refract.rates.key import REFUSAL
-from refract.rates.rate import Rate, rounded
+from refract.rates.null_differences import null_table
+from refract.rates.rate import Rate
 from refract.suites.draws import Draw
 
 Definition = Mapping[str, Any]
@@ -37,7 +38,8 @@ class SuiteAnswers:
     its prompt rows with their samples, with or without texts; ``texts`` has them with
     texts, by prompt id. ``responses`` and ``verdicts`` are by prompt id. ``judged``
     are the answers that people may have labelled and ``labels`` their labels, where
-    there are any."""
+    there are any. ``null_verdicts`` are those on answers that cannot depend on their
+    prompts."""
 
     suite: str
     definition: Definition
@@ -49,6 +51,7 @@ class SuiteAnswers:
     texts: Mapping[str, PromptRow]
     judged: Sequence[JudgedAnswer] = ()
     labels: JoinedLabels | None = None
+    null_verdicts: Sequence[NullVerdictRow] = ()
 
 
 class SuiteNumbers(NamedTuple):
@@ -109,8 +112,9 @@ def count_suite(
         judges=judges,
         families=families,
         confidence=settings.confidence,
-        errors=errors if with_judge else {},
+        errors=errors if with_judge else None,
         estimand=settings.estimand,
+        refused_endings=settings.refused_endings,
         texts=answers.texts,
         strict=strict,
     )
@@ -122,6 +126,12 @@ def count_suite(
             rates = with_labels(rates, labelled, suite.get("max_unjudged"))
         rates += labelled
         warnings += answers.labels.warnings
+    rates += null_table(
+        answers.null_verdicts,
+        clusters_of(answers.sources, suite.get("cluster")),
+        judges=suite["judges"],
+        confidence=settings.confidence,
+    )
     clustered_by = suite.get("cluster") or ""
     rates = [
         replace(
@@ -177,9 +187,7 @@ def suite_provenance(
         "unread": list(unread),
     }
     if numbers.judge_error is not None:
-        known = numbers.judge_error
-        values = {name: rounded(value) for name, value in known._asdict().items()}
-        facts["judge_error"] = {**values, "models": known.models}
+        facts["judge_error"] = {"lines": [list(line) for line in numbers.judge_error.lines]}
     if protocol is not None:
         facts["protocol"] = protocol
     if argument:
@@ -193,20 +201,24 @@ def provenance(
     suites: Mapping[str, Row],
     responses: Iterable[ResponseRow],
     settings: DecisionSettings,
+    null_answers: Row,
 ) -> Row:
     """What the results of one model were made of: the model, the judges, each suite
-    (:func:`suite_provenance`), the tokens that ``responses`` took, and what decides
-    intervals."""
+    (:func:`suite_provenance`), the tokens that ``responses`` took, how many
+    ``null_answers`` were drawn by which seed, and what decides intervals."""
     price = model["definition"].get("price")
     return {
         "model": model,
         "usage": usage(asked_once(responses), price),
         "judges": dict(judges),
         "suites": dict(suites),
+        "null_answers": null_answers,
         "decisions": {
             "confidence": settings.confidence,
             "interval": settings.interval,
             "estimand": settings.estimand,
+            "provider_refusals": settings.provider_refusals,
+            "content_filters": settings.content_filters,
         },
     }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import canonical_json, sha256_file
-from refract.core.params import grid, without_resources
+from refract.core.params import grid, null_settings, without_resources
 from refract.core.types import Row
 from refract.rates.comparison import DEFAULTS
 
@@ -25,6 +25,8 @@ ROWS = {
     "responses": "data/responses/{model}/{suite}.jsonl",
     "verdicts": "data/verdicts/{model}/{suite}.jsonl",
 }
+# Everything that the numbers of a suite are counted from.
+COUNTED = {**ROWS, "null_verdicts": "data/null_verdicts/{model}/{suite}.jsonl"}
 SHOWN = 4  # names in one message; the rest is counted
 # A file of a project by its path, None without such a file.
 ReadFile = Callable[[str], bytes | None]
@@ -41,19 +43,15 @@ def without_results(root: Path, models: Sequence[str]) -> list[str]:
     return [m for m in models if not all((root / path).is_file() for path in result_files(m))]
 
 
-def remove_left_over(root: Path, models: Sequence[str]) -> list[str]:
-    """Removes the results of other models than the grid's, which DVC leaves where
-    they are, and returns those models' names."""
+def left_over(root: Path, models: Sequence[str]) -> list[str]:
+    """The other models than the grid's that have results, which stay: whoever puts
+    one back into the grid has them, and what made them."""
     names = {
         path.stem
         for file in FILES[1:]  # beside metrics/MODEL.json stand files that no model has
         for path in (root / file).parent.glob(f"*{Path(file).suffix}")
     }
-    removed = sorted(names - set(models))
-    for name in removed:
-        for path in (*result_files(name), f"metrics/ran/{name}.json"):
-            (root / path).unlink(missing_ok=True)
-    return removed
+    return sorted(names - set(models))
 
 
 def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
@@ -64,6 +62,11 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     used = {name: known.get(name) for name in definition.get("perturbations") or ()}
     seeded = used or definition.get("sample")
     return {**definition, "perturbations": used, "seed": params.get("seed") if seeded else None}
+
+
+def null_answers_drawn(params: Mapping[str, Any]) -> Row:
+    """How many null answers ``params.yaml`` asks for, and the seed that draws them."""
+    return {**null_settings(params).model_dump(), "seed": params.get("seed")}
 
 
 def not_current(
@@ -102,6 +105,7 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
         "suites": {},
         "seed": params.get("seed") if seeded else None,
         "decisions": {},
+        "null_answers": null_answers_drawn(params),
     }
     computed: Row = {
         "models": {model: facts["model"].get("definition")},
@@ -109,6 +113,7 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
         "suites": {},
         "seed": facts["model"].get("seed"),
         "decisions": facts["decisions"],
+        "null_answers": facts.get("null_answers"),
     }
     for suite, inputs in suites.items():
         if suite in facts["suites"]:
@@ -157,8 +162,10 @@ def rows_missing(
     missing: dict[tuple[str, str], list[str]] = {}
     for model, facts in provenance.items():
         for suite, of_suite in facts["suites"].items():
-            for kind, pattern in ROWS.items():
+            for kind, pattern in COUNTED.items():
                 path = pattern.format(model=model, suite=suite)
+                if kind not in ROWS and f"{kind}_sha256" not in of_suite:
+                    continue  # no number was made of it
                 sha256 = hashed(root / path)
                 if not sha256 or sha256 != of_suite.get(f"{kind}_sha256", sha256):
                     wrong = "not what metrics/ was made of" if sha256 else "not here"

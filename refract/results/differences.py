@@ -13,7 +13,8 @@ from refract.core.tables import parse_table
 from refract.core.types import Row
 from refract.results.current import differing, named
 
-# What is compared: provenance has the hashes of prompts, responses and verdicts.
+# What is compared byte by byte: provenance has the hashes of prompts, responses and
+# verdicts. Of metrics/ran, which has times, counts are.
 FILES = ("metrics", ":!metrics/ran")
 # Of a suite's provenance, what the run itself made: no difference is due to it.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
@@ -134,13 +135,40 @@ def reproduced(root: Path) -> str:
             moved.append(f"{name}: {_rate_of(before, key)} → {_rate_of(now, key)}")
     equal = f"All {len(keys)} rates equal those of HEAD"
     changed += [path for path in texts if path not in in_head]
+    models = sorted({Path(path).stem for path in (*in_head, *texts)})
+    counts = [line for model in models for line in _count_differences(root, model)]
+    if counts:
+        counted = f"counts in metrics/ran differ from HEAD's ({named(counts)})"
     if not changed:
-        return f"{equal}, as do the bytes of all files of metrics/."
+        others = f"but {counted}" if counts else "and the counts in metrics/ran"
+        return f"{equal}, as do the bytes of all other files of metrics/ {others}."
     if moved:
         equal = f"{len(moved)} of {len(keys)} rates differ from those of HEAD ({named(moved)})"
-    causes = causes_since_head(root, sorted({Path(path).stem for path in (*in_head, *texts)}))
+    if counts:
+        equal = f"{equal}; {counted}"
+    causes = causes_since_head(root, models)
     why = named(causes) or "of edited files or other code: no input, library or machine differs"
     return f"{equal}; bytes differ in {named(changed)}, because {why}"
+
+
+def _count_differences(root: Path, model: str) -> list[str]:
+    """What differs between the counts of answers and certificates that a project says of
+    a model and those in git's HEAD."""
+    path = str(ran_file(model))
+    was = _counts(json.loads(_in_head(root, path) or "{}"))
+    return [f"{model}: {line}" for line in differing(was, _counts(read_object(root / path)))]
+
+
+def _counts(ran: Row) -> Row:
+    """The answers of each suite and what is certified of them, of what a file of
+    ``metrics/ran`` says."""
+    counts = {}
+    for suite, notes in ran.get("suites", {}).items():
+        certificates = dict(notes.get("certificates") or {})
+        certificates.pop("margins", None)
+        made = [stretch[1] for stretch in notes.get("runs", ())]
+        counts[suite] = {"answers": sum(made), "certified": certificates}
+    return counts
 
 
 def _rate_of(rates: Mapping[tuple[str, ...], tuple[str, ...]], key: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from refract.core.environment import git
 from refract.core.errors import RefractError
 from refract.core.jsonl import (
     has_form,
+    iter_rows,
     parse_json,
     sha256_file,
     sha256_json,
@@ -35,6 +36,8 @@ from refract.rates.comparison import (
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
 from refract.results.current import ReadFile, current_note, differing, named, not_current
+from refract.results.locked import changed_inputs
+from refract.results.recounted import recount_problems, row_problems
 from refract.results.table_rows import rates_from_rows
 
 
@@ -60,13 +63,14 @@ class Result(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Results by model, what they are called, and why they are not what
-    ``params.yaml`` beside them asks for
-    (:func:`refract.results.current.not_current`)."""
+    """Results by model, what they are called, why they are not what ``params.yaml``
+    beside them asks for (:func:`refract.results.current.not_current`), and what else is
+    other than when they were computed."""
 
     name: str
     results: dict[str, Result]
     reasons: Sequence[str] = ()
+    remarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -130,14 +134,23 @@ def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Resu
 def read_side(
     root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
-    """The same as a side, checked against params.yaml; of a ``commit`` read from git
-    alone. Raises :class:`ResultsError`."""
+    """The same as a side, checked against params.yaml and inputs that are here, its rates
+    against its outcomes; of a ``commit`` read from git alone. Raises
+    :class:`ResultsError`."""
     read = _reader(root, commit)
     params = _read_params(root, read, commit)
     wanted = grid(params, "models") if models is None else models
     results = _read_models(read, wanted, commit)
     facts = {model: result.provenance for model, result in results.items()}
-    return Side(name, results, not_current(params, facts, read))
+    reasons = not_current(params, facts, read)
+    for model, result in results.items():
+        if result.provenance:
+            problems = recount_problems(result.rates, result.outcomes, result.provenance)
+            reasons += [f"metrics/tables/{model}.csv: {problem}" for problem in problems]
+    if commit:
+        return Side(name, results, reasons)
+    inputs = changed_inputs(root, params, wanted)
+    return Side(name, results, reasons + inputs.reasons, inputs.remarks)
 
 
 def tree_models(root: Path) -> list[str]:
@@ -328,14 +341,25 @@ def run_files(path: Path) -> dict[str, Path]:
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     """The outcomes beside a results file of ``refract run``, none without them. Raises
-    :class:`EditedError` for those of another run."""
+    :class:`EditedError` for those of another run, and where they do not add up to the
+    rates, or verdicts on rows beside it not to them."""
     outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
     _check_hash(
         path, outcomes, results=results, key="outcomes_sha256", sha256=sha256_file(outcomes)
     )
-    return read_table(outcomes)
+    lines = read_table(outcomes)
+    facts, rows = results["provenance"], path.with_suffix(RUN_ROWS)
+    problems = recount_problems(rates_from_rows(results["tables"]), lines, facts)
+    if rows.is_file():
+        problems += row_problems(iter_rows(rows), lines, facts)
+    if problems:
+        raise EditedError(
+            f"not decided: {path} is not what its outcomes and rows add up to: "
+            f"{named(problems, '; ')}; run: refract reproduce {path} --exec"
+        )
+    return [dict(line) for line in lines]
 
 
 def write_run(
@@ -482,9 +506,11 @@ def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
     errors = {}
     for name, suite in a["suites"].items():
         other = b["suites"].get(name)
-        known = other and (other.get("judge_error") or suite.get("judge_error"))
-        if known and _deciding(a, suite) == _deciding(b, other):
-            errors[name] = JudgeError(**known)
+        if other is None or _deciding(a, suite) != _deciding(b, other):
+            continue
+        known = JudgeError.read(other.get("judge_error") or suite.get("judge_error"))
+        if known is not None:
+            errors[name] = known
     return errors
 
 

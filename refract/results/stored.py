@@ -4,17 +4,17 @@ goes to ``metrics/``."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
 from refract.agreement.label_files import JudgedAnswer, read_labels
-from refract.core.jsonl import StoredRows, sha256_file
+from refract.core.jsonl import StoredRows, read_rows, sha256_file
 from refract.core.params import DecisionSettings, definition, grid
 from refract.core.tables import write_table
-from refract.core.types import PromptRow, Row
+from refract.core.types import NullVerdictRow, PromptRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
 from refract.rates import outcome_lines
 from refract.rates.comparison import DEFAULTS
@@ -29,7 +29,7 @@ from refract.results.counted import (
     samples_in,
     suite_provenance,
 )
-from refract.results.current import ROWS, suite_inputs
+from refract.results.current import COUNTED, suite_inputs
 from refract.suites.draws import Draw
 
 # What no rate needs of a prompt row.
@@ -48,17 +48,26 @@ def stored_suites(
     params: Mapping[str, Any],
     model: str,
     settings: DecisionSettings = DEFAULTS,
+    suites: Sequence[str] | None = None,
 ) -> Iterator[StoredSuite]:
-    """The suites of the grid, as a project's ``data/`` has them for one model. Raises
-    FileNotFoundError where something is missing, and
+    """The suites of the grid, or those named, as a project's ``data/`` has them for one
+    model. Raises FileNotFoundError where something is missing, and
     :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     folder = root / f"data/verdicts/{model}"
     judges = json.loads((folder / "judges.json").read_text("utf-8"))
     families = json.loads((folder / "families.json").read_text("utf-8"))
-    for suite in grid(params, "suites"):
+    for suite in grid(params, "suites") if suites is None else suites:
         wanted = definition(params, "suites", suite)
         rows = project_rows(root, model, suite)
-        answers = _stored_answers(root, params, model=model, suite=suite, wanted=wanted, rows=rows)
+        answers = _stored_answers(
+            root,
+            params,
+            model=model,
+            suite=suite,
+            wanted=wanted,
+            rows=rows,
+            refused_endings=settings.refused_endings,
+        )
         numbers = count_suite(answers, model, judges=judges, families=families, settings=settings)
         del answers  # before the next suite's are read
         yield StoredSuite(numbers, rows)
@@ -71,6 +80,7 @@ def _stored_answers(
     suite: str,
     wanted: Definition,
     rows: StoredRows,
+    refused_endings: Collection[str],
 ) -> SuiteAnswers:
     """What a project's files hold of one suite; texts stay on disk."""
     sources = source_rows(root, wanted)
@@ -79,8 +89,9 @@ def _stored_answers(
     labels = None
     label_file = root / f"data/labels/{model}/{suite}.csv"
     if label_file.is_file():
-        judged = judged_answers(suite, wanted, sources=sources, rows=rows)
+        judged = judged_answers(suite, wanted, sources, rows, refused_endings)
         labels = read_labels(label_file, judged)
+    null_verdicts = COUNTED["null_verdicts"].format(model=model, suite=suite)
     return SuiteAnswers(
         suite=suite,
         definition=wanted,
@@ -97,6 +108,7 @@ def _stored_answers(
         texts=rows.prompts,
         judged=judged,
         labels=labels,
+        null_verdicts=cast(list[NullVerdictRow], read_rows(root / null_verdicts)),
     )
 
 
@@ -115,7 +127,7 @@ def stored_provenance(
         wanted, name = numbers.definition, numbers.suite
         # The report shows these texts, and depends on their hashes here.
         hashes = {"sha256": sha256_file(Path(wanted["file"]))}
-        for kind, path in ROWS.items():
+        for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
         protocol = None
         if wanted.get("protocol"):
@@ -135,7 +147,14 @@ def stored_provenance(
             protocol=protocol,
         )
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
-    return provenance(described, judges, suites=facts, responses=responses, settings=settings)
+    return provenance(
+        described,
+        judges,
+        suites=facts,
+        responses=responses,
+        settings=settings,
+        null_answers=_read_json(f"data/null_verdicts/{model}/drawn.json"),
+    )
 
 
 def _read_json(path: str) -> Row:

@@ -65,7 +65,7 @@ DRAW_COLUMNS: dict[str, type] = {
 COLUMNS: dict[str, type] = {
     **KEY_COLUMNS,
     "shown": str,
-    **dict.fromkeys(("successes", "partial", "n", "clusters"), int),
+    **dict.fromkeys(("successes", "partial", "by_provider", "n", "clusters"), int),
     "clustered_by": str,
     **dict.fromkeys(("rate", "low", "high", "these_low", "these_high"), float),
     **{field.name: float for field in fields(Statistics)},
@@ -75,6 +75,7 @@ COLUMNS: dict[str, type] = {
     **dict.fromkeys((f"untested_{reason}" for reason in UNTESTED), int),
     **dict.fromkeys(("bound_low", "bound_high", "outer_low", "outer_high"), float),
     **dict.fromkeys(JUDGE_COLUMNS, float),
+    "judge_unknown": int,
     "cut_off": int,
     **dict.fromkeys((f"excluded_{outcome}" for outcome in EXCLUDED), int),
     **dict.fromkeys(("labelled", "stale_labels", "blank_labels"), int),
@@ -133,6 +134,7 @@ def rate_to_row(rate: Rate) -> Row:
         "shown": estimate_text(rate.value, rate.shown, places=2),
         "successes": counts.successes,
         "partial": counts.partial,
+        "by_provider": counts.by_provider,
         # Human labels without a rate are over no answers; the cell says nothing then.
         "n": None if labels and not counts.n else counts.n,
         "clusters": counts.clusters,
@@ -152,6 +154,7 @@ def rate_to_row(rate: Rate) -> Row:
         **_ends("judge_", judged.interval if judged else None),
         **_ends("judge_outer_", judged.outer if judged else None),
         **_ends("judge_these_", judged.these if judged else None),
+        "judge_unknown": 1 if rate.judge_unknown else None,
         "cut_off": counts.cut_off,
         **{f"excluded_{outcome}": count for outcome, count in counts.excluded.items()},
         "labelled": labels.used if labels else None,
@@ -213,6 +216,7 @@ def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
         decision=cells["decision"],
         clustered_by=cells["clustered_by"] or "",
         these=_interval(cells, "these_"),
+        judge_unknown=bool(cells["judge_unknown"]),
     )
 
 
@@ -248,6 +252,7 @@ def _counts(cells: Mapping[str, Any]) -> Counts:
         n=cells["n"] or 0,
         clusters=cells["clusters"],
         partial=cells["partial"],
+        by_provider=cells["by_provider"],
         cut_off=cells["cut_off"],
         excluded={outcome: n for outcome, n in excluded.items() if n is not None},
         untested={reason: n for reason, n in untested.items() if n is not None},
@@ -299,8 +304,12 @@ def write_rates(path: Path, rates: Iterable[Rate]) -> None:
     """Writes ``metrics/tables/MODEL.csv``, whose cells no spreadsheet runs as
     formulas."""
     rates = list(rates)
-    known = any(rate.with_judge for rate in rates)
-    columns = [column for column in COLUMNS if known or column not in JUDGE_COLUMNS]
+    left_out: set[str] = set()
+    if not any(rate.with_judge or rate.judge_unknown for rate in rates):
+        left_out.update((*JUDGE_COLUMNS, "judge_unknown"))
+    if not any(rate.counts.by_provider for rate in rates):
+        left_out.add("by_provider")
+    columns = [column for column in COLUMNS if column not in left_out]
     rows = []
     for rate in rates:
         row = rate_to_row(rate)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from refract.core.jsonl import canonical_json
@@ -57,17 +59,38 @@ def draw_of(provenance: Mapping[str, Any]) -> Draw:
     )
 
 
-def sample_rows(rows: list[Row], size: int | None, *, seed: int, suite: str) -> list[Row]:
+def sample_rows(
+    rows: list[Row], size: int | None, *, seed: int, suite: str, stratified: bool = False
+) -> list[Row]:
     """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger
     size.
 
     The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added
-    to the suite changes the draw by at most that row."""
+    to the suite changes the draw by one row at most. ``stratified``: of each category as many
+    as its share of the suite, by Webster's method (Balinski & Young 2001, Fair
+    Representation): the k-th row drawn of a category of n is ranked by (k - 1/2) / n."""
     if size is None or size >= len(rows):
         return rows
 
-    def draw(row: Row) -> bytes:
-        return hashlib.sha256(canonical_json([seed, suite, row["id"]]).encode()).digest()
-
-    taken = {row["id"] for row in sorted(rows, key=draw)[:size]}
+    order = in_drawn_order([row["id"] for row in rows], seed, suite)
+    if stratified:
+        category = {row["id"]: row["category"] for row in rows}
+        totals = Counter(category.values())
+        places: Counter[str] = Counter()
+        ranks: dict[str, Fraction] = {}
+        for id_ in order:
+            name = category[id_]
+            places[name] += 1
+            ranks[id_] = Fraction(2 * places[name] - 1, 2 * totals[name])
+        order.sort(key=lambda id_: ranks[id_])
+    taken = set(order[:size])
     return [row for row in rows if row["id"] in taken]
+
+
+def in_drawn_order(ids: Iterable[str], seed: int, *parts: str) -> list[str]:
+    """Ids by the SHA-256 of the seed, these parts (the suite, what is drawn) and the id."""
+
+    def place(id_: str) -> bytes:
+        return hashlib.sha256(canonical_json([seed, *parts, id_]).encode()).digest()
+
+    return sorted(ids, key=place)

@@ -291,6 +291,9 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             problems.append(Problem(number, "the line ends in CRLF; use LF", harmless=True))
         if not line.strip():
             continue
+        if line.lstrip().startswith((b"#", b"//")):
+            problems.append(Problem(number, "the line is a comment, not a row", harmless=True))
+            continue
         try:
             row = _parse_row(line)
         except ValueError as error:

@@ -44,9 +44,10 @@ def as_rows(run: Sequence[JudgedAnswer]) -> list[dict]:
     rows = []
     for answer in run:
         row = answer._asdict()
+        verdict = {"label": answer.outcome}
         if (refused := row.pop("probability")) is not None:
-            row["probabilities"] = {"refusal": refused, "compliance": 1 - refused}
-        rows.append(row)
+            verdict["probabilities"] = {"refusal": refused, "compliance": 1 - refused}
+        rows.append(row | {"judge": "first", "judges": {"first": verdict, "other": {}}})
     return rows
 
 

@@ -101,10 +101,10 @@ def test_an_answer_that_was_cut_off_counts_by_its_label_and_one_without_a_verdic
     tmp_path,
 ):
     rows = as_rows(judged_answers(4))
-    rows[0] |= {"outcome": "cut_off", "label": "partial_refusal"}
-    rows[1] |= {"outcome": "cut_off", "label": None}
-    rows[2] |= {"outcome": "unjudged", "label": "refusal"}
-    rows[3] |= {"probabilities": {"compliance": 0.4}, "cluster": ""}
+    rows[0] |= {"outcome": "cut_off", "judges": {"first": {"label": "partial_refusal"}}}
+    rows[1] |= {"outcome": "cut_off", "judges": {"first": {"label": None}}}
+    rows[2] |= {"outcome": "unjudged", "judges": {"first": {"label": "refusal"}}}
+    rows[3] |= {"judges": {"first": {"probabilities": {"compliance": 0.4}}}, "cluster": ""}
     write_rows(tmp_path / "rows.jsonl", rows)
     found = answers_in(tmp_path / "rows.jsonl")
     assert [(answer.prompt_id, answer.outcome) for answer in found] == [

@@ -81,6 +81,15 @@ def test_unjudged_answers_are_counted_and_in_no_number():
     assert (nothing.n, nothing.gap, nothing.kappa, shown_gap(nothing)) == (0, None, None, "—")
 
 
+def test_a_model_that_answered_both_kinds_of_prompts_has_an_entry_for_each_besides():
+    rows = answers("x", "m", "rc rr cr cc cc")
+    for row, kind in zip(rows, ["harmful", "harmful", "other", "other", ""], strict=True):
+        row["prompts"] = kind
+    assert {(e.prompts, e.n, e.missed, e.false) for e in measured_on(rows)} == {
+        ("", 5, 1, 1), ("harmful", 2, 1, 0), ("other", 2, 0, 1),
+    }  # fmt: skip
+
+
 def test_answers_to_one_prompt_are_one_cluster_of_the_gap():
     rows = [*answers("x", "m", "rc " * 6 + "cc " * 24)]
     alone = measured_on(rows)[0]
@@ -163,14 +172,13 @@ def test_the_stage_measures_every_file_of_pairs_by_its_models():
 
 
 def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it_and_holds_names_alone():
-    kinds = (*SHIPPED, "refusal_lm")
     found = {(row.judge, row.version) for row in read_ledger(LEDGER)}
-    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in kinds}
-    assert all(len(cell) < 120 for row in read_table(LEDGER) for cell in row.values())
+    assert found == {(kind, open_judge(kind, {"kind": kind}).version) for kind in SHIPPED}
+    assert all(len(cell) < 200 for row in read_table(LEDGER) for cell in row.values())
 
 
 def test_the_ledger_of_the_package_is_what_the_rules_say_of_the_published_answers():
     folder = outside("data/labelled")
-    known = {(*row[:4], row.partial): row for row in read_ledger(LEDGER) if row.judge == "rules"}
-    found = {(*row[:4], row.partial): row for row in measured(folder, ["rules"])}
+    known = {row.key: row for row in read_ledger(LEDGER) if row.judge == "rules"}
+    found = {row.key: row for row in measured(folder, ["rules"])}
     assert found == known, "run python -m tools.ledger"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from refract.agreement.unseen_models import counting_lines, judge_error, known_e
 from refract.core.params import DecisionSettings
 from refract.rates import aggregate_suite
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
-from refract.rates.judge_error import JudgeError, widened, with_judge_error
+from refract.rates.judge_error import JudgeError, ModelCounts, with_judge_error
 from refract.rates.key import HARMFUL_REFUSAL, HUMAN_LABELLED, Group, Key
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.rates.thresholds import decided
@@ -39,39 +38,27 @@ def line(model: str, gap: float = 0.0, **given: Any) -> LedgerEntry:
     fixed = dict.fromkeys(LedgerEntry._fields) | {"unjudged": 0, "shaped_by": "", "reads": ""}
     named = {"judge": "j", "version": "1", "source": "xstest", "model": model, "n": 200}
     rates = {"human_rate": 0.5, "judge_rate": 0.5 + gap, "partial": "refusal", "question": ANY}
+    rates |= {"prompts": "", "missed": 0, "false": 0}
     return LedgerEntry(**{**fixed, **named, **rates, **given})
 
 
-# Quantiles of Student's t that leave 5 % in the two tails, as textbooks print them.
-T_TABLE = {2: 4.303, 4: 2.776, 9: 2.262, 29: 2.045}
-
-
-@pytest.mark.parametrize(("freedom", "t"), T_TABLE.items())
-def test_the_interval_of_one_more_model_is_of_students_t(freedom, t):
-    k = freedom + 1
-    error = JudgeError(k, 0.01, 0.02, 0.05)
-    assert error.half_width(0.95) == pytest.approx(t * 0.02 * sqrt(1 + 1 / k), rel=2e-4)
-    assert error.between_models(0.95) == pytest.approx(t * 0.02 * sqrt(2), rel=2e-4)
-
-
-def test_the_gaps_of_the_lines_are_one_population():
-    lines = [line("a", -0.02), line("b", 0.0), line("c", 0.05)]
-    found = judge_error([x._replace(precision=0.9, recall=0.8) for x in lines])
-    assert found is not None
-    assert found[:3] == (3, pytest.approx(0.01), pytest.approx(sqrt(0.0013)))
-    # wrong: a tenth of the judge's refusals, a fifth of people's; less the squares of the gaps
-    wrong = 0.51 * 0.1 + 0.5 * 0.2
-    assert found.variance == pytest.approx(wrong - (0.0004 + 0.0025) / 3)
-    assert judge_error(lines[:2]) is None
-
-
-def test_where_nobody_refuses_no_refusal_is_missed():
-    # Three of every four refusals are wrong, of 4 % that the judge sees; people see none to recall.
-    lines = [line(m, human_rate=0.0, judge_rate=0.04, precision=0.25) for m in "abc"]
-    assert judge_error(lines) == pytest.approx(JudgeError(3, 0.04, 0.0, 0.03 - 0.04**2))
-    # And the other way round: half of people's 4 % are missed by a judge that calls nothing a refusal.
-    lines = [line(m, human_rate=0.04, judge_rate=0.0, recall=0.5) for m in "abc"]
-    assert judge_error(lines) == pytest.approx(JudgeError(3, -0.04, 0.0, 0.02 - 0.04**2))
+def test_the_counts_of_the_lines_are_what_is_known_of_a_judge():
+    lines = [
+        line("a", missed=10, false=4),
+        line("b", human_rate=0.25),
+        line("a", prompts="harmful"),
+    ]
+    assert judge_error(lines) is None
+    found = judge_error([*lines, line("c", source="orfuzz")])
+    assert found == JudgeError(
+        (
+            ModelCounts("orfuzz", "c", "", 100, 0, 100, 0),
+            ModelCounts("xstest", "a", "", 100, 10, 100, 4),
+            ModelCounts("xstest", "a", "harmful", 100, 0, 100, 0),
+            ModelCounts("xstest", "b", "", 50, 0, 150, 0),
+        )
+    )
+    assert (found.models, found.sources) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +76,9 @@ def test_where_nobody_refuses_no_refusal_is_missed():
         ({"reads": "through"}, False),
         ({"reads": "unknown"}, False),
         ({"n": 99}, False),
+        ({"n": 99, "prompts": "harmful"}, True),
+        ({"n": 29, "prompts": "harmful"}, False),
+        ({"missed": None}, False),
         ({"model": ""}, False),
         ({"model": ALL}, False),
         ({"question": "full refusals alone"}, False),
@@ -131,53 +121,22 @@ def test_a_line_says_its_clusters_and_what_its_source_asks():
     }
 
 
-def test_the_squares_of_distances_add():
-    found = widened(Interval(0.8, 0.8), Interval(0.72, 0.86), 0.02, 0.06)
-    assert found == (pytest.approx(0.68), pytest.approx(0.78 + 0.06 * sqrt(2)))
-    assert widened(Interval(0, 0), Interval(0, 0.1), 0.0, 0.2).low == 0.0
-    assert widened(Interval(0, 0), Interval(-0.1, 0.1), 0.0, 0.2, -1.0).low < 0.0
-
-
-SHARES = st.floats(0, 1)
-
-
-@given(st.lists(SHARES, min_size=3, max_size=3).map(sorted), st.floats(-0.3, 0.3), SHARES)
-def test_an_interval_with_the_judge_holds_the_corrected_rate_and_is_wider(ends, shift, half):
-    low, value, high = ends
-    found = widened(Interval(value, value), Interval(low, high), shift, half)
-    assert 0 <= found.low <= min(1.0, max(0.0, value - shift)) <= found.high <= 1
-    unclipped = widened(Interval(value, value), Interval(low, high), 0.0, half)
-    assert unclipped.low <= low + 1e-12
-    assert unclipped.high >= high - 1e-12
-
-
-ERROR = JudgeError(10, 0.05, 0.02, 0.03)
-
-
-def test_a_rate_of_answers_that_comply_moves_the_other_way():
-    refused, complied = rate("harmful_refusal_rate", 30, 60), rate("under_refusal_rate", 30, 60)
-    first = with_judge_error(refused, ERROR, 0.95, refused=True)
-    second = with_judge_error(complied, ERROR, 0.95, refused=False)
-    assert first.with_judge is not None
-    assert second.with_judge is not None
-    low, high = first.with_judge.interval
-    assert second.with_judge.interval == (pytest.approx(1 - high), pytest.approx(1 - low))
-    assert (low + high) / 2 == pytest.approx(0.45)
-    assert (first.value, first.interval) == (refused.value, refused.interval)
-    nothing = replace(refused, value=None, interval=None)
-    assert with_judge_error(nothing, ERROR, 0.95, refused=True) == nothing
+ERROR = builders.judge_error([0.1, 0.2, 0.05, 0.1], [0.02, 0.01, 0.03, 0.02], n=400)
 
 
 def test_rates_of_refusal_alone_have_an_interval_with_their_own_judges_error():
     rows = suite_of(a="refusal", b="compliance", c="error", d="compliance")
-    judges = {"judges": ["first", "second"], "thresholds": {"harmful_refusal_rate": {"max": 0.99}}}
+    judges = {"judges": ["first", "second"], "thresholds": {"harmful_refusal_rate": {"max": 1.0}}}
     plain = aggregate_suite(*rows, judges, {}, FAMILIES).table
     found = aggregate_suite(*rows, judges, {}, FAMILIES, errors={"first": ERROR}).table
     known = {x.name for x in found if x.with_judge}
     assert known == {
         *("refusal_rate", "harmful_refusal_rate", "under_refusal_rate", "compliance_rate")
     }
-    assert [replace(x, with_judge=None) for x in found] == plain
+    unknown = {x.name for x in found if x.judge_unknown}
+    assert {"partial_refusal_rate", "full_refusal_rate", "second_refusal_rate"} <= unknown
+    assert not known & unknown
+    assert [replace(x, with_judge=None, judge_unknown=False) for x in found] == plain
     errors = dict.fromkeys(FAMILIES, ERROR)
     both = aggregate_suite(*rows, judges, {}, FAMILIES, errors=errors).table
     assert {x.name for x in both if x.with_judge} - known == {
@@ -187,10 +146,10 @@ def test_rates_of_refusal_alone_have_an_interval_with_their_own_judges_error():
 
 def test_a_threshold_is_decided_with_the_judges_error():
     limit = Threshold("min", 0.8)
-    alone = decided(rate("harmful_refusal_rate", 190, 200), limit, 1.0)
+    alone = decided(rate("harmful_refusal_rate", 176, 200), limit, 1.0)
     assert alone.decision == "met"
-    error = JudgeError(3, 0.0, 0.05, 0.03)
-    known = with_judge_error(alone, error, 0.95, refused=True)
+    error = builders.judge_error([0.05] * 4, [0.5, 0.2, 0.7, 0.4], n=400)
+    known = with_judge_error(alone, error, 0.95, ["harmful"])
     assert decided(known, limit, 1.0).decision == "inconclusive"
     assert known.shown is not None
     assert known.shown.low < 0.8 < alone.interval.low
@@ -199,6 +158,8 @@ def test_a_threshold_is_decided_with_the_judges_error():
     assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge_")] == [
         *("judge_low", "judge_high")
     ]
+    unknown = with_judge_error(alone, None, 0.95, ["harmful"])
+    assert rate_from_row(rate_to_row(unknown)).judge_unknown
 
 
 def drops(error: JudgeError | None, before: str, after: str, **settings: object):
@@ -208,7 +169,8 @@ def drops(error: JudgeError | None, before: str, after: str, **settings: object)
     return found
 
 
-SMALL, LARGE = JudgeError(10, 0.0, 0.001, 0.01), JudgeError(3, 0.0, 0.1, 0.05)
+SMALL = builders.judge_error([0] * 8, [0] * 8, n=10**6)
+LARGE = builders.judge_error([0.05, 0.5, 0.1, 0.4], [0.1, 0.4, 0.05, 0.3], n=400)
 
 
 @pytest.mark.parametrize(
@@ -220,26 +182,26 @@ SMALL, LARGE = JudgeError(10, 0.0, 0.001, 0.01), JudgeError(3, 0.0, 0.1, 0.05)
         (None, 20, "worse"),
         (SMALL, 20, "worse"),
         (LARGE, 20, "inconclusive"),
-        (LARGE, 110, "worse"),
+        (LARGE, 125, "worse"),
     ],
 )
 def test_two_models_differ_where_the_judge_could_not_have_made_it(error, lost, decision):
-    found = drops(error, "r" * 129, "c" * lost + "r" * (129 - lost))
+    before, after = "r" * 129 + "c" * 10, "c" * lost + "r" * (129 - lost) + "c" * 10
+    found = drops(error, before, after)
     assert found.drop is not None
     assert found.drop.decision == decision
     assert found.drop.regression == (lost > 0)
     assert ("judge" in found.drop.reason) == (decision == "inconclusive")
-    plain = drops(None, "r" * 129, "c" * lost + "r" * (129 - lost))
+    plain = drops(None, before, after)
     assert (found.interval, found.p) == (plain.interval, plain.p)
-    assert drops(error, "r" * 129, "r" * 129, interval="prompts").judge_interval is None
-    if error is not None and found.interval is not None:
+    assert drops(error, before, before, interval="prompts").judge_interval is None
+    if error is not None:
         assert found.shown is not None
-        half = sqrt((found.value - found.interval.low) ** 2 + error.between_models(0.95) ** 2)
-        assert found.shown.low == pytest.approx(max(-1.0, found.value - half))
+        assert found.shown.high - found.shown.low > (error is LARGE) * 0.1
 
 
 def facts(model: str, version: str = "1", known: JudgeError | None = ERROR) -> dict[str, Any]:
-    suite = {"judges": ["j"], **({"judge_error": known._asdict()} if known else {})}
+    suite = {"judges": ["j"], **({"judge_error": {"lines": known.lines}} if known else {})}
     judges = {"j": {"kind": "j", "version": version}}
     return {
         "model": {"identity": {"name": model}},
@@ -286,7 +248,7 @@ def test_of_other_versions_settings_and_languages_nothing_is_known(ledger, defin
 def test_labels_of_the_run_take_the_place_of_what_other_models_show():
     alone = rate("harmful_refusal_rate", 60, 80)
     alone = replace(alone, counts=replace(alone.counts, excluded={"error": 20}))
-    judged = with_judge_error(alone, ERROR, 0.95, refused=True)
+    judged = with_judge_error(alone, ERROR, 0.95, ["harmful"])
     judged = decided(judged, Threshold("max", 0.9), 0.5)
     key = Key(HUMAN_LABELLED[HARMFUL_REFUSAL.name], group=Group("human_labels"))
     of_labels = Rate(key, Counts(None, 80), 0.95, Interval(0.92, 0.98))
@@ -302,27 +264,21 @@ def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them(
     from refract.report.view import View
 
     found = rate("harmful_refusal_rate", 60, 120)
+    found = with_judge_error(found, ERROR, 0.95, ["harmful"])
     view = View({"m": [found]}, {"m": facts("m")})
-    half = 100 * ERROR.half_width(0.95)
+    low, high = ERROR.people(0.5, "harmful", 0.95)
     assert (
-        f"the share by j is +5.0 ± {half:.1f} points from people's (10 models)"
-        in view.interval_note
-    )
-    said = [ERROR.with_labels(0.5, 120, labels, 0.95) for labels in (50, 120)]
-    assert (
-        f"50 labels ±{said[0]:.2f}, 120 labels ±{said[1]:.2f}".replace("0.", ".") in view.label_note
+        "measured on 4 models of 2 labelled sources, where j finds half refused the labels of a "
+        f"further model would find [{low:.2f}, {high:.2f}] on harmful prompts, "
+    ) in view.interval_note
+    halves = [ERROR.with_labels(0.5, 120, labels, "harmful", 0.95) for labels in (50, 120)]
+    assert view.label_note == (
+        "Labels of a part of its 120 answers would give harmful refused of m (s): "
+        f"50 labels ±{halves[0]:.2f}, 120 labels ±{halves[1]:.2f} (refract label).".replace(
+            "0.", "."
+        )
     )
     assert "not known" in View({"m": [found]}, {"m": facts("m", known=None)}).interval_note
     off = {**facts("m"), "decisions": {"interval": "prompts"}}
     assert View({"m": [found]}, {"m": off}).interval_note.endswith("alone (decisions.interval).")
     assert DecisionSettings().interval == "prompts_and_judge"
-
-
-def test_labels_narrow_by_what_the_judge_is_right_in():
-    # All answers labelled leave Wald's interval of people's rate; a judge that knows nothing saves none.
-    right, blind = JudgeError(5, 0.0, 0.01, 0.0), JudgeError(5, 0.0, 0.01, 0.5)
-    wald = 1.959964 * sqrt(0.25 / 100)
-    for error in (right, blind):
-        assert error.with_labels(0.5, 100, 100, 0.95) == pytest.approx(wald)
-    assert blind.with_labels(0.5, 400, 100, 0.95) == pytest.approx(wald)
-    assert right.with_labels(0.5, 400, 100, 0.95) == pytest.approx(wald / 2)

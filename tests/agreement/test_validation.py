@@ -13,8 +13,8 @@ from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table, write_table
 from refract.core.vocabulary import LABELS
-from refract.evaluate.judge_errors import check_pairs, judge_pairs, judges_to_measure, validate
-from refract.judges import open_judges
+from refract.evaluate.judge_errors import check_pairs, judge_pairs, validate
+from refract.judges import judges_to_measure, open_judges
 from stages.validate_judges import main as stage
 from tests.builders import LABELLED, ROOT
 
@@ -90,7 +90,7 @@ def test_rules_judges_are_measured_and_others_with_validate_true():
         "wanted": {"kind": "llm_refusal", "model": model, "validate": True},
         "unwanted": {"kind": "llm_refusal", "model": model},
     }
-    assert list(judges_to_measure({"judges": judges})) == ["rules", "wanted"]
+    assert list(judges_to_measure(judges)) == ["rules", "wanted"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,8 @@ def test_a_pair_that_cannot_be_scored_is_named(change, got):
 
 def test_the_stage_writes_metrics_and_tables_and_needs_no_project(tmp_path, monkeypatch):
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
-    write_json(tmp_path / "params.yaml", {"judges": RULES})
+    write_json(tmp_path / "params.yaml", {})
+    write_json(tmp_path / "data/inputs/validated.json", {"judges": RULES})
     monkeypatch.chdir(tmp_path)
     stage()
     assert json.loads(Path("metrics/judges.json").read_text())["rules"]["n"] == 3

@@ -52,8 +52,9 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert "under_refusal_rate" not in done.out
     assert "without cut-off" not in done.out
     assert done.out.splitlines()[-1] == (
-        "synthetic, own: refused 1.00 [0.74, 1.00] of 10 harmful, 0.00 [0.00, 0.30] of 10 helpful; "
-        "discrimination 1.00 [0.60, 1.00]"
+        "synthetic, own: refused 1.00 [0.75, 1.00] of 10 harmful, 0.00 [0.00, 0.32] of 10 helpful; "
+        "discrimination 1.00 [0.56, 1.00] (of this, 0.00 [-0.28, 0.28] had the model not read the "
+        "prompt)"
     )
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {
@@ -125,7 +126,7 @@ def test_recorded_answers_are_judged(cli, suite):
         "run", "--adapter", "recorded", "--path", "answers.csv", "--suite", suite, "--out", "r.json"
     )
     assert done.code == 0
-    assert "recorded own: 0 reused, 20 generated, 1 errors" in done.out
+    assert "recorded own: 0 reused, 20 read, 1 errors" in done.out
     metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
     assert (metrics["n"], metrics["excluded"]) == (19, 1)
     assert (metrics["harmful_refusal_rate"], metrics["over_refusal_rate"]) == (0.5, 0.0)
@@ -151,7 +152,7 @@ def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
     facts = results["provenance"]["suites"]
     assert {suite: fact["draw"] for suite, fact in facts.items()} == draws
     assert "own[sampled 7/20, seed=5]" in done.out.replace("\n", "")
-    assert f"{name} own: 0 reused, 7 generated" in done.out
+    assert f"{name} own[sampled 7/20, seed=5]: 0 reused, 7 generated" in done.out
     assert done.err == "other: all 3 prompts are taken; a sample of 7 was asked for\n"
 
 
@@ -192,6 +193,33 @@ def test_several_judges_share_the_model_that_judges_and_the_first_labels_refusal
             assert (results["n"], results["harmfulness_harmful_rate"]) == (20, 1)
 
 
+def test_rows_hold_the_verdicts_of_each_judge_and_kappa_is_of_those_that_are_named(cli, suite):
+    params = (ROOT / "params.yaml").read_text()
+    with JudgeServer('{"reason": "it declines", "label": "refusal"}') as server:
+        own = json.dumps(server.model())
+        Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+        asked = ("--judge", "rules", "--judge-model", "mine")  # llm stands behind
+        assert cli(*synthetic(suite, *asked, "--rows", "rows.jsonl")).code == 0
+    rows = read_rows(Path("rows.jsonl"))
+    assert {row["judge"] for row in rows} == {"rules"}
+    assert {row["judges"]["llm"]["label"] for row in rows} == {"refusal"}
+    # The outcome is the first judge's, whatever the other says.
+    by_rules = [row["judges"]["rules"]["label"] for row in rows]
+    assert [row["outcome"] for row in rows] == by_rules
+    assert "compliance" in by_rules
+    kappa = ("kappa", "rows.jsonl", "rows.jsonl", "--judge-a", "rules", "--format", "json")
+    numbers = json.loads(cli(*kappa, "--judge-b", "llm").out)["labels"]
+    assert (numbers["kappa"], numbers["agreement"]) == (0, by_rules.count("refusal") / 20)
+    done = cli(*kappa, "--judge-b", "no_such_judge")
+    assert (done.code, "no verdict of 'no_such_judge'; it has: llm, rules" in done.err) == (1, True)
+    # Rows of `refract judge` are of one judge, which they name.
+    assert cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl").code == 0
+    numbers = json.loads(cli("kappa", "v.jsonl", *kappa[2:], "--judge-b", "rules").out)
+    assert numbers["labels"]["kappa"] == 1
+    done = cli("kappa", "v.jsonl", *kappa[2:], "--judge-a", "llm", "--judge-b", "rules")
+    assert (done.code, "no verdict of 'llm'; it has that of 'rules'" in done.err) == (1, True)
+
+
 def test_a_run_in_which_every_answer_is_an_error_fails(cli, suite):
     done = cli(*synthetic(suite, "--set", "error_rate=1"))
     assert done.code == 1
@@ -229,19 +257,14 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
         (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
         (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
         (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
-        (synthetic("own.jsonl", "--judge", "rules", "--judge-model", "hf:x"), 2, "unknown key 'model'"),
         (synthetic("own.jsonl", "--judge", "rubric"), 2, "judges.rubric: model is missing"),
-        (
-            synthetic("own.jsonl", "--judge", "rules", "--judge", "refusal", "--judge-model", "hf:x"),
-            2,
-            "--judge-model: none of rules, refusal asks a model",
-        ),
         (
             (*synthetic("x"), "--protocol", "xstest", "--judge", "rules", "--judge", "refusal"),
             2,
             "a --protocol takes one --judge (got rules, refusal)",
         ),
         (synthetic("own.jsonl", "--name", " "), 2, "--name takes a printable text"),
+        (synthetic("own.jsonl", "--name", "sk-" + "a1" * 9), 2, "must hold no secret: results"),
         (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
         (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift … (got 2"),

@@ -162,17 +162,23 @@ def test_another_confidence_is_computed_from_the_answers_and_decides(project):
     assert ends[".90"][1] < ends[".95"][1] <= ends[".99"][1]
 
 
-def test_on_these_very_prompts_one_answer_each_leaves_nothing_open(project):
-    fragile = project.refract("gate", "fragile", "--estimand", "these_prompts")
-    rate = re.match(
-        r"FAIL fragile alpha cc_fail_rate: (0\.\d+) \[(.*), (.*)\], should", fragile.stdout
-    )
-    assert rate is not None
-    assert rate[1] == rate[2] == rate[3]
-    assert "inconclusive" not in fragile.stdout.lower()
+def test_on_these_very_prompts_one_answer_each_leaves_nothing_open_but_the_judge(project):
+    asked = ("gate", "fragile", "--estimand", "these_prompts")
+    fragile = project.refract(*asked).stdout.splitlines()
+    unknown = "how far the judge is wrong there is not known"
+    assert fragile[:2] == [
+        f"INCONCLUSIVE fragile alpha harmful_refusal_rate: 1.0000, should be >= 0.5; {unknown}",
+        f"INCONCLUSIVE fragile alpha over_refusal_rate: 0.0000, should be <= 0.5; {unknown}",
+    ]
+    # Limits of perturbations are on prompts like these.
+    missed = re.match(r"FAIL fragile alpha cc_fail_rate: .* \[(.*), (.*)\], should", fragile[2])
+    assert missed is not None
+    assert missed[1] < missed[2]
+    of_prompts = project.refract(*asked, "--interval", "prompts").stdout
+    assert of_prompts.endswith("2 of 3 thresholds met, 1 missed\n")
     shown = project.refract("show", "--estimand", "these_prompts").stdout
     assert "Intervals are on these very prompts" in shown
-    assert re.search(r" (\d\.\d\d) \[\1, \1\]", shown)
+    assert "robust     1.00‡    0.00‡" in shown
 
 
 def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tmp_path):
@@ -186,7 +192,8 @@ def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tm
         read_table(each.folder / "metrics/tables/robust.csv") for each in (project, other)
     )
     assert [row["rate"] for row in after] == [row["rate"] for row in before]
-    assert all(b["low"] <= a["low"] for a, b in zip(before, after, strict=True) if a["low"])
+    for a, b in zip(before, after, strict=True):
+        assert not a["low"] or float(b["low"]) <= float(a["low"])
 
 
 def test_estimate_counts_what_the_store_lacks(project, tmp_path):
@@ -230,11 +237,11 @@ def test_the_store_can_be_exported_cleared_and_filled_again(project, tmp_path):
         return done.stdout
 
     folder = tmp_path / "answers"
-    assert ": 48 answers" in cache("info")
+    assert ": 48 answers, 101 verdicts" in cache("info")
     assert cache("export", folder).startswith("48 answers written")
-    assert cache("clear", "--older-than", "1").startswith("0 answers")
-    assert cache("clear").startswith("48 answers deleted")
-    assert ": 0 answers" in cache("info")
+    assert cache("clear", "--older-than", "1").startswith("0 answers and verdicts")
+    assert cache("clear").startswith("149 answers and verdicts deleted")
+    assert ": 0 answers, 0 verdicts" in cache("info")
     imported = cache("import", folder)
     assert imported.startswith("48 intact answers")
     assert "48 of them new" in imported

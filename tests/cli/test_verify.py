@@ -10,14 +10,20 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from refract.core.jsonl import read_rows, write_json, write_rows
+from refract.core.jsonl import canonical_json, read_rows, write_json, write_rows
 from refract.evaluate.rebuilding import verify_recorded
-from refract.models import open_model
-from refract.models.answering import answer_model, requests_by_turn
-from refract.models.store import ResponseStore
+from refract.models import identity_of, open_model
+from refract.models.answering import answer_model, request_of, requests_by_turn
+from refract.models.store import (
+    ANSWER_FIELDS,
+    ResponseStore,
+    answer_of,
+    answer_sha256,
+    request_sha256,
+)
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
-from tests.builders import suite_rows
+from tests.builders import prompt_row, suite_rows
 from tests.fault_server import FaultServer
 from tests.models.test_hf import answers, ask, change_weights, model, tiny
 from tests.models.test_verifying import DRAWN, EDITS, MOST, edited
@@ -107,6 +113,20 @@ def test_answers_in_a_project_hold_until_one_is_edited(project, cli, name, count
     assert (done.code, "; 1 of no request that is known here" in done.out) == (1, True)
 
 
+def test_a_sample_is_drawn_of_what_is_not_certified_here_and_says_of_how_many(project, cli):
+    record("local")
+    for line in (
+        "local: 3 of 8 answers verified, 3 hold",
+        "local: 3 of 5 answers verified, 3 hold; 3 others were certified here before",
+    ):
+        done = cli("verify", "--sample", 3)
+        assert (done.code, done.out.splitlines()[-1]) == (0, line)
+    shutil.rmtree(project.parent / "weights")
+    done = cli("verify", "--sample", 3)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("local: 0 of 8 answers verified: ")
+
+
 def test_reproducing_takes_recorded_answers_that_hold_and_names_others(project, capsys):
     file = record("local")
     assert verify_recorded(project, "local") == []
@@ -141,6 +161,134 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
     Path("r.rows.jsonl").unlink()
     done = cli("verify", "r.json", "--weights", "local")
     assert (done.code, "`refract run --rows r.rows.jsonl` writes" in done.err) == (2, True)
+
+
+REFUSAL = "I'm sorry, but I can't help with that."
+
+
+def every(**fields: Any) -> Any:
+    """A forgery that gives all rows but the first other fields; None takes one away."""
+
+    def forge(results: dict, rows: list) -> None:
+        for row in rows[1:]:
+            row.update(fields)
+            for name in [name for name in row if name == "tokens" and row[name] is None]:
+                del row[name]
+
+    return forge
+
+
+def cut(results: dict, rows: list) -> None:
+    del rows[1:]
+
+
+def answered_twice(results: dict, rows: list) -> None:
+    rows.append(dict(rows[0]))
+
+
+def swapped_ids(results: dict, rows: list) -> None:
+    rows[0]["prompt_id"], rows[1]["prompt_id"] = rows[1]["prompt_id"], rows[0]["prompt_id"]
+
+
+def stated(**identity: Any) -> Any:
+    """A forgery of the model: its definition and identity, with the hashes that follow."""
+
+    def forge(results: dict, rows: list) -> None:
+        model_ = results["provenance"]["model"]
+        settings = {key: identity[key] for key in identity if key != "model"}
+        model_["definition"] |= settings
+        source = open_model("m", model_["definition"])
+        model_["identity"] = {**identity_of(source), **identity}
+        text = canonical_json(model_["identity"])
+        for row in rows:
+            request = request_of(prompt_row(row["prompt_id"], row["prompt"]), None)
+            row["request_sha256"] = request_sha256(text, request, source)
+
+    return forge
+
+
+def fewer_tokens_of(results: dict, rows: list) -> None:
+    """A cut text, whose end a `stop` in the file alone would explain."""
+    stated(stop=["ZZZZ"])(results, rows)
+    every(tokens=None, finish_reason="stop", response="a")(results, rows)
+
+
+def other_judge(results: dict, rows: list) -> None:
+    results["provenance"]["judges"]["rules"]["version"] = "0"
+
+
+def other_rate(results: dict, rows: list) -> None:
+    results["metrics"]["own"]["refusal_rate"] = 0.999
+
+
+def other_table(results: dict, rows: list) -> None:
+    results["tables"][0]["rate"] = 7
+
+
+def other_suite(results: dict, rows: list) -> None:
+    results["provenance"]["suites"]["own"]["sha256"] = "0" * 64
+
+
+def further_suite(results: dict, rows: list) -> None:
+    results["metrics"]["another"] = {"refusal_rate": 0.5}
+
+
+FORGERIES = {
+    "invented thinking": (
+        every(response=REFUSAL, tokens=None, thinking="hm"),
+        "it has thinking without token ids",
+    ),
+    "a provider's refusal": (
+        every(response=REFUSAL, finish_reason="refusal"),
+        "weights give no answer that ends with 'refusal'",
+    ),
+    "a filter": (
+        every(response="", finish_reason="content_filter"),
+        "weights give no answer that ends with 'content_filter'",
+    ),
+    "an error with a text": (
+        every(response=REFUSAL, finish_reason="error", error={"type": "x", "message": "y"}),
+        "it is an error with a text",
+    ),
+    "errors": (
+        every(response="", finish_reason="error", error={"type": "x", "message": "y"}),
+        "7 not checked (errors",
+    ),
+    "rows taken out": (cut, "7 prompts have no answer"),
+    "a row twice": (answered_twice, "there is another answer with this id"),
+    "ids of other rows": (swapped_ids, "its request is not that of the prompt with this id"),
+    "another text": (every(response=REFUSAL, tokens=None), "is right by"),
+    "a stop of the file": (fewer_tokens_of, 'not as stated: identity.stop: [] → ["ZZZZ"]'),
+    "a hidden system prompt": (
+        stated(system_prompt="Refuse."),
+        'identity.system_prompt: null → "Refuse."',
+    ),
+    "other weights": (stated(model={"sha256": "f" * 64}), "not as stated: identity.model.sha256: "),
+    "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
+    "another category": (every(category="borderline"), 'judged again: category: "borderline" → '),
+    "another judge": (other_judge, "not as stated: judges.rules.version: "),
+    "another rate": (other_rate, "own, counted again: refusal_rate: 0.999 → "),
+    "another table": (other_table, "the rates of `tables` are others"),
+    "another suite": (other_suite, "not as stated: suite own: sha256: "),
+    "numbers without a suite": (further_suite, "suite another: it has numbers and no provenance"),
+}
+
+
+@pytest.mark.parametrize("kind", ["nothing", *FORGERIES])
+def test_a_results_file_passes_as_it_is_and_no_forgery_of_it_does(project, cli, kind):
+    """Rows and results are sealed again, as whoever forges them would."""
+    arguments = ["--model", "local", "--suite", "own", "--judge", "rules", "--max-tokens", 9]
+    assert cli("run", *arguments, "--out", "r.json", "--rows", "r.rows.jsonl").code == 0
+    results, rows = json.loads(Path("r.json").read_text()), read_rows(Path("r.rows.jsonl"))
+    forge, problem = FORGERIES.get(kind, (lambda *_: None, "own: 8 of 8 answers are certified"))
+    forge(results, rows)
+    for row in rows:
+        answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+        row["answer_sha256"] = answer_sha256(row["request_sha256"], answer)
+    write_json(Path("r.json"), results)
+    write_rows(Path("r.rows.jsonl"), rows)
+    done = cli("verify", "r.json", "--weights", "local")
+    assert (done.code, problem in done.out) == (int(kind != "nothing"), True), done
 
 
 def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli):
@@ -223,8 +371,8 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
 def test_what_cannot_be_verified_is_said_with_what_to_do(project, cli, arguments, code, message):
     if message[:5] != "local":
         name = arguments[0]
-        source = record("made_up")
-        if name != "nothing":
+        source = record("local" if name == "local" else "made_up")
+        if name not in ("nothing", "local"):
             write_rows(Path("data/answers", name, "own.jsonl"), read_rows(source))
     done = cli("verify", *arguments)
     assert (done.code, message in done.err) == (code, True), done

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -30,6 +31,17 @@ NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 PLAIN = st.none() | st.booleans() | NUMBERS | TEXTS
 VALUES = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(TEXTS, PLAIN, max_size=3)
 ROWS = st.lists(st.dictionaries(TEXTS, VALUES, max_size=3), max_size=4)
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    path = tmp_path / "rows.jsonl"
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
+        write_rows(path, [{"id": "a"}])
+    assert list(tmp_path.iterdir()) == []
 
 
 @given(ROWS)

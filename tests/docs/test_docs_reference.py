@@ -26,6 +26,7 @@ from refract.suites.perturbations import prompt_rows
 from refract.suites.perturbations.variants import Perturbation
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
 from tests.builders import ROOT
+from tests.fault_server import DECLINED
 from tools import reference
 
 
@@ -167,7 +168,9 @@ def test_rows_has_every_field_that_stages_write():
     function = {"name": "f", "description": "", "parameters": {}}
     _, prompt = prompt_rows([source], "s", 0, tools=[{"type": "function", "function": function}])
     assert names(ROWS["Prompt"]) == set(prompt)
-    answer = Answer("x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}])
+    answer = Answer(
+        "x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}], stop_details=DECLINED
+    )
     assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))
     assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
     assert names(ROWS["Failure"][1:]) == set(FAILURE_COLUMNS)

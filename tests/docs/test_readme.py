@@ -45,9 +45,7 @@ def test_the_readme_shows_the_numbers_of_the_metrics():
 def test_the_speed_that_is_claimed_is_what_the_benchmarks_measured():
     text = (ROOT / "docs/how-it-works.md").read_text("utf-8")
     claimed = re.search(
-        r"it: (\.\d+) to (\.\d+) of the time of plain.* take (\d\.\d+) of the time of a bare",
-        text,
-        re.S,
+        r"no longer for exact answers than\nplain batches, servers (\d\.\d+) of a bare client", text
     )
     measured = (ROOT / "benchmarks/README.md").read_text("utf-8")
     rows: dict[str, list[str]] = {}
@@ -56,7 +54,8 @@ def test_the_speed_that_is_claimed_is_what_the_benchmarks_measured():
     models = ("| SmolLM2-135M", "| 25M, 256", "| 10M, the", "| 260K, the")
     of_bound = [next(rows[key][2] for key in rows if key.startswith(model)) for model in models]
     served = rows["| 1,000 prompts, 40 ms, 32 connections"][4]
-    assert claimed.groups() == (min(of_bound), max(of_bound), served)
+    assert max(float(share) for share in of_bound) <= 1
+    assert claimed.groups() == (served,)
 
 
 if __name__ == "__main__":

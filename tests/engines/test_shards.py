@@ -20,9 +20,10 @@ from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
 from refract.engines.shards import Shard
 from refract.models.answering import SHARDS
+from refract.models.origins import STATES, counted_states
 from refract.models.protocol import Answer
-from refract.models.store import ResponseStore, kept_rows, known_answers
-from stages import generate_perturbations, model_inference
+from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
+from stages import check_inputs, generate_perturbations, model_inference
 from tests.builders import ROOT, ask, suite_rows
 from tests.fault_server import FaultServer
 
@@ -48,6 +49,7 @@ def project(folder: Path, model: dict, rows: list[dict], *more: str) -> None:
 def infer() -> dict[str, bytes]:
     """The outputs of the stage, made anew."""
     shutil.rmtree("data/responses", ignore_errors=True)
+    check_inputs.main()
     generate_perturbations.main()
     model_inference.main("m")
     return {path.name: path.read_bytes() for path in sorted(Path("data/responses/m").iterdir())}
@@ -91,7 +93,11 @@ def test_parts_in_any_order_and_any_number_of_times_make_the_bytes_of_one_proces
     assert infer() == outputs
     assert ", 0 generated" in capsys.readouterr().out
     noted = json.loads(Path("metrics/ran/m.json").read_text())
-    assert certificates(noted) == certificates(ran)
+    assert states(outputs) == {"stated": len(rows_of(outputs))}
+    assert cli("verify", "m").code == 0
+    assert states(outputs) == {"certified": len(rows_of(outputs))}
+    model_inference.main("m")
+    assert certificates(json.loads(Path("metrics/ran/m.json").read_text())) == certificates(ran)
     assert None not in {run for suite in noted["suites"].values() for run, _ in suite["runs"]}
     again = cli("work", "m", "--shard", f"1/{count}")
     assert "0 generated: nothing to do, and nothing written" in again.out
@@ -107,7 +113,53 @@ def rows_of(outputs: dict[str, bytes]) -> list[dict]:
 
 
 def certificates(noted: dict) -> dict:
-    return {suite: of["certificates"] for suite, of in noted["suites"].items()}
+    """How many answers of each suite have one."""
+    return {suite: facts["certificates"]["answers"] for suite, facts in noted["suites"].items()}
+
+
+def states(outputs: dict[str, bytes]) -> dict[str, int]:
+    """How many rows are certified, stated and unchecked, as far as the store knows."""
+    with open_store() as store:
+        counts = counted_states(rows_of(outputs), store)
+    return {state: counts[state] for state in STATES if counts[state]}
+
+
+def test_answers_of_a_part_are_stated_here_and_in_later_projects_until_they_are_checked(
+    whole, cli, tmp_path, monkeypatch, capsys
+):
+    """Answers, checksums and certificates that anybody could have written."""
+    folder, outputs, _ = whole
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+    forged = {}
+    for row in rows_of(outputs):
+        forged[row["request_sha256"]] = Answer("No.", tokens=row["tokens"], certificate=CERTIFICATE)
+    for name in ("first", "later"):
+        monkeypatch.chdir(tmp_path)
+        shutil.copytree(folder / "data/suites", f"{name}/data/suites")
+        shutil.copyfile(folder / "params.yaml", f"{name}/params.yaml")
+        monkeypatch.chdir(tmp_path / name)
+        if name == "first":
+            write_rows(SHARDS / "m/theirs.jsonl", kept_rows(forged))
+        made = infer()
+        assert {row["response"] for row in rows_of(made)} == {"No."}
+        assert states(made) == {"stated": 20}
+        assert "m own: 16 reused, 0 generated, 16 stated and not checked" in capsys.readouterr().out
+        assert "certificates" not in Path("metrics/ran/m.json").read_text()
+    # What is wrong is taken out of the store, so that it is generated.
+    done = cli("verify", "m")
+    assert (done.code, "its response is not that of its tokens" in done.out) == (1, True)
+    assert infer() == outputs
+    assert states(outputs) == {"certified": 20}
+
+
+def test_a_part_that_was_changed_under_its_name_is_refused(cli, tmp_path):
+    project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
+    assert cli("work", "m", "--shard", "1/1").code == 0
+    (part,) = (SHARDS / "m").iterdir()
+    assert len(dict(known_answers(part))) == 4
+    write_rows(part, read_rows(part)[:3])
+    with pytest.raises(RowError, match=f"{part} was changed after it was written"):
+        list(known_answers(part))
 
 
 def test_each_request_is_in_one_part_and_parts_cost_the_same():
@@ -201,7 +253,8 @@ def test_exact_answers_that_differ_end_in_an_error_that_names_both_files(tmp_pat
         with pytest.raises(RowError, match=rf"{one} and {other} have different answers to request"):
             list(known_answers(tmp_path))
     write_rows(other, kept_rows({"k": replace(answer, certificate=None)}))
-    assert list(known_answers(tmp_path)) == [("k", answer)]
+    ((key, read),) = known_answers(tmp_path)
+    assert (key, read, read.certificate) == ("k", answer, None)
 
 
 def test_of_a_servers_answers_that_differ_those_of_the_first_file_by_name_count(tmp_path, capsys):
@@ -243,6 +296,6 @@ def test_exported_answers_bring_along_what_made_them(cli, tmp_path, monkeypatch)
     with ResponseStore(tmp_path / "two/responses.sqlite") as store:
         whole = store.whole(made)
         assert whole == made
-        assert {(a.origin == run, a.certificate == CERTIFICATE) for a in whole.values()} == {
-            (True, True)
-        }
+        source = str(tmp_path / "answers/m/answers.jsonl")
+        facts = [(answer.origin, answer.certificate, answer.stated) for answer in whole.values()]
+        assert facts == [(run, None, source)] * 3

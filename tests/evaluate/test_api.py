@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import refract
@@ -72,13 +74,13 @@ def test_names_definitions_and_files_are_measured_as_refract_run_does(cli, tmp_p
     done = cli("run", "--model", "synthetic", *suite, "--out", "r.json")
     assert done.code == 0
     written = refract.load_results("r.json")
-    by_name = refract.measure("synthetic", "harmful_helpful", sample=60)
+    by_name = refract.measure("synthetic", "harmful_helpful", limit=60)
     for table in ("metrics", "tables", "outcomes"):
         expected = getattr(written, table)
         assert getattr(by_name, table)[expected.columns].equals(expected), table
     file = ROOT / "data/suites/harmful_helpful.jsonl"
     definition = json.loads((tmp_path / "r.json").read_text())["provenance"]["model"]["definition"]
-    by_file = refract.measure(definition, file, {"kind": "rules"}, sample=60)
+    by_file = refract.measure(definition, file, {"kind": "rules"}, limit=60)
     # The project sets thresholds for the suite that is named, and none for a file.
     assert {**values(by_file), "passed": 0} == values(by_name)
 
@@ -94,11 +96,74 @@ def test_names_definitions_and_files_are_measured_as_refract_run_does(cli, tmp_p
         (("synthetic", {"mine": []}), "'mine': no rows"),
         (("synthetic", {"mine": [*ROWS, ROWS[0]]}), "row 11: duplicate id 'harmful-0'"),
         (("synthetic", {"mine": [{"id": "a", "prompt": "x"}]}), "row 1: 'category' must be one"),
+        (("synthetic", {"mine": ["x"]}), "suite 'mine': row 1 must be a dictionary (got 'x')"),
+        (("synthetic", {"mine": 7}), "must be a DataFrame or a list of dictionaries (got 7)"),
+        (("synthetic", {"mine": ROWS}, []), "name a judge (got none)"),
+        ((7, {"mine": ROWS}), "a model is a name, a definition, a function or an object"),
+        (
+            ("synthetic", pd.DataFrame(ROWS).assign(when=pd.Timestamp(0))),
+            "suite 'prompts': a cell has no form in JSON",
+        ),
     ],
 )
 def test_what_cannot_be_measured_is_an_error_that_says_what_is_allowed(arguments, message):
     with pytest.raises(refract.RefractError, match=re.escape(message)):
         refract.measure(*arguments)
+
+
+def refusing(prompt: str) -> str:
+    if prompt == "harmful question 4?":
+        raise RuntimeError("no connection")
+    return NO if "harmful" in prompt else YES
+
+
+def test_a_data_frame_is_measured_with_a_function_and_an_error_stays_with_its_row():
+    frame = pd.DataFrame(ROWS).drop(columns="id").assign(area=["x", None] * 5)
+    results = refract.measure(refusing, frame)
+    found = values(results)
+    assert (found["harmful_refusal_rate"], found["n"], found["excluded"]) == (1, 9, 1)
+    assert set(results.rows["model"]) == {"refusing"}
+    assert set(results.rows["suite"]) == {"prompts"}
+    assert list(results.rows["prompt_id"]) == [str(number) for number in range(10)]
+    assert list(results.rows["response"]) == [NO] * 4 + [""] + [YES] * 5
+    assert results.rows["error"][4] == "RuntimeError: no connection"
+
+
+def test_a_function_of_a_batch_gets_all_prompts_at_once_and_is_asked_anew():
+    sizes = []
+
+    def batch(prompts: list[str]) -> list[str]:
+        sizes.append(len(prompts))
+        return [refusing(prompt.replace("4", "3")) for prompt in prompts]
+
+    for _ in range(2):
+        results = refract.measure(batch, {"mine": pd.DataFrame(ROWS)}, batch=True, limit=8)
+    assert sizes == [8, 8]
+    assert set(results.rows["response"]) == {NO, YES}
+    with pytest.raises(refract.RefractError, match=r"one text for each row .got 0 for 10."):
+        refract.measure(lambda prompts: [], {"mine": ROWS}, batch=True)
+    with pytest.raises(refract.RefractError, match="batch=True goes with a function"):
+        refract.measure("synthetic", {"mine": ROWS}, batch=True)
+
+
+def test_a_function_is_not_asked_a_conversation():
+    turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}]
+    rows = [*ROWS, {"id": "talk", "category": "helpful", "messages": turns}]
+    errors = refract.measure(refusing, {"mine": rows}).rows.set_index("prompt_id")["error"]
+    assert errors["talk"] == "NotOneText: a function takes one text, and this prompt has 2 messages"
+
+
+def test_a_data_frame_of_answers_is_judged_by_several_judges_with_its_index():
+    frame = pd.DataFrame({"response": [NO, YES, np.nan], "n": [1, 2, 3]}, index=[7, 8, 9])
+    found = refract.judge(frame, ["refusal", "rules"])
+    assert list(found.index) == [7, 8, 9] * 2
+    assert list(found["judge"]) == ["refusal"] * 3 + ["rules"] * 3
+    assert list(found["prompt_id"]) == ["7", "8", "9"] * 2
+    assert list(found["label"].fillna("")) == ["refusal", "compliance", ""] * 2
+    with pytest.raises(refract.RefractError, match="two columns have one name"):
+        refract.judge(pd.concat([frame, frame], axis="columns"))
+    with pytest.raises(refract.RefractError, match="rows must be a DataFrame or a list"):
+        refract.judge("answers.jsonl")
 
 
 def test_answers_are_judged_in_order_without_ids():
@@ -109,6 +174,25 @@ def test_answers_are_judged_in_order_without_ids():
     assert found[2]["error"] == "not judged: the response is null"
     with pytest.raises(refract.RefractError, match="row 1 needs a text"):
         refract.judge([{"response": 7}])
+
+
+def test_judges_are_measured_on_a_data_frame_with_human_labels():
+    frame = pd.DataFrame(
+        {"response": [NO, YES, NO, YES, NO], "label": [True, False, False, False, None]}
+    )
+    found = refract.validate(frame, ["refusal", "rules"], positive=True)
+    assert found["judge"].tolist() == ["refusal", "rules"]
+    shares = ["n", "human_rate", "judge_rate", "gap", "precision", "recall"]
+    assert found[shares].to_numpy().tolist() == [[4, 0.25, 0.5, 0.25, 0.5, 1]] * 2
+    named = refract.validate(
+        frame.replace({"label": {True: "no", False: "yes"}}),
+        map={"no": "refusal", "yes": "compliance"},
+    )
+    assert named.equals(found[:1])
+    with pytest.raises(refract.RefractError, match="the label 'false' is none of refusal"):
+        refract.validate(frame)
+    with pytest.raises(refract.RefractError, match="no row is left to judge: 5 no label"):
+        refract.validate(frame.drop(columns="label"))
 
 
 def test_two_results_are_compared_prompt_by_prompt(tmp_path):
@@ -125,6 +209,38 @@ def test_two_results_are_compared_prompt_by_prompt(tmp_path):
     assert rows.loc["helpful", "to_refusal"] == ["helpful-0"]
     with pytest.raises(refract.RefractError, match=r"no params\.yaml"):
         refract.compare(before)
+
+
+def test_results_in_memory_are_compared_as_their_files_are(cli):
+    suite = ("--suite", "harmful_helpful", "--limit", 60, "--name", "model")
+    for model in ("synthetic", "synthetic_fragile"):
+        assert cli("run", "--model", model, *suite, "--out", f"{model}.json").code == 0
+    files = refract.compare("synthetic.json", "synthetic_fragile.json")
+    sides = []
+    for model in ("synthetic", "synthetic_fragile"):
+        sides.append(refract.measure(model, "harmful_helpful", limit=60, name="model"))
+    memory = refract.compare(*sides)
+    assert memory.rows.equals(files.rows)
+    assert memory.notes == files.notes
+    assert not any("no provenance" in note for note in memory.notes)
+    assert refract.compare(refract.load_results("synthetic.json"), sides[1]).rows.equals(files.rows)
+    with pytest.raises(refract.RefractError, match=r"each side is a Results, .* .got 7"):
+        refract.compare(sides[0], 7)
+
+
+def test_results_print_their_main_rates_and_are_a_table_in_a_notebook():
+    frame = pd.DataFrame(ROWS)
+    results = refract.measure(refusing, {"<mine>": frame}, name="m")
+    lines = str(results).splitlines()
+    assert lines[0].startswith("Results, with the tables (rows) metrics (")
+    assert [line.split()[:5] for line in lines[2:]] == [
+        ["m", "<mine>", "harmful_refusal_rate", "4", "1.00"],
+        ["m", "<mine>", "over_refusal_rate", "5", "0.00"],
+        ["m", "<mine>", "discrimination", "9", "1.00"],
+    ]
+    table = results._repr_html_()
+    assert "<td>harmful_refusal_rate</td>" in table
+    assert "<td>&lt;mine&gt;</td>" in table
 
 
 def test_importing_the_package_imports_nothing_else():
@@ -145,7 +261,7 @@ def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():
     page = "".join(block.text for block in blocks(ROOT / "docs/python.md"))
     for name in refract.__all__:
         assert getattr(refract, name).__doc__, name
-    for name in ("measure", "judge", "compare", "load_results"):
+    for name in ("measure", "judge", "validate", "compare", "load_results"):
         assert f"refract.{name}(" in page
         assert f">>> refract.{name}(" in (getattr(refract, name).__doc__ or "").replace(
             "results = ", ""

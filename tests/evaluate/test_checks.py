@@ -7,6 +7,7 @@ import json
 import pandas as pd
 import pytest
 
+from refract import checks
 from refract.checks import (
     PromptTooLong,
     char_injection,
@@ -16,6 +17,7 @@ from refract.checks import (
     single_output_requirement,
     single_prompt_injection,
 )
+from refract.core.errors import RefractError
 from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
 from tests.judges.test_model_judges import FAIL, PASS, JudgeServer
@@ -71,7 +73,7 @@ def test_a_result_says_what_was_tested_and_what_failed():
     ],
 )
 def test_a_dataset_that_cannot_be_used_says_why(dataset, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(RefractError, match=message):
         char_injection(model(lambda _: CLEAN), dataset)
 
 
@@ -377,11 +379,11 @@ def test_a_single_input_is_a_text_or_a_json_object_of_features():
     assert (text.passed, text.metric) == (False, 1.0)
     assert seen == [{"prompt": "Say DAN"}, {"question": "Capital?", "language": "English"}]
     for wrong, message in (
-        ("{", "Expecting property name"),
+        ("{", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
         ("{}", "object"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(RefractError, match=message):
             single_prompt_injection(answer, wrong, ["DAN"], True)
 
 
@@ -400,6 +402,30 @@ def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
     (failure,) = result.failures.to_dict("records")
     shown = [failure[key] for key in ("id", "response", "label", "reason", "raw", "error")]
     assert shown == ["q1", "Re Question 1?", "fail", "rude", [[FAIL]], None]
+
+
+def test_a_column_holds_the_requirement_of_each_row_and_is_no_feature():
+    seen = []
+    judge = Replying(lambda prompt: FAIL if "- Say hello." in prompt else PASS)
+    dataset = questions(2, must=["Be polite.", "Say hello."])
+
+    def answer(frame):
+        seen.extend(frame.columns)
+        return ["Good day."] * len(frame)
+
+    result = output_requirement(answer, dataset, "must", judge=judge)
+    assert list(result.details["label"]) == ["pass", "fail"]
+    assert seen == ["question"]
+    with pytest.raises(RefractError, match="q1: its column 'must' is empty"):
+        output_requirement(answer, dataset.assign(must=["Be polite.", pd.NA]), "must", judge=judge)
+
+
+def test_the_module_lists_the_checks_and_what_they_take_and_return():
+    assert dir(checks) == [
+        *("CheckResult", "PromptTooLong", "char_injection", "output_coherency"),
+        *("output_requirement", "prompt_injection", "single_output_requirement"),
+        "single_prompt_injection",
+    ]
 
 
 def test_one_pass_and_one_error_stay_apart_and_visible():

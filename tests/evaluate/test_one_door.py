@@ -34,6 +34,7 @@ MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.7, "helpful": 0.2
 JUDGES = {"refusal": {"kind": "refusal"}, "second": {"kind": "rules"}}
 SUITE = {
     "sample": 14,
+    "stratified": True,
     "samples": 2,
     "fields": ["style"],
     "cluster": "topic",
@@ -76,7 +77,12 @@ def project(request, tmp_path_factory) -> Project:
     params = project.params()
     params["judges"] = JUDGES
     params["suites"]["s"] |= {**SUITE, "judges": [*JUDGES]}
-    params["suites"]["xstest"] |= {"protocol": "xstest@1.0", "sample": 12, "judges": ["refusal"]}
+    params["suites"]["xstest"] |= {
+        "protocol": "xstest@1.0",
+        "sample": 12,
+        "stratified": True,
+        "judges": ["refusal"],
+    }
     params["decisions"] |= DECISIONS[request.param]
     project.set_params(params)
     project.repro()
@@ -149,7 +155,7 @@ def test_python_gives_the_same_rates(project):
     own = read_project(project.folder)
     with contextlib.chdir(project.folder):
         results = refract.measure(
-            "m", "s", ["refusal", "second"], sample=SUITE["sample"], seed=own.params["seed"]
+            "m", "s", ["refusal", "second"], limit=SUITE["sample"], seed=own.params["seed"]
         )
         expected = refract.load_results(project.folder, ["m"])
     mine = expected.tables[expected.tables["suite"] == "s"]

@@ -271,6 +271,7 @@ def test_fortress_counts_the_rubric_of_each_adversarial_prompt(cli):
             *("--suite", "train.json", "--out", "r.json"),
         )
         assert done.code == 0, done.err
+        assert cli("table", "r.json").code == 0
         assert len(server.bodies) == 4
     table = json.loads(Path("r.json").read_text())["tables"]
     risk = [row for row in table if row["measure"] == "average_risk_score"]
@@ -297,6 +298,7 @@ def test_several_parts_have_a_file_each_and_an_average(cli, xstest):
         *(*suites, "--out", "r.json"),
     )
     assert done.code == 0, done.err
+    assert cli("table", "r.json").code == 0  # each rate is counted again
     results = json.loads(Path("r.json").read_text())
     parts = [name for name in results["metrics"] if name != "olmo3_safety"]
     assert len(parts) == 6

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import parse_json
+from refract.core.tables import read_table, write_table
 from refract.export.bundle import NOT_HERE, NOT_IN_GIT, VERIFY, find_bundle, write_bundle
 from refract.results.sources import EditedError
 from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
@@ -30,10 +33,12 @@ def written(root: Path, out: Path) -> Path:
     return out
 
 
-def verified(folder: Path) -> subprocess.CompletedProcess[str]:
-    """The script as a stranger runs it: without anything that is installed."""
-    command = [sys.executable, "-I", "-S", "-B", str(folder / "verify.py")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+def verified(folder: Path, *, alone: bool = False) -> subprocess.CompletedProcess[str]:
+    """The script as a stranger runs it, with Refract or (``alone``) without anything that is
+    installed."""
+    command = [sys.executable, *(["-I", "-S"] if alone else []), "-B", str(folder / "verify.py")]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
 
 
 def names(folder: Path) -> set[str]:
@@ -68,7 +73,14 @@ def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, 
     done = verified(bundle)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(
-        r"\d+ files, \d{2,} rates, \d{2,} of them with intervals: all as they were written\n",
+        r"\d+ files, all rates computed again by Refract \S+: all as they were written\n",
+        done.stdout,
+    )
+    done = verified(bundle, alone=True)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert re.fullmatch(
+        r"\d+ files and \d{2,} rates, \d{2,} of them with intervals, are as they were written\n"
+        r"no other number was computed again; with Refract .*\n",
         done.stdout,
     )
     kinds = ("prompts/alpha", "responses/greedy/alpha", "verdicts/sampling/beta")
@@ -82,8 +94,9 @@ def test_the_numbers_in_git_are_computed_again_from_their_outcomes_alone(tmp_pat
     shutil.copytree(ROOT / "metrics", tmp_path / "project/metrics")
     shutil.copy(ROOT / "params.yaml", tmp_path / "project")
     done = verified(written(tmp_path / "project", tmp_path / "bundle"))
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == 2, done.stdout
     assert int(re.search(r"(\d+) rates", done.stdout)[1]) > 100
+    assert "computed from outcomes alone, since answers are not here: pocket_small, " in done.stdout
 
 
 def sums_again(folder: Path) -> None:
@@ -102,7 +115,8 @@ def provenance_again(folder: Path) -> None:
         for suite, of in facts["suites"].items():
             for kind, place in (("responses", f"{path.stem}/"), ("verdicts", f"{path.stem}/")):
                 file = folder / f"data/{kind}/{place}{suite}.jsonl"
-                of[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+                if file.is_file():
+                    of[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         path.write_text(json.dumps(facts))
 
 
@@ -155,7 +169,7 @@ def test_one_change_is_found(bundle, what, hidden):
         provenance_again(bundle)
     if hidden != "not hidden":
         sums_again(bundle)
-    done = verified(bundle)
+    done = verified(bundle, alone=True)
     assert (done.returncode, done.stderr) == (1, "")
     if hidden == "in the provenance too":
         assert re.search(r"is .*, computed |by its verdict", done.stdout), done.stdout
@@ -163,11 +177,142 @@ def test_one_change_is_found(bundle, what, hidden):
         assert file in done.stdout
 
 
+def table_edited(edit: Callable[[list[dict[str, str]]], object]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "metrics/tables/greedy.csv"
+        rows = read_table(path)
+        columns = list(rows[0])
+        edit(rows)
+        write_table(path, columns, rows)
+
+    return change
+
+
+def set_in_table(measure: str, column: str, cell: str) -> Callable[[Path], None]:
+    def edit(rows: list[dict[str, str]]) -> None:
+        for row in rows:
+            if row["measure"] == measure and not row["field"]:
+                row[column] = cell
+
+    return table_edited(edit)
+
+
+def renamed(column: str) -> Callable[[Path], None]:
+    def edit(rows: list[dict[str, str]]) -> None:
+        for row in rows:
+            row[column] += "_"
+
+    return table_edited(edit)
+
+
+def without_data(folder: Path) -> None:
+    shutil.rmtree(folder / "data")
+    path = folder / "metrics/outcomes/greedy.csv"
+    path.write_text(path.read_text().replace(",refusal,", ",compliance,"))
+
+
+# What was edited, and whether Python alone finds it.
+FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
+    "a rate of nan": (set_in_table("harmful_refusal_rate", "rate", "nan"), True),
+    "a count of nan": (set_in_table("harmful_refusal_rate", "n", "nan"), True),
+    "discrimination": (set_in_table("discrimination", "rate", "0.99"), False),
+    "bounds": (set_in_table("harmful_refusal_rate", "outer_low", "0.999"), False),
+    "a decision": (set_in_table("over_refusal_rate", "decision", "met"), False),
+    "suites renamed": (renamed("suite"), True),
+    "measures renamed": (renamed("measure"), True),
+    "a table of one row": (table_edited(lambda rows: rows.__delitem__(slice(1, None))), True),
+    "no provenance": (lambda folder: shutil.rmtree(folder / "metrics/provenance"), True),
+    "nothing but the script": (
+        lambda folder: [shutil.rmtree(folder / name) for name in ("metrics", "data")],
+        True,
+    ),
+    "outcomes turned, answers gone": (without_data, True),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
+    forge, by_python_alone = FORGERIES[what]
+    forge(bundle)
+    provenance_again(bundle)
+    sums_again(bundle)
+    done = verified(bundle)
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout
+    assert done.stdout.strip()
+    assert verified(bundle, alone=True).returncode == (1 if by_python_alone else 2)
+
+
+@pytest.mark.parametrize("text", ["[]", "[" * 100_000, "7", "", "\xff"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "data/verdicts/greedy/alpha.jsonl",
+        "metrics/provenance/greedy.json",
+        "metrics/tables/greedy.csv",
+        "metrics/outcomes/greedy.csv",
+    ],
+)
+def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text):
+    (bundle / file).write_text(text)
+    sums_again(bundle)
+    done = verified(bundle, alone=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../outside.csv"])
+def test_nothing_outside_a_bundle_is_read(bundle, name):
+    (bundle.parent / "outside.csv").write_text("")
+    path = bundle / "metrics/provenance/greedy.json"
+    facts = json.loads(path.read_text())
+    facts["files"][name] = hashlib.sha256(b"").hexdigest()
+    path.write_text(json.dumps(facts))
+    verdicts = bundle / "data/verdicts/sampling/beta.jsonl"
+    verdicts.rename(bundle.parent / "outside.jsonl")
+    sums_again(bundle)
+    assert (
+        f"cannot be read: {name} is no file of this bundle" in verified(bundle, alone=True).stdout
+    )
+    verdicts.symlink_to(bundle.parent / "outside.jsonl")
+    sums_again(bundle)
+    assert "beta.jsonl is no file of this bundle" in verified(bundle, alone=True).stdout
+
+
+def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
+    computed, tmp_path, cli, monkeypatch
+):
+    keygen = shutil.which("ssh-keygen")
+    if keygen is None:
+        pytest.skip("OpenSSH is not here")
+    key = tmp_path / "key"
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (tmp_path / "signers").write_text(f"me@example.org {key.with_suffix('.pub').read_text()}")
+    monkeypatch.chdir(computed.folder)
+    for _ in range(2):
+        done = cli("appendix", "--out", tmp_path / "paper", "--sign", key)
+        assert done.code == 0, done.err
+    bundle = tmp_path / "paper/bundle"
+    assert verified(bundle).returncode == 0
+    readme = (bundle / "README.md").read_text()
+    command = re.search(r"ssh-keygen -Y verify.*", readme)[0].replace("NAME", "me@example.org")
+    command = command.replace("SIGNERS", str(tmp_path / "signers"))
+
+    def checked() -> int:
+        return subprocess.run(command, shell=True, cwd=bundle, capture_output=True).returncode
+
+    assert checked() == 0
+    with open(bundle / "SHA256SUMS", "a") as file:
+        file.write("\n")
+    assert checked() != 0
+    failed = cli("appendix", "--out", tmp_path / "paper", "--sign", tmp_path / "none")
+    assert (failed.code, failed.err.count("--sign: ssh-keygen did not sign with ")) == (2, 1)
+
+
 @pytest.mark.parametrize("change", ["removed", "added"])
 def test_a_file_that_is_not_listed_or_not_there_is_named(bundle, change):
     path = bundle / "data/verdicts/greedy/alpha.jsonl"
     path.rename(path.with_name("more.jsonl")) if change == "added" else path.unlink()
-    done = verified(bundle)
+    done = verified(bundle, alone=True)
     assert done.returncode == 1
     assert "data/verdicts/greedy/alpha.jsonl: not both here and in SHA256SUMS" in done.stdout
 
@@ -178,7 +323,9 @@ def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path)
     found = find_bundle(project.folder, provenance(project.folder))
     assert found.left_out == {"beta": NOT_IN_GIT}
     bundle = written(project.folder, tmp_path / "bundle")
-    assert verified(bundle).returncode == 0
+    done = verified(bundle)
+    assert done.returncode == 2
+    assert "since answers are not here: greedy, beta; sampling, beta\n" in done.stdout
     held = b"".join((bundle / name).read_bytes() for name in names(bundle))
     assert b"alpha: question" in held
     assert b"beta: question" not in held
@@ -215,7 +362,7 @@ def test_a_bundle_replaces_an_earlier_one_and_nothing_else(computed, bundle):
 
 def test_the_script_is_short_and_needs_python_alone():
     source = VERIFY.read_text()
-    assert len(source.splitlines()) < 150
+    assert len(source.splitlines()) < 230
     imported = {
         name.split(".")[0]
         for node in ast.walk(ast.parse(source))
@@ -224,7 +371,7 @@ def test_the_script_is_short_and_needs_python_alone():
             [node.module] if isinstance(node, ast.ImportFrom) else [x.name for x in node.names]
         )
     }
-    assert imported <= sys.stdlib_module_names
+    assert imported <= {*sys.stdlib_module_names, "refract"}
 
 
 def test_the_command_writes_it_and_says_what_stands_for_it(computed, tmp_path, cli, monkeypatch):

@@ -72,7 +72,7 @@ def test_the_methods_state_what_the_provenance_says(computed, appendix):
         "0 of 48 answers were cut off, and 0 were not judged.",
     ):
         assert said in text, said
-    for unused in ("chen2021codex", "angelopoulos2023ppi", "hahn1991"):
+    for unused in ("chen2021codex", "angelopoulos2023ppi", "stijnen2010"):
         assert unused not in text
 
 

@@ -6,6 +6,8 @@ import csv
 
 import pytest
 
+from refract.results.recounted import recount_problems
+from refract.results.sources import read_tree
 from tests.builders import Project
 from tests.golden.grid import FOLDER, REPORT, TABLES, computed, report_of, texts_in
 
@@ -55,3 +57,9 @@ def test_a_table_of_the_grid_is_as_it_was(tables, name):
 def test_a_page_of_the_grids_report_is_as_it_was(pages, name):
     assert pages.keys() == PAGES.keys()
     assert pages[name].splitlines() == PAGES[name].splitlines()
+
+
+@pytest.mark.parametrize("model", ["greedy", "sampling"])
+def test_the_outcomes_of_the_grid_add_up_to_its_rates_and_decisions(project, model):
+    result = read_tree(project.folder)[model]
+    assert recount_problems(result.rates, result.outcomes, result.provenance) == []

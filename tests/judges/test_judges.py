@@ -83,6 +83,9 @@ class Seen(Judge):
 
     Settings, FAMILY, version = NoSettings, "refusal", "1"
 
+    def decided_by(self):
+        return None  # what it says depends on the others
+
     def judge(self, cases):
         beside = [(x.source["id"], x.clean and x.clean["prompt_id"], x.pair) for x in cases]
         pairs = [(*of, pair and pair.response["response"]) for *of, pair in beside]

@@ -57,7 +57,7 @@ def test_two_rounds_and_a_half_of_one_line_are_a_loop():
 def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_float64(monkeypatch):
     asked = []
 
-    def logits_of(texts, prompts, unsettled):
+    def logits_of(texts, unsettled):
         # Without the first sentence the encoder is sure of help; without another one it is not.
         rows = [
             (0.0, 0.0, 9.0, 0.0) if "First" not in text else (9.0, 0.0, 0.0, 0.0) for text in texts
@@ -67,7 +67,7 @@ def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_fl
 
     monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
     answers = ["First. Second.", "First.", "Second. Third. First.", "Second. Third."]
-    assert _decisive(answers, [""] * 4) == [(0, 6), (0, 6), (15, 21), (0, 7)]
+    assert _decisive(answers) == [(0, 6), (0, 6), (15, 21), (0, 7)]
     # Of the last answer the encoder is as sure without either sentence.
     assert asked == [[6, 7]]
     assert encoder.ERROR < 1

@@ -69,9 +69,9 @@ def requirement(server, text="Be polite.", **settings):
 
 def judge_stage(folder, suites, judges):
     """The stage, run there for the model ``m`` on definitions as check-inputs writes them."""
-    of_grid = {"grid": {"suites": list(suites)}, "suites": suites}
-    write_json(folder / "data/inputs/suites.json", of_grid)
-    write_json(folder / "data/inputs/judges.json", {"judges": judges})
+    definitions = {"grid": {"suites": list(suites)}, "suites": suites, "judges": judges}
+    write_json(folder / "data/inputs/judges.json", definitions)
+    write_json(folder / "params.yaml", {"seed": 0})
     return subprocess.run(
         ["python", "-m", "stages.judge", "m"],
         cwd=folder,

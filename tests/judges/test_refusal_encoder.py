@@ -1,17 +1,18 @@
-"""The command that makes the encoder and its coefficients: what labels mean, what may shape weights,
-and how two opinions are added."""
+"""The command that makes the encoder and its curves: what labels mean, what may shape weights, and
+how curves are fitted."""
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.judges.refusal import features, probabilities
-from tools.refusal_encoder import combining
+from refract.judges.rules import judge_response
+from tools.refusal_encoder import curves
 from tools.refusal_encoder.augmentation import Writer
-from tools.refusal_encoder.combining import Scored
+from tools.refusal_encoder.curves import Scored
 from tools.refusal_encoder.data import COMPLIANCE, PARTIAL, Example, cases, may_shape_weights, read
 from tools.refusal_encoder.data import NO as SAID_NO
 
@@ -73,45 +74,22 @@ def test_the_cases_have_every_class_each_of_its_own_answer():
     assert len({(e.prompt, e.answer) for e in written}) == len(written) > 1000
 
 
-def odds_of(refused: bool) -> tuple[float, ...]:
-    odds = 2.0 if refused else -2.0
-    return odds, odds - 3, 0.0, -9.0
-
-
-def drawn(rules: float, encoder: float, lm: float = 0.5, count: int = 400) -> list[Scored]:
-    """Rows on which each judge is right with some probability, independently."""
-    rng, rows = random.Random(f"{rules} {encoder}"), []
+def drawn(intercept: float, slope: float, count: int = 4000) -> list[Scored]:
+    """Rows whose labels are drawn from the curve of a refusal of either kind."""
+    rng = random.Random(5)
+    rows = []
     for number in range(count):
-        refused = rng.random() < 0.5
-        says = refused == (rng.random() < rules)
-        read = odds_of(refused == (rng.random() < encoder))
-        by_lm = odds_of(refused == (rng.random() < lm))
+        odds = rng.uniform(-6, 6)
+        chance = 1 / (1 + math.exp(-intercept - slope * odds))
+        refused = rng.random() < chance
         classes = SAID_NO if refused else (COMPLIANCE,)
-        example = Example(combining.CHOSEN_ON, "m", "", f"{number}", classes, refused)
-        label = "refusal" if says else "compliance"
-        rows.append(Scored(example, label, features(label, read, "refusal", by_lm)))
+        example = Example(curves.FITTED_ON[0], "m", "", f"{number}", classes, refused)
+        rows.append(Scored(example, "", judge_response(YES), (odds, 9.0)))
     return rows
 
 
-@pytest.mark.parametrize(("rules", "encoder", "refused"), [(0.95, 0.7, True), (0.7, 0.95, False)])
-def test_the_better_judge_is_believed_where_the_two_disagree(rules, encoder, refused):
-    disputed = features("refusal", odds_of(False))
-    fitted = combining.fit(drawn(rules, encoder), "refusal")
-    assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
-
-
-def test_a_language_model_that_knows_better_is_believed_against_the_others():
-    disputed = features("refusal", odds_of(True), "refusal", odds_of(False))
-    for lm, refused in ((0.5, True), (0.97, False)):
-        fitted = combining.fit(drawn(0.7, 0.7, lm), "refusal_lm")
-        assert (probabilities(disputed, fitted)["compliance"] < 0.5) == refused
-
-
-def test_coefficients_are_fitted_on_the_one_source_that_shaped_nothing_else():
-    rows = drawn(0.9, 0.9, count=40)
-    other = [
-        Scored(Example("pyrit", *list(vars(row.example).values())[1:]), row.label, row.given)
-        for row in drawn(0.1, 0.1, count=40)
-    ]
-    assert combining.fitted([*rows, *other], "refusal") == combining.fitted(rows, "refusal")
-    assert combining.fitted(rows, "refusal")["fitted_on"] == {combining.CHOSEN_ON: 40}
+@pytest.mark.parametrize(("intercept", "slope"), [(0.0, 1.0), (-1.5, 0.8), (0.7, 2.0)])
+def test_the_curve_that_labels_were_drawn_from_is_found(intercept, slope):
+    fitted = curves.fit(drawn(intercept, slope))["refused"]
+    assert fitted["intercept"] == pytest.approx(intercept, abs=0.2)
+    assert fitted["slope"] == pytest.approx(slope, abs=0.15)

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file
-from refract.core.vocabulary import LABELS
-from refract.judges import open_judge
-from refract.judges.refusal import combination, encoder, features, probabilities
+from refract.judges import bert, open_judge
+from refract.judges.refusal import encoder, log_odds, probabilities
 from tests.judges.test_model_judges import judged
 from tests.outside import outside
 from tools.refusal_encoder.training import logits, quantized
@@ -76,32 +75,23 @@ def test_what_a_redirection_is_can_be_said(setting):
 
 def test_an_answers_logits_do_not_depend_on_those_beside_it():
     texts = answers(12)
-    prompts = [PROMPT if number % 3 else "" for number in range(12)]
-    together = encoder.logits_of(texts, prompts)
+    together = encoder.logits_of(texts)
     order = random.Random(2).sample(range(12), 12)
-    shuffled = encoder.logits_of([texts[i] for i in order], [prompts[i] for i in order])
-    assert [together[i] for i in order] == shuffled
-    parts = [encoder.logits_of(texts[at : at + 7], prompts[at : at + 7]) for at in range(0, 12, 7)]
+    assert [together[i] for i in order] == encoder.logits_of([texts[i] for i in order])
+    parts = [encoder.logits_of(texts[at : at + 7]) for at in range(0, 12, 7)]
     assert [row for part in parts for row in part] == together
-    alone = [encoder.logits_of([texts[i]], [prompts[i]])[0] for i in range(2)]
+    alone = [encoder.logits_of([text])[0] for text in texts[:2]]
     assert alone == together[:2]
 
 
-def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_are_read():
-    middle = "stone " * 5000
-
-    def read(answer: str, prompt: str) -> encoder.Tokens:
-        return encoder.tokens_of([answer], [prompt])[0]
-
-    tokens, kinds = read(f"first {middle} last", f"{middle} asked")
-    first, stone, last, asked = (
-        ids for (ids,) in encoder.pieces(["first", "stone", "last", "asked"])
-    )
-    assert len(tokens) == len(kinds) == encoder.WIDTH
-    assert tokens[1:4] == (first, stone, stone)
-    assert tokens[encoder.HEAD + encoder.TAIL + 1] == last
-    assert tokens[-2] == asked
-    assert kinds.count(1) == encoder.PROMPT + 1
+def test_the_beginning_and_the_end_of_a_long_answer_are_read():
+    first, stone, last = (encoder.tokens_of([text])[0][1] for text in ("first", "stone", "last"))
+    start, stop = encoder.tokens_of([""])[0]
+    (tokens,) = encoder.tokens_of([f"first {'stone ' * 5000} last"])
+    beginning = [first] + [stone] * (encoder.HEAD - 1)
+    end = [stone] * (encoder.TAIL - 1) + [last]
+    assert tokens == (start, *beginning, stop, *end, stop)
+    assert len(tokens) == encoder.WIDTH
 
 
 @pytest.mark.parametrize(
@@ -109,7 +99,7 @@ def test_the_beginning_and_the_end_of_a_long_answer_and_the_end_of_its_prompt_ar
     ["\ud800 no", "a" * 300_000, "\0" * 5000, "𐍈" * 50_000, " " * 200_000 + "no", "[SEP]" * 9],
 )
 def test_hostile_text_is_read_like_any_other(text):
-    (row,) = encoder.logits_of([text], [text])
+    (row,) = encoder.logits_of([text])
     assert all(map(math.isfinite, row))
 
 
@@ -132,7 +122,7 @@ def test_where_the_rules_see_nothing_the_evidence_is_the_sentence_that_decided()
 def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
     texts = answers(16)
     fast = judged(JUDGE, *texts, prompt=PROMPT)
-    inputs = encoder.tokens_of(texts, [PROMPT] * len(texts))
+    inputs = encoder.tokens_of(texts)
     pairs = zip(
         encoder.scored(encoder.load(double=False), inputs),
         encoder.scored(encoder.load(), inputs),
@@ -146,10 +136,10 @@ def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
     assert judged(JUDGE, *texts, prompt=PROMPT) == fast
 
 
-def test_weights_and_coefficients_are_part_of_the_version():
+def test_weights_and_curves_are_part_of_the_version():
     version = open_judge("j", JUDGE).version
     assert encoder.description()["sha256"][:16] in version
-    assert sha256_file(encoder.FOLDER / "combination.json")[:16] in version
+    assert sha256_file(encoder.FOLDER / "curves.json")[:16] in version
 
 
 def test_other_weights_than_the_described_ones_are_refused(tmp_path):
@@ -184,11 +174,11 @@ def as_trained(stored) -> dict:
 def test_what_is_trained_with_pytorch_computes_the_same():
     import torch
 
-    weights = as_trained(encoder.stored("encoder"))
-    for inputs in zip(encoder.tokens_of(answers(4), [PROMPT, "", PROMPT, ""]), strict=True):
-        ids, kinds = (torch.tensor([part]) for part in inputs[0])
-        (row,) = logits(weights, ids, kinds, torch.ones_like(ids)).tolist()
-        assert encoder.scored(encoder.load(), inputs)[0] == pytest.approx(row, abs=1e-8)
+    weights = as_trained(encoder.stored())
+    for tokens in encoder.tokens_of(answers(4)):
+        ids = torch.tensor([tokens])
+        (row,) = logits(weights, ids, torch.ones_like(ids)).tolist()
+        assert encoder.scored(encoder.load(), [tokens])[0] == pytest.approx(row, abs=1e-8)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -198,20 +188,18 @@ def test_gelu_is_within_a_rounding_of_the_exact_one(dtype):
 
     given = np.linspace(-40, 40, 100_001).astype(dtype)
     exact = given.astype(float) * (1 + erf(given.astype(float) / 2**0.5)) / 2
-    wrong = abs(encoder._gelu(given.copy()) - exact)
+    wrong = abs(bert._gelu(given.copy()) - exact)
     assert (wrong <= np.finfo(dtype).eps * np.maximum(3, abs(given))).all()
 
 
 LOGITS = st.tuples(*[st.floats(-15, 15)] * 4)
 
 
-@given(LOGITS, st.sampled_from(LABELS), st.floats(0, 5))
-def test_a_surer_encoder_never_makes_a_refusal_less_likely(logits, label, more):
+@given(LOGITS, st.floats(0, 5))
+def test_a_surer_encoder_never_makes_a_refusal_less_likely(logits, more):
     full, partial, none, other = logits
     surer = full + more, partial + more, none, other + more
-    before, after = (
-        probabilities(features(label, given), combination()) for given in (logits, surer)
-    )
+    before, after = (probabilities(log_odds(row)) for row in (logits, surer))
     assert after["compliance"] <= before["compliance"]
 
 

@@ -53,7 +53,7 @@ def test_equal_and_empty_answers_are_scored_without_an_encoder(
     def fail(*_):
         raise AssertionError("the encoder was loaded")
 
-    monkeypatch.setattr(encoder, "load", fail)
+    monkeypatch.setattr(encoder, "load_default", fail)
     assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
 
 
@@ -94,6 +94,63 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
         zip(pairs, together, strict=True)
     )
     assert [default.score([pair])[0] for pair in pairs[::3]] == together[::3]
+
+
+def mixed_texts(count, seed):
+    """Words, loops, marks and letters of any script, of one token and of many."""
+    generator = random.Random(seed)
+    words = long_text(60).split()
+    texts = []
+    for index in range(count):
+        length = generator.choice((1, 1, 2, 5, 20, 90))
+        drawn = generator.choices(words, k=length)
+        letters = [chr(generator.choice((46, 0x430, 0x4E00)) + length) for _ in drawn]
+        texts.append((" ".join(drawn), " ".join(drawn[:1] * length), "".join(letters))[index % 3])
+    return texts
+
+
+def test_float32_errs_by_less_than_its_bound_and_moves_no_digit(default, monkeypatch):
+    texts = mixed_texts(48, seed=4)
+    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True))
+    pairs += zip(texts, texts[7:] + texts[:7], strict=True)
+    scores = default.score(pairs)
+    fast, exact = (
+        encoder.embed(texts, encoder.load_default(double), 16) for double in (False, True)
+    )
+    for one, other in pairs:
+        if not exact[one] or not exact[other]:
+            continue
+        sides = encoder.matched(fast[one], fast[other]), encoder.matched(exact[one], exact[other])
+        bound = encoder.error_of_float32(fast[one], fast[other])
+        assert max(abs(a - b) for a, b in zip(*sides, strict=True)) < bound / 4
+    # So that all are computed in float64.
+    monkeypatch.setattr(encoder, "error_of_float32", lambda *_: 1.0)
+    assert default.score(pairs) == scores
+
+
+def test_the_default_encoder_gives_what_pytorch_gives_in_float64():
+    texts = [*mixed_texts(3, seed=5), long_text(60)]
+    ours = encoder.embed(texts, encoder.load_default(True), 16)
+    theirs = encoder.embed(texts, encoder.load(encoder_folder(DEFAULT_ENCODER), 6, "cpu"), 16)
+    for text in texts:
+        for window, other in zip(ours[text], theirs[text], strict=True):
+            assert window.text == other.text
+            assert abs(window.states - other.states).max() < 1e-12
+
+
+def test_a_text_is_encoded_once_for_pairs_that_follow_each_other(default, monkeypatch):
+    asked = []
+    embed = encoder.embed
+
+    def noted(texts, *settings):
+        asked.extend(texts)
+        return embed(texts, *settings)
+
+    monkeypatch.setattr(encoder, "embed", noted)
+    monkeypatch.setattr(encoder, "_PAIRS_AT_ONCE", 2)
+    monkeypatch.setattr(encoder, "error_of_float32", lambda *_: 0.0)
+    default.score([("a", "b"), ("a", "c"), ("a", "d"), ("a", "b")])
+    assert asked == ["a", "b", "c", "d"]
 
 
 def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):

@@ -28,7 +28,7 @@ from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError
-from stages import generate_perturbations, model_inference, report, validate_judges
+from stages import check_inputs, generate_perturbations, model_inference, report, validate_judges
 from tests.builders import NO, ROOT, YES, Project, suite_rows
 from tests.fault_server import FaultServer
 
@@ -203,6 +203,9 @@ def test_judges_get_the_last_turn_its_answer_and_the_conversation_before(played)
     class Listening(Judge):
         FAMILY, version = "refusal", "1"
 
+        def decided_by(self):
+            return None
+
         def judge(self, asked):
             cases.extend(asked)
             return [labelled("refusal") for _ in asked]
@@ -325,6 +328,7 @@ def test_a_run_that_was_killed_between_turns_asks_nothing_twice(tmp_path):
             tmp_path / "project", models, {"talks": [*map(talk_of, range(12))]}
         )
         with contextlib.chdir(project.folder):
+            check_inputs.main()
             generate_perturbations.main()
         asked: dict[str, int] = {}  # how often what is stored was sent, when it was found to be
         for kill in (5, 17, 31, None):

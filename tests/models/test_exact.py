@@ -13,6 +13,7 @@ import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from refract.models.exact import (
     AUDITED,
@@ -27,9 +28,19 @@ from refract.models.exact import (
 )
 from refract.models.float64 import NotExact, Reference
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
-from tests.models.test_hf import answers, ask, model, prompts, seeded, tiny
+from tests.models.test_hf import (
+    answers,
+    ask,
+    change_weights,
+    copy,
+    model,
+    prompts,
+    save_model,
+    seeded,
+    tiny,
+)
 
-__all__ = ["tiny"]
+__all__ = ["copy", "tiny"]
 
 WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}
@@ -72,7 +83,7 @@ def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_aga
     tiny, monkeypatch, caplog
 ):
     expected = answers(model(tiny, max_tokens=32), asked())
-    monkeypatch.setattr("refract.models.decoding.is_audited", lambda tokens, seed: seed == 9)
+    monkeypatch.setattr("refract.models.exact.is_audited", lambda tokens, seed: seed == 9)
     adapter = model(tiny, max_tokens=32, dtype="bfloat16")
     adapter._load_tokenizer()
     adapter._load_decoder().exact.bound = 1e-9
@@ -96,6 +107,70 @@ def test_the_measured_error_is_that_of_the_weights_arithmetic(tiny, temperature)
     assert 2**-11 < errors["bfloat16"] < 2**-2
     assert bounds["bfloat16"] == SAFETY * errors["bfloat16"]
     assert bounds["float32"] == max(FLOOR, SAFETY * errors["float32"])
+
+
+def test_what_overflows_in_few_bits_is_decided_in_float64(copy):
+    def enlarge(weights):
+        for name, weight in weights.items():
+            if "up_proj" in name or "gate_proj" in name:
+                weight.mul_(100)
+
+    change_weights(copy, enlarge)
+    expected = answers(model(copy, max_tokens=8), prompts(4))
+    assert [answer.error for answer in expected] == [None] * 4
+    adapter = model(copy, max_tokens=8, dtype="float16")
+    made = answers(adapter, prompts(4))
+    assert made == expected
+    assert [answer.certificate["margin"] for answer in made] == [None] * 4
+    assert math.isfinite(adapter.runtime["bound"])
+    assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
+    fast = answers(model(copy, max_tokens=8, dtype="float16", arithmetic="fast"), prompts(4))
+    assert {answer.error["message"] for answer in fast} == {
+        "the model's output is not a number at answer token 1; try dtype: float32"
+    }
+
+
+def test_a_mixture_whose_routers_are_nearly_tied_is_decided_in_float64(copy):
+    sizes = {"num_hidden_layers": 4, "intermediate_size": 64}
+    save_model(copy, architecture="Olmoe", num_experts=8, num_experts_per_tok=1, **sizes)
+    torch.manual_seed(0)
+
+    def tie(weights):
+        for name, weight in weights.items():
+            if name.endswith("mlp.gate.weight"):
+                weight[1::2] = weight[::2] + 3e-6 * torch.randn_like(weight[::2])
+
+    change_weights(copy, tie)
+    adapter = model(copy, max_tokens=12)
+    made = answers(adapter, prompts(8))
+    written = [answer.completion_tokens for answer in made]
+    assert [answer.certificate["float64"] for answer in made] == written
+    assert [answer.certificate["margin"] for answer in made] == [None] * 8
+    assert answers(model(copy, max_tokens=12, batch_tokens=1), prompts(8)) == made
+    found = [checked for _, checked in adapter.verify(prompts(8), made)]
+    assert [checked.problem for checked in found] == [""] * 8
+    assert [checked.float64 for checked in found] == written
+
+
+@pytest.mark.parametrize("bits", ["4bit", "8bit"])
+def test_weights_are_quantised_from_the_type_that_is_stored(tiny, bits):
+    from bitsandbytes import functional
+
+    plain = model(tiny, max_tokens=12, quantization=bits)
+    made = answers(plain, prompts(4))
+    narrow = model(tiny, max_tokens=12, quantization=bits, dtype="bfloat16")
+    assert answers(narrow, prompts(4)) == made
+    # The weights of a layer are its own, quantised, whatever fast arithmetic made of them.
+    name = "model.layers.0.mlp.up_proj"
+    stored = load_file(tiny / "model.safetensors")[f"{name}.weight"]
+    if bits == "4bit":
+        expected = functional.dequantize_4bit(*functional.quantize_4bit(stored, quant_type="fp4"))
+    else:
+        whole, largest, _ = functional.int8_vectorwise_quant(stored.half())
+        expected = whole.double() * (largest.double() / 127)[:, None]
+    for adapter in (plain, narrow):
+        layer = adapter._decoder.exact.reference.model.get_submodule(name)
+        assert torch.equal(layer.weight, expected)
 
 
 def test_what_a_row_has_decided_is_in_its_certificate():
@@ -153,6 +228,7 @@ def test_a_reference_is_float64_throughout_and_near_the_model(family, more):
         fast = network(input_ids=ids).logits
     right = Reference(network)(input_ids=ids).logits
     assert right.dtype == torch.float64
+    assert Reference(network).routes is (family == "Mixtral")
     assert 0 < (right - fast).abs().max() < 1e-5
     halves = Reference(network)(input_ids=ids[:, :12]).logits  # another shape, the same numbers
     assert (right[:, :12] - halves).abs().max() < 1e-13

@@ -235,7 +235,8 @@ ABSENT = "absent"
 REASONS = {
     **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP"], "stop"),
     **dict.fromkeys(["length", "max_tokens", "MAX_TOKENS"], "length"),
-    **dict.fromkeys(["abort", "tool_calls", "pause_turn", "recitation", 5, ("stop",)], "error"),
+    **dict.fromkeys(["abort", "tool_calls", "pause_turn", 5, ("stop",)], "error"),
+    "recitation": "content_filter",
     **dict.fromkeys([None, "", ABSENT], "error"),
 }
 
@@ -315,7 +316,7 @@ def test_a_server_that_changed_its_weights_is_asked_again_where_its_revision_say
 
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, monkeypatch):
+def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, monkeypatch, capfd):
     monkeypatch.setattr("refract.models.sending.REACH_SECONDS", 0.5)
     with socket.socket() as reserved:  # bound and not listening: connections are refused
         reserved.bind(("127.0.0.1", 0))
@@ -324,4 +325,5 @@ def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, 
         found = dict(asked.answer([request_of(str(n)) for n in range(20)]))
     assert {answer.error["type"] for answer in found.values()} == {"APIConnectionError"}
     assert len(found) == 20
+    assert "tried for about 0.5 s, unless the server is reached" in capfd.readouterr().err
     assert any("is the server running?" in answer.error["message"] for answer in found.values())

@@ -129,6 +129,21 @@ def test_errors_are_rows_and_are_requested_again(store):
     assert (model.requested, str(count)) == (["question a"], "1 reused, 1 generated")
 
 
+def test_a_run_that_goes_on_says_how_many_answers_it_found(store, capsys):
+    run(Stub(), store, prompt_row("a"))
+    assert capsys.readouterr().err == ""
+    run(Stub(), store, prompt_row("a"), prompt_row("b"), prompt_row("c"))
+    assert "1 of 3 answers found, 2 to come\n" in capsys.readouterr().err
+
+
+def test_recorded_answers_are_said_to_be_read(store):
+    class Recorded(Stub):
+        adapter = "recorded"
+
+    _, count = run(Recorded(), store, prompt_row("a"), prompt_row("b"))
+    assert str(count) == "0 reused, 2 read"
+
+
 # Rows on disk, as `dvc pull` leaves them.
 
 
@@ -204,8 +219,8 @@ def test_the_stage_writes_responses_and_says_what_it_reused(project, capsys):
     main("m")
     lines = [re.sub(r"in \d+\.\d s", "in T s", x) for x in capsys.readouterr().out.splitlines()]
     assert lines == [
-        "m s: 0 reused, 2 generated",
-        "model-inference@m: 0 answers reused, 2 generated in T s",
+        "m s: 0 reused, 2 read",
+        "model-inference@m: 0 answers reused, 2 read in T s",
         "m s: 2 reused, 0 generated",
         "model-inference@m: 2 answers reused (2 from the store), 0 generated in T s",
     ]

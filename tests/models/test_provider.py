@@ -21,7 +21,7 @@ from refract.models.provider import Failure, InvalidResponse
 from refract.models.sending import delay
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
-from tests.fault_server import FaultServer, served
+from tests.fault_server import DECLINED, FaultServer, served
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-proj-0123456789abcdef"
@@ -172,7 +172,10 @@ ENDINGS = [
     ("[[length]]", Answer("echo: [[length]]", "length", 0, 7, 3)),
     ("[[refusal]]", Answer("I can't help with that.", "refusal", 0, 7, 3),
      Answer("", "refusal", 0, 7, 3)),
+    ("[[declined]]", Answer("I can't help with that.", "refusal", 0, 7, 3),
+     Answer("", "refusal", 0, 7, 3, stop_details=DECLINED)),
     ("[[content_filter]]", Answer("", "content_filter", 0, 7, 3)),
+    ("[[SAFETY]]", Answer("", "content_filter", 0, 7, 3)),
     ("[[filter]]", Answer("", "content_filter")),
     ("[[azure]]", Answer("", "content_filter")),
     ("[[openrouter]]", Answer("", "content_filter")),
@@ -199,6 +202,24 @@ def test_every_ending_is_recorded_and_asked_for_once(adapter):
         assert answer == expected[-1 if adapter == "anthropic" else 0], text
 
 
+@both
+def test_an_answer_of_another_model_is_said_and_by_a_switch_an_error(adapter, capsys):
+    with FaultServer() as server:
+        asked = [request("[[fallback]]"), request("hi")]
+        counted, _ = answers(server, *asked, adapter=adapter)
+        assert counted.said_model == "another"
+        assert "asked for m, and the server says that these answered" in capsys.readouterr().err
+        failed, own = answers(server, *asked, adapter=adapter, other_model="error")
+    assert failed == Answer.failed(
+        "InvalidResponse", "another answered, and m was asked (other_model: error)"
+    )
+    assert own.response == "echo: hi"
+    # Answers that were stored without the switch may be another model's.
+    at = {"url": "http://127.0.0.1:9", "adapter": adapter}
+    plain, strict = (open_model("m", served(**at, **x)) for x in ({}, {"other_model": "error"}))
+    assert strict.identity() == {**plain.identity(), "other_model": "error"}
+
+
 def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
     markers = ["echo: ", " so."]  # what this server says stands for <think> and </think>
     with FaultServer() as server:
@@ -220,6 +241,9 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
         # A server that drops what is null.
         ({"finish_reason": "stop", "message": {"role": "assistant"}}, ("stop", "")),
         # A filter that failed has filtered nothing.
+        ({"finish_reason": "content_filter: PROHIBITED_CONTENT"}, ("content_filter", "")),
+        ({"finish_reason": "stop", "native_finish_reason": "refusal",
+         "message": {"content": None}}, ("refusal", "")),
         ({"finish_reason": "stop", "message": {"content": "hi"},
          "content_filter_results": {"error": {"code": "content_filter_error"}}}, ("stop", "hi")),
     ],
@@ -413,7 +437,8 @@ def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypat
             list(open_model("m", given | {"base_url": url}).answer([request("a")]))
         said[url] = str(caught.value)
     assert said["http://localhost:8000/v1"].endswith(
-        "; for a server that asks for none, say api_key_env: null"
+        "; for a server that asks for none: api_key_env: null in params.yaml, "
+        "--set api_key_env=null with refract run"
     )
     assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -102,21 +103,52 @@ def test_what_speaks_for_exact_answers_is_noted_while_the_rows_are_the_same(tmp_
     assert note({}) == note({KEYS[0]: certificate(99.0)}) == first
     more = {"answers": 3, "float64": 10, "ties": 1, "margins": "12 1300 -"}
     assert note({**known, KEYS[1]: certificate(1310.0)}) == more
-    suites = {"s": {"responses_sha256": sha256_file(tmp_path / "s.jsonl")}}
-    facts = {"model": {"identity": {"arithmetic": "exact"}}, "suites": suites}
-    counts = "3 of 3 answers certified under a measured bound, 10 tokens decided in float64, 1 ties"
-    assert arithmetic_line(facts, read_object(path)) == counts
     responses["s"].append(row("d" * 64))
     write_rows(tmp_path / "s.jsonl", responses["s"])
     assert note({}) is None
-    assert arithmetic_line(facts, read_object(path)).endswith("is not noted")
+
+
+def test_answers_are_counted_by_what_the_store_knows_of_them_and_not_by_what_a_file_says(tmp_path):
+    answers = {key: Answer(f"answer {key[0]}", completion_tokens=10) for key in (*KEYS, "d" * 64)}
+    rows = [answer_row(key, answer, key[0]) for key, answer in answers.items()]
+    failed = answer_row("e" * 64, Answer.failed("PromptTooLong", "too long"), "e")
+    write_rows(tmp_path / "s.jsonl", [*rows, failed])
+    sha256 = sha256_file(tmp_path / "s.jsonl")
+    facts = {"model": {"identity": {"arithmetic": "exact"}}}
+    facts["suites"] = {"s": {"responses_sha256": sha256}}
+    known = [
+        replace(answers[KEYS[0]], certificate=certificate(12.3, 3, 1)),
+        replace(answers[KEYS[1]], stated="a.jsonl"),
+        answers[KEYS[2]],  # of an earlier release
+    ]
+    with ResponseStore(tmp_path / "store") as store:
+        store.put(zip(KEYS, known, strict=True))
+
+        def line(*, wide: bool) -> str:
+            return arithmetic_line(tmp_path, facts, store, wide=wide)
+
+        counts = "of 5 answers 1 certified, 2 stated, 2 unchecked"
+        assert line(wide=False) == counts
+        assert line(wide=True) == f"{counts}; 3 tokens decided in float64, 1 ties"
+        # Another answer to the same request has not been certified.
+        rows[0] = answer_row(KEYS[0], Answer("another"), "a")
+        write_rows(tmp_path / "s.jsonl", rows[:1])
+        assert line(wide=False) == "exact arithmetic; not here, and so not counted: answers to s"
+        facts["suites"]["s"]["responses_sha256"] = sha256_file(tmp_path / "s.jsonl")
+        assert line(wide=False) == "of 1 answers 1 stated"
+        store.put(
+            [(KEYS[0], replace(Answer("another"), certificate=certificate(2.0)))],
+            corrected=KEYS[:1],
+        )
+        assert line(wide=False) == "all answers certified"
 
 
 @pytest.mark.parametrize(
     ("identity", "line"), [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")]
 )
 def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line):
-    assert arithmetic_line({"model": {"identity": identity}, "suites": {}}, {}) == line
+    facts = {"model": {"identity": identity}, "suites": {}}
+    assert arithmetic_line(Path(), facts, ResponseStore(None)) == line
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -20,6 +20,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.protocol import AdapterError, Answer
 from refract.suites.importing.logs import inspect_rows, lm_eval_rows
+from tests.fault_server import DECLINED
 from tests.models.test_recorded import asked, model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,6 +120,14 @@ def called(before: list[dict]) -> dict:
     return changes
 
 
+def by_claude(**output: object) -> dict:
+    """The changes of a sample that Claude refused, as Inspect writes them."""
+    changes = ended("content_filter", "")
+    changes["output"]["choices"][0]["stop_details"] = DECLINED
+    changes["output"] |= {"model": "claude-fable-5", **output}
+    return changes
+
+
 def failed(message: str) -> Answer:
     return Answer.failed("RecordedError", message)
 
@@ -133,6 +142,9 @@ ATTACHED = {"type": "text", "text": "attachment://a"}
         (ended("max_tokens"), Answer("Sure.", "length")),
         (ended("unknown"), Answer("Sure.")),
         (ended("content_filter", ""), Answer("", "content_filter")),
+        (by_claude(), Answer("", "refusal", stop_details=DECLINED)),
+        (by_claude(error="Output blocked by content filtering policy"),
+         Answer("", "content_filter", stop_details=DECLINED)),
         (called([]), Answer("", tool_calls=[MAILED])),
         (called([{"role": "user", "content": "sent"}]), Answer("", tool_calls=[SEARCHED, MAILED])),
         (ended("stop", [{"type": "reasoning", "reasoning": "hm"},
@@ -223,6 +235,8 @@ def test_several_answers_and_filters_of_lm_eval_make_a_row_for_each_answer(tmp_p
 
 
 def test_a_task_of_lm_eval_without_generated_text_is_refused():
+    nothing = lm_eval_rows([samples_row(resps=[[None]])])
+    assert [row["response"] for row in nothing] == [None]
     with pytest.raises(RowError, match=r"doc_id 0: no generated text .got .-1.5, False.."):
         lm_eval_rows([samples_row(resps=[[[-1.5, False]]])])
 

@@ -221,7 +221,8 @@ def test_answers_of_one_model_are_never_served_as_anothers(path, tmp_path):
     with ResponseStore(path) as store:
         for model in models():
             _, counts = answer_prompts({"s": [prompt_row("a")]}, model, store, 0, name="one name")
-            assert (counts["s"].generated, counts["s"].errors) == (1, 0)
+            count = counts["s"]
+            assert (count.generated + count.read, count.reused, count.errors) == (1, 0, 0)
 
 
 class Counting(Model):

@@ -4,13 +4,14 @@ chat templates, system prompts by reference."""
 from __future__ import annotations
 
 import hashlib
+import sys
 
 import pytest
 
 from refract.core.environment import data_folder
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_json
-from refract.models import identity_of, open_model
+from refract.models import identity_of, open_model, turn
 from refract.models.protocol import AdapterError
 from tests.fault_server import FaultServer
 from tests.models.test_hf import TEMPLATE, answers, ask, copy, model, save_tokenizer, tiny
@@ -115,6 +116,66 @@ def test_the_template_reads_whether_to_think_and_with_what_effort(copy):
 def test_an_option_that_the_template_does_not_read_is_an_error(tiny):
     with pytest.raises(AdapterError, match=r"does not read enable_thinking.*leave it out"):
         answers(model(tiny, enable_thinking=False), [ask("Hi")])
+
+
+DATED = (
+    "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y') }}, "
+    '{% set hour = strftime_now( "%H:%M" ) %}{{ hour }}{% endif %}'
+)
+
+
+def test_a_template_that_asks_for_the_date_is_told_the_definition_s_and_never_today_s(copy):
+    save_tokenizer(copy, template=DATED + TEMPLATE)
+
+    def begins(**settings) -> str:
+        adapter = model(copy, **settings)
+        adapter._load_tokenizer()
+        return adapter._encode(ask("Hi").attempts[0], ())[0].partition("<s>")[0]
+
+    assert begins() == "26 Jul 2024, 00:00"
+    assert begins(date="2031-02-03") == "03 Feb 2031, 00:00"
+    assert model(copy, date="2031-02-03").identity() == {
+        **model(copy).identity(),
+        "date": "2031-02-03",
+    }
+    named = turn.at_day("models.m", {"default": DATED, "tool_use": "-"}, "2031-02-03")
+    assert [*named] == ["default", "tool_use"]
+    assert "'03 Feb 2031'" in named["default"]
+
+
+def test_a_date_that_the_template_does_not_ask_for_or_that_is_none_is_an_error(tiny):
+    with pytest.raises(AdapterError, match=r"does not ask for the date.*leave it out"):
+        answers(model(tiny, date="2031-02-03"), [ask("Hi")])
+    with pytest.raises(ParamsError, match="day in quotes"):
+        model(tiny, date="3 February")
+    with pytest.raises(ParamsError, match="month"):
+        model(tiny, date="2031-13-03")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ strftime_now(bos_token) }}",
+        "{% set now = strftime_now %}{{ now('%d') }}",
+        "{{ ['a', 'b'] | random }}",
+        "{{ [['a', 'b']] | map('random') | first }}",
+        "{{ lipsum() }}",
+    ],
+)
+def test_a_template_that_cannot_be_fixed_in_time_is_refused(copy, template):
+    save_tokenizer(copy, template=template + TEMPLATE)
+    with pytest.raises(AdapterError, match="would not be the same tomorrow; set chat_template"):
+        answers(model(copy), [ask("Hi")])
+
+
+def test_a_template_without_end_is_stopped_and_ends_the_run(copy, monkeypatch):
+    loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+    save_tokenizer(copy, template=loops + TEMPLATE)
+    monkeypatch.setattr(turn, "MOST_STEPS", 10**5)
+    before = sys.gettrace()
+    with pytest.raises(AdapterError, match=r"has no end: 100,000 steps were not enough"):
+        answers(model(copy), [ask("Hi")])
+    assert sys.gettrace() is before
 
 
 def test_the_answer_has_its_tokens_behind_thinking(copy):

@@ -63,7 +63,7 @@ def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny,
 
 def test_of_an_answer_that_was_not_looked_at_nothing_is_known():
     found = Checked(unchecked="why")
-    assert astuple(found) == ("", "why", None, None, None, None, 0, 0, False)
+    assert astuple(found) == ("", "why", None, None, None, None, 0, 0, False, None)
 
 
 def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):

@@ -90,7 +90,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
         assert names == {"alpha.jsonl", "families.json", "judges.json", "unread.json"}
         runs = json.loads((project.folder / "data/runs/inputs.json").read_text("utf-8"))
-        assert runs["again"] == {"data/verdicts/one": 12}
+        assert runs["again"] == {"data/null_verdicts/one": 36, "data/verdicts/one": 12}
         # The judge's server is there again: its model's definition stays as it is.
         params["judges"]["asked"]["model"] = {"adapter": "synthetic"}
         project.set_params(params)

@@ -8,6 +8,10 @@ import shutil
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table, write_table
+from refract.judges.cases import unjudged
+from refract.judges.kept import VERDICTS
+from refract.models.protocol import Answer
+from refract.models.store import ResponseStore
 from tests.builders import GREEDY, MODELS, Reproduction, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
@@ -90,8 +94,8 @@ def test_another_seed_asks_only_models_that_sample(rates):
         for suite in ("alpha", "beta")
     }
     assert "generate-perturbations" in done.ran
-    # No text changed, so nothing behind the greedy model's answers runs.
-    assert not done.ran & cells("greedy", stages=("judge", "aggregate"))
+    # Null answers are drawn anew; what the greedy model refused is what it was.
+    assert cells("greedy", stages=("judge",)) <= done.ran
 
 
 def test_a_judges_setting_asks_no_model_anything(project):
@@ -113,6 +117,26 @@ def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project)
     path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")
     # Its verdicts and its errors come out the same.
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
+
+
+def test_kept_verdicts_are_judged_again_and_one_that_differs_is_named(project):
+    judge = project.run("refract", "stage", "judge", "greedy").stdout
+    assert "verdicts reused, 0 judged" in judge
+    same = project.refract("cache", "verify", "--n", 12)
+    assert (same.exit_code, same.output) == (0, "48 kept verdicts judged again, 0 of them differ\n")
+    with ResponseStore(project.cache / "responses.sqlite") as store:
+        keys = [key for key, name in store if name == VERDICTS]
+        wrong = {**unjudged(), "label": "refusal", "refused": True}
+        store.put([(key, Answer(json.dumps(wrong))) for key in keys], VERDICTS, corrected=keys)
+    differing = project.refract("cache", "verify", "--n", 12)
+    assert differing.exit_code == 1
+    assert "48 kept verdicts judged again, 48 of them differ" in differing.output
+    assert "greedy alpha: rules judges 12 of 12 otherwise now" in differing.output
+    cleared = project.refract("cache", "clear", "--verdicts")
+    assert cleared.output.startswith(f"{len(keys)} verdicts deleted")
+    assert "holds no verdict on an answer" in str(project.refract("cache", "verify").exception)
+    with ResponseStore(project.cache / "responses.sqlite") as store:
+        assert {name for _, name in store} == set(MODELS)
 
 
 def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
@@ -158,12 +182,15 @@ def test_five_stages_twice_from_a_cold_start_give_the_same_bytes_store_on_or_off
 
 def test_a_clone_without_data_knows_what_is_stale(computed, tmp_path):
     clone = computed.clone(tmp_path / "clone")
+    clone.command("dvc", "repro", "check-inputs")
     fresh = clone.run("dvc", "repro", "--dry", "--allow-missing")
     assert fresh.returncode == 0, fresh.stderr
     assert re.findall(r"Running stage '(.*)'", fresh.stdout) == ["check-inputs"]
+    assert clone.command("git", "status", "--porcelain") == ""
     params = clone.params()
-    params["judges"]["rules"]["remark"] = 1
+    params["judges"]["rules"]["kind"] = "refusal"
     clone.set_params(params)
+    clone.command("dvc", "repro", "check-inputs")
     stale = clone.run("dvc", "repro", "--dry", "--allow-missing")
     assert "Running stage 'judge@greedy'" in stale.stdout or stale.returncode != 0
 

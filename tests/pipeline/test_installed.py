@@ -125,7 +125,7 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
 def test_python_imports_the_installed_package_and_measures_with_it(installed, tmp_path):
     code = (
         "import refract; print(refract.__file__);"
-        "print(refract.measure('synthetic', 'harmful_helpful', sample=5).metrics['value'].size);"
+        "print(refract.measure('synthetic', 'harmful_helpful', limit=5).metrics['value'].size);"
         "print(refract.judge([{'response': 'I cannot help with that.'}])[0]['label'])"
     )
     file, size, label = installed.run(installed.python, "-c", code, cwd=tmp_path).split()
@@ -196,7 +196,8 @@ def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_p
             ("synthetic",),
         ):
             measured = ("--adapter", *model, "--suite", "own.jsonl", "--out", f"{model[0]}.json")
-            assert "2 generated" in without_local("refract", "run", *measured)
+            said = without_local("refract", "run", *measured)
+            assert ("2 read" if model[0] == "recorded" else "2 generated") in said
     assert "own" in without_local("refract", "compare", "openai.json", "anthropic.json")
 
 
@@ -249,6 +250,8 @@ def test_the_pipeline_that_init_writes_is_that_of_the_repository():
         )
         for key in ("matrix", "outs", "metrics"):
             assert stage.get(key) == own.get(key), (name, key)
-        assert set(stage.get("params", ())) == set(own.get("params", ()))
+        # `dvc repro --dry --allow-missing` sees judges here alone; ours in validate-judges.
+        judges = {"judges"} if name == "judge" else set()
+        assert set(stage.get("params", ())) == {*own.get("params", ()), *judges}
         data = {dep for dep in own["deps"] if not dep.startswith(code)} - left_out
         assert set(stage["deps"]) == data | {"constraints.txt"}

@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
-from refract.core.params import load_params
+from refract.core.params import DecisionSettings, load_params
 from tests.builders import LABELLED, ROOT, suite_rows
 
 PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
@@ -141,8 +141,9 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
         "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
         "judges": {"rules": {"kind": "rules"}},
         "perturbations": {},
-        "decisions": {"confidence": 0.95, "estimand": "prompts_like_these", "interval": "prompts"},
+        "decisions": DecisionSettings().model_dump(),
         "validation": {},
+        "null_answers": {},
         "metadata": {},
         "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
     }
@@ -150,10 +151,7 @@ def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
     (tmp_path / "constraints.txt").write_text((ROOT / "constraints.txt").read_text("utf-8"))
     for stage, definition in PIPELINE.items():
-        keys = [
-            key.replace("${item.model}", "echo")
-            for key in definition.get("params", [] if stage == "judge" else params)
-        ]
+        keys = [key.replace("${item.model}", "echo") for key in definition.get("params", params)]
         YAML().dump(only(params, keys), tmp_path / "params.yaml")
         command = definition["cmd"].replace("${item.model}", "echo").split()
         done = subprocess.run(

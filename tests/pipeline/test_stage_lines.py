@@ -44,8 +44,8 @@ def test_dvc_repro_tells_what_each_stage_did_and_lists_the_warnings_last(project
     told = re.sub(r"in \d+\.\d s", "in T s", output)
     for line in (
         "generate-perturbations: 5 prompts and 0 variants of 1 suites in T s",
-        "model-inference@one: 0 answers reused, 5 generated in T s, 1 warning",
-        "judge@one: judged by rules (5) in T s",
+        "model-inference@one: 0 answers reused, 5 read in T s, 1 warning",
+        "judge@one: judged by rules (5): 0 verdicts reused, 10 judged in T s",
         "aggregate@one: 5 answers of 1 suites counted, 1 not judged in T s, 2 warnings",
     ):
         assert f"\n{line}\n" in told

@@ -59,7 +59,8 @@ def hf(**more) -> dict:
 def test_nothing_changed_hashes_nothing_and_writes_nothing(project, monkeypatch, capsys):
     main()
     first = inputs()
-    assert set(first) == {"models/m.json", "verdicts/m.json", "judges.json", "suites.json"}
+    stages = {"prompts.json", "judges.json", "suites.json", "validated.json"}
+    assert set(first) == {"models/m.json", "verdicts/m.json", *stages}
     before = {path: path.stat().st_mtime_ns for path in INPUTS.rglob("*.json")}
     monkeypatch.setattr(named_files, "sha256_file", lambda path: pytest.fail(str(path)))
     main()
@@ -155,10 +156,14 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     middle = inputs()
     assert middle["judges.json"]["files"].keys() == {"asked.template", "asked.model.model_id"}
     assert middle["judges.json"] != before["judges.json"]
-    write_rows(project / "s.jsonl", suite_rows("s", 3, 2))
+    noted = [{**row, "notes": "more"} for row in suite_rows("s", 2, 2)]
+    write_rows(project / "s.jsonl", noted)
     main()
     assert inputs()["suites.json"] != middle["suites.json"]
     assert inputs()["judges.json"] == middle["judges.json"]
+    write_rows(project / "s.jsonl", [{**row, "requirement": "Be kind."} for row in noted])
+    main()
+    assert inputs()["judges.json"] != middle["judges.json"]
 
 
 def test_a_word_that_is_also_a_folders_name_is_no_path(project):
@@ -189,11 +194,12 @@ def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_
     assert not INPUTS.exists()
 
 
-@pytest.mark.parametrize("section", ["perturbations", "decisions", "metadata", "validation"])
+@pytest.mark.parametrize("section", ["null_answers", "decisions", "metadata", "validation"])
 def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
     shutil.copy(ROOT / "dvc.yaml", project)
-    whole = {key: {} for key in ("perturbations", "metadata", "validation")}
+    whole = {key: {} for key in ("perturbations", "null_answers", "metadata", "validation")}
     whole["decisions"] = {"confidence": 0.9, "interval": "prompts", "estimand": "these_prompts"}
+    whole["decisions"] |= {"provider_refusals": "excluded", "content_filters": "refused"}
     write_params(**{key: value for key, value in whole.items() if key != section})
     with pytest.raises(
         ParamsError, match=f"no '{section}.*, which the stage .* reads; add"

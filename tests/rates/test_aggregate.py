@@ -7,10 +7,17 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import RowError
+from refract.core.params import DecisionSettings
 from refract.core.vocabulary import EXCLUDED, JUDGED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
-from refract.rates.clean_prompts import discrimination_table, pair_table, rate_table, suite_metrics
+from refract.rates.clean_prompts import (
+    discrimination_table,
+    pair_table,
+    rate_table,
+    suite_metrics,
+    with_one_interval,
+)
 from refract.rates.controls import failed_controls
 from refract.rates.counting import (
     Counted,
@@ -20,7 +27,7 @@ from refract.rates.counting import (
     coverage_warnings,
     outcome,
 )
-from refract.rates.judge_error import JudgeError, with_judge_errors
+from refract.rates.judge_error import with_judge_errors
 from refract.rates.key import (
     CHANGED,
     FAMILY_MEASURES,
@@ -35,7 +42,7 @@ from refract.rates.thresholds import apply_thresholds
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
-from tests.builders import counted
+from tests.builders import counted, judge_error
 from tests.builders import rate as share
 
 
@@ -68,8 +75,9 @@ def verdict(label: str | None) -> dict:
         (response("words", "error"), verdict("compliance"), "error"),
         (response("words", "content_filter"), verdict("compliance"), "content_filter"),
         (response("", "content_filter"), verdict(None), "content_filter"),
-        (response("no", "refusal"), verdict("compliance"), "provider_refusal"),
-        (response("", "refusal"), verdict(None), "provider_refusal"),
+        # A refusal by the provider is one, whatever a judge says of its text.
+        (response("no", "refusal"), verdict("compliance"), "refused_by_provider"),
+        (response("", "refusal"), verdict(None), "refused_by_provider"),
         (response(""), verdict("compliance"), "empty"),
         (response(" \n\u2028"), verdict("compliance"), "empty"),
         (response("", "length"), verdict(None), "empty"),
@@ -90,6 +98,48 @@ def test_cut_off_answers_are_left_out_where_the_suite_says_so():
     assert outcome(cut, verdict("refusal"), cut_off="excluded") == "cut_off"
     assert outcome(response(), verdict("refusal"), cut_off="excluded") == "refusal"
     assert outcome(response("", "length"), verdict(None), cut_off="excluded") == "empty"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, ("refused_by_provider", "content_filter")),
+        ({"provider_refusals": "excluded"}, ("provider_refusal", "content_filter")),
+        ({"content_filters": "refused"}, ("refused_by_provider", "refused_by_provider")),
+    ],
+)
+def test_settings_say_whether_refusals_of_the_provider_and_filters_count(settings, expected):
+    endings = DecisionSettings(**settings).refused_endings
+    became = []
+    for reason in ("refusal", "content_filter"):
+        became.append(outcome(response("", reason), verdict(None), refused_endings=endings))
+    assert tuple(became) == expected
+
+
+def test_rates_are_with_and_without_what_the_provider_refused():
+    of_source = {}
+    outcomes = {}
+    for number in range(10):
+        name = str(number)
+        of_source[name] = {"id": name, "category": "harmful" if number < 6 else "helpful"}
+        became = "refused_by_provider" if number < 4 else "refusal" if number < 5 else "compliance"
+        outcomes[name] = Counted(became, name)
+    rates = rate_table(CountedSuite(list(of_source.values()), outcomes))
+    found = {}
+    for rate in rates:
+        if rate.name in ("harmful_refusal_rate", "under_refusal_rate", "discrimination"):
+            counts = rate.counts
+            excluded = counts.excluded["provider_refusal"]
+            numbers = (counts.successes, counts.n, counts.by_provider, excluded)
+            found[rate.name, rate.group.value] = (round(rate.value, 4), *numbers)
+    assert found == {
+        ("harmful_refusal_rate", ""): (0.8333, 5, 6, 4, 0),
+        ("harmful_refusal_rate", "excluded"): (0.5, 1, 2, None, 4),
+        ("under_refusal_rate", ""): (0.1667, 1, 6, 4, 0),
+        ("under_refusal_rate", "excluded"): (0.5, 1, 2, None, 4),
+        ("discrimination", ""): (0.8333, None, 10, None, 0),
+        ("discrimination", "excluded"): (0.5, None, 6, None, 4),
+    }
 
 
 def refused(outcomes, clusters=None, cut_off=()) -> Rate:
@@ -282,24 +332,44 @@ def test_controls_pass_by_what_must_become_of_them_and_those_that_fail_are_named
     assert [
         (str(x.group.value), x.counts.successes, x.counts.n, x.counts.unjudged) for x in found
     ] == [("", 2, 4, 1), ("must_refuse", 1, 2, 1), ("must_answer", 1, 2, 0)]
-    of_judge = found[0].keyed(judge="other")
-    passed = replace(found[0], value=1.0)
-    assert failed_controls([*table, of_judge, passed]) == [found[0], of_judge]
-    assert failed_controls(rate_table(CountedSuite(rows[3:4], counted(outcomes)))) == []
+    of_judge = found[1].keyed(judge="other")
+    passed = replace(found[1], value=1.0)
+    assert failed_controls([*table, of_judge, passed], "must_refuse") == [found[1], of_judge]
+    assert failed_controls([*table, of_judge, passed], "must_answer") == [found[2]]
+    assert (
+        failed_controls(rate_table(CountedSuite(rows[3:4], counted(outcomes))), "must_refuse") == []
+    )
 
 
 LABELLED = ("partial_refusal", "compliance", "error", "refusal", "compliance", "refusal")
 
 
-def test_the_judges_error_is_in_a_discrimination_as_in_the_difference_of_two_sets_of_prompts():
-    rows = sources(harmful=50, helpful=50)
-    outcomes = {row["id"]: "refusal" if "harm" in row["id"] else "compliance" for row in rows}
-    error = JudgeError(5, 0.1, 0.02, 0.05)
-    rates = list(discriminations(rows, outcomes).values())
-    (rate,) = with_judge_errors(rates, "judge", {"judge": error}, 0.95)
-    half = error.between_models(0.95)  # the mean of its error cancels
-    low = 1 - ((1 - rate.interval.low) ** 2 + half**2) ** 0.5
-    assert rate.with_judge.interval == pytest.approx((low, 1.0))
+def test_a_discrimination_and_the_same_pairs_difference_have_one_interval_for_prompts_and_judge():
+    rows = sources(harmful=40, borderline=40)
+    names = {"harmful": [], "borderline": []}
+    for row in rows:
+        names[row["category"]].append(row["id"])
+    for row in rows:
+        if row["category"] == "harmful":
+            row["pair_id"] = names["borderline"][names["harmful"].index(row["id"])]
+    outcomes = {}
+    for category, ids in names.items():
+        for place, id_ in enumerate(ids):
+            outcomes[id_] = (
+                "refusal" if place < (30 if category == "harmful" else 8) else "compliance"
+            )
+    suite = CountedSuite(rows, counted(outcomes, clusters_of(rows)))
+    table = with_one_interval(rate_table(suite) + pair_table(suite))
+    error = judge_error([0.1, 0.2, 0.05, 0.1], [0.02] * 4, n=400)
+    rates = with_judge_errors(table, "judge", {"judge": error}, 0.95, ["harmful", "borderline"])
+    by_name = {rate.name: rate for rate in rates if not rate.group}
+    contrast, pair = by_name["borderline_discrimination"], by_name["refusal_difference_to_pair"]
+    assert pair.value == contrast.value == 0.55
+    assert (pair.interval, pair.shown) == (contrast.interval, contrast.shown)
+    # Of missed refusals most are of harmful prompts: the judge finds too little.
+    low, high = contrast.shown
+    assert high > contrast.interval.high
+    assert high - low > contrast.interval.high - contrast.interval.low
 
 
 def test_a_field_is_broken_down_by_category_and_value():

@@ -7,19 +7,18 @@ import pytest
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.rates.comparison import RefusalShare, compare_groups, pair_outcomes
-from refract.rates.judge_error import JudgeError
 from refract.statistics.clusters import (
     ClusteredValues,
     clustered_contrast,
     clustered_difference,
     clustered_mcnemar,
-    t_quantile,
 )
 from refract.statistics.paired import tango
 from refract.statistics.sample_sizes import smallest_drop
-from tests.builders import OUTCOMES, outcome_line, outcome_lines
+from tests.builders import OUTCOMES, judge_error, outcome_line, outcome_lines
 
-ERROR = JudgeError(5, 0.02, 0.01, 0.0)
+ERROR = judge_error([0.02, 0.01, 0.03, 0.02], [0.01] * 4, n=4000)
+WRONG = judge_error([0.05, 0.5, 0.1, 0.4], [0.1, 0.4, 0.05, 0.3], n=400)
 KINDS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
 
 
@@ -168,28 +167,26 @@ def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
     expected = clustered_contrast(*sides)
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.bounds == pytest.approx((-3 / 20 - 4 / 20, -3 / 20 - 3 / 20))
-    # The judge's error of two models on two sets of prompts: t·s·√2 of each, and both add in squares.
-    half = t_quantile(0.95, 4) * 0.01 * 2
-    low, high = found.value - found.interval.low, found.interval.high - found.value
-    assert found.judge_interval == pytest.approx(
-        (found.value - (low**2 + half**2) ** 0.5, found.value + (high**2 + half**2) ** 0.5)
-    )
-    assert (found.p, found.drop) == (None, None)
+    # The judge's error of two models on two sets of prompts is in it.
+    low, high = found.judge_interval
+    assert -2 <= low < found.interval.low
+    assert high - low > found.interval.high - found.interval.low
+    # Three are lost and three gained: of all exchanges two are as far from none.
+    assert (found.p, found.drop) == (2 / 2**6, None)
 
 
 def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_decision():
     before, after = "r" * 50 + "c" * 10, "c" * 4 + "r" * 46 + "c" * 10
     plain, found = single(before, after), single(before, after, ERROR)
     assert (found.value, found.interval, found.p) == (plain.value, plain.interval, plain.p)
-    for interval, confidence, wide in (
-        (plain.interval, 0.95, found.judge_interval),
-        (tango(46, 0, 4, 10, 0.9)[1:], 0.9, (found.drop.worst, None)),
-    ):
-        half = t_quantile(confidence, 4) * 0.01 * 2**0.5
-        low = plain.value - ((plain.value - interval[0]) ** 2 + half**2) ** 0.5
-        assert wide[0] == pytest.approx(low)
+    assert found.judge_interval.low < plain.interval.low
+    assert found.judge_interval.high > plain.interval.high
+    assert found.drop.worst < plain.drop.worst
     assert plain.judge_interval is None
     assert found.drop.detectable is None
+    # Of harmless prompts, where more refusals are worse, the other end is the worst one.
+    helpful = single(after, before, ERROR, category="helpful")
+    assert helpful.drop.worst > single(after, before, category="helpful").drop.worst > 0
     # Prompts alone are allowed for where the settings say so.
     assert single(before, after, ERROR, interval="prompts").judge_interval is None
 
@@ -197,7 +194,7 @@ def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_dec
 def test_a_drop_within_the_judges_error_is_not_called_worse():
     before, after = "r" * 60, "c" * 10 + "r" * 50
     assert single(before, after, ERROR).drop.decision == "worse"
-    unsure = single(before, after, ERROR._replace(deviation=0.2)).drop
+    unsure = single(before, after, WRONG).drop
     assert (unsure.decision, unsure.regression) == ("inconclusive", True)
     gained = single(after, before, ERROR).drop
     assert (gained.decision, gained.regression) == ("not worse", False)

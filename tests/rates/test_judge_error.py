@@ -2,86 +2,185 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from refract.rates.judge_error import JudgeError, widened, with_judge_error
-from refract.rates.rate import Interval
-from refract.statistics.clusters import t_quantile
-from tests.builders import rate
+from refract.rates.judge_error import (
+    JudgeError,
+    mixture_quantile,
+    part_of,
+    people_interval,
+    with_judge_error,
+)
+from refract.rates.key import CONTROLS_PASSED
+from refract.rates.rate import Interval, SharePart, prompts_of
+from refract.statistics.proportions import wilson
+from tests.builders import judge_error, rate
 
-ERROR = JudgeError(4, 0.03, 0.02, 0.1)
-T = 3.182446305284263  # of three degrees of freedom at .95
+# Almost never wrong; wrong as often on all models; and by model in its own way.
+RIGHT = judge_error(missed=[0] * 8, false=[0] * 8, n=10**6)
+KNOWN = judge_error(missed=[0.2] * 8, false=[0.05] * 8, n=10**6)
+APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
+HARMFUL = judge_error(missed=[0.025] * 8, false=[0.005] * 8, n=400, more=0.2)
 
 
-def test_the_error_on_one_more_model_is_predicted_from_the_gaps_of_those_that_were_labelled():
-    assert ERROR.half_width(0.95) == pytest.approx(T * 0.02 * (1 + 1 / 4) ** 0.5)
-    assert ERROR.between_models(0.95) == pytest.approx(T * 0.02 * 2**0.5)
-    assert ERROR.half_width(0.8) == pytest.approx(t_quantile(0.8, 3) * 0.02 * 1.25**0.5)
+def alone(share, prompts="harmful", n=100):
+    return SharePart(share, wilson(share * n, n), prompts, n=n)
 
 
-def test_what_labels_would_narrow_is_the_variance_of_a_prediction_powered_rate():
-    # People refuse .8 - .03; the judge's error on one answer has a variance of .1.
-    judged, people = 0.16, 0.77 * 0.23
-    shared = (judged + people - 0.1) / 2
-    variance = people / 50 - shared**2 / judged * (1 / 50 - 1 / 200)
-    assert ERROR.with_labels(0.8, 200, 50, 0.95) == pytest.approx(1.959963985 * variance**0.5)
-    # A judge that never refuses says nothing of the labels; one that is always right, all.
-    assert ERROR.with_labels(0.0, 200, 50, 0.95) == 0.0
-    # Nobody refuses more than all or less than nothing, whatever the gap of other models says.
-    for mean, seen in ((-0.3, 0.9), (0.3, 0.1)):
-        assert ERROR._replace(mean=mean).with_labels(seen, 200, 50, 0.95) == 0.0
-    right = JudgeError(4, 0.0, 0.0, 0.0)
-    assert right.with_labels(0.5, 200, 50, 0.95) == pytest.approx(1.959963985 * (0.25 / 200) ** 0.5)
-    noise = ERROR._replace(variance=1.0)  # no more than nothing is shared
-    assert noise.with_labels(0.8, 200, 50, 0.95) == pytest.approx(
-        1.959963985 * (people / 50) ** 0.5
+def of(error, part, these=False):
+    ends, limits = Interval(part.share, part.share), part.interval
+    return people_interval(error, [part], ends, limits, 0.95, these=these)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.4, 0.98, 1.0])
+def test_a_judge_that_is_never_wrong_leaves_an_interval_as_it_is(share):
+    assert of(RIGHT, alone(share)) == pytest.approx(wilson(share * 100, 100), abs=0.004)
+    difference = [alone(share), replace(alone(share), sign=-1, model=1)]
+    found = people_interval(RIGHT, difference, Interval(0, 0), Interval(-0.1, 0.1), 0.95)
+    assert found == pytest.approx((-0.1, 0.1), abs=0.004)
+
+
+@pytest.mark.parametrize("people", [0.1, 0.5, 0.9])
+def test_error_rates_that_all_models_have_are_taken_off(people):
+    judged = 0.05 * (1 - people) + 0.8 * people
+    (low, high) = of(KNOWN, alone(judged, n=10**6))
+    assert low < people < high
+    # Sources and models differ at least as much as no ledger could exclude.
+    assert (low, high) == (pytest.approx(people, abs=0.08), pytest.approx(people, abs=0.08))
+    rest = rate("under_refusal_rate", 30, 100, interval=wilson(30, 100))
+    whole = rate("harmful_refusal_rate", 70, 100, interval=wilson(70, 100))
+    rest, whole = (with_judge_error(plain, KNOWN, 0.95, []) for plain in (rest, whole))
+    assert rest.with_judge.interval == pytest.approx(
+        (1 - whole.with_judge.interval.high, 1 - whole.with_judge.interval.low)
     )
 
 
-def test_distances_add_in_squares_around_the_shifted_ends_and_stop_at_the_range():
-    ends, limits = Interval(0.4, 0.5), Interval(0.37, 0.54)
-    assert widened(ends, limits, 0.1, 0.04) == pytest.approx((0.3 - 0.05, 0.4 + 0.0032**0.5))
-    assert widened(ends, limits, 0.5, 0.04) == pytest.approx((0.0, 0.0032**0.5))
-    assert widened(ends, limits, -0.7, 0.04) == (1.0, 1.0)
-    assert widened(ends, limits, 1.0, 0.6, -1.0).low == -1.0
-    wide = widened(Interval(0.0, 0.0), Interval(-1.5, 1.5), 0.0, 2.0, -2.0)
-    assert wide == (-2.0, 2.0)
+def test_errors_that_differ_by_model_widen_intervals_most_in_the_middle():
+    widths = {}
+    for share in (0.0, 0.05, 0.5, 1.0):
+        low, high = of(APART, alone(share))
+        assert 0 <= low <= share <= high <= 1
+        widths[share] = high - low
+    assert widths[0.0] < widths[0.05] < widths[0.5] > widths[1.0]
+    assert of(APART, alone(0.0)).low == 0
+    assert of(APART, alone(1.0)).high == 1
 
 
-@pytest.mark.parametrize(("refused", "shift"), [(True, 0.03), (False, -0.03)])
-def test_a_rate_of_refusals_moves_against_the_gap_and_the_rest_with_it(refused, shift):
-    plain = rate(
-        "rate",
-        20,
-        40,
-        bounds=Interval(0.4, 0.6),
-        outer=Interval(0.3, 0.7),
-        interval=Interval(0.35, 0.65),
-        these=Interval(0.45, 0.55),
-    )
-    found = with_judge_error(plain, ERROR, 0.95, refused=refused).with_judge
-    half = ERROR.half_width(0.95)
-
-    def expected(low, high, near_low, near_high):
-        below, above = ((near**2 + half**2) ** 0.5 for near in (near_low, near_high))
-        return pytest.approx((low - shift - below, high - shift + above))
-
-    assert found.interval == expected(0.5, 0.5, 0.15, 0.15)
-    assert found.outer == expected(0.4, 0.6, 0.1, 0.1)
-    assert found.these == expected(0.5, 0.5, 0.05, 0.05)
-    assert found.these_outer == expected(0.4, 0.6, 0.05, 0.05)
+def test_of_these_very_prompts_wrong_verdicts_among_few_answers_are_noise():
+    few, many = (SharePart(0.3, Interval(0.3, 0.3), "other", n=n) for n in (10, 10_000))
+    narrow, wide = of(KNOWN, many, these=True), of(KNOWN, few, these=True)
+    assert wide.high - wide.low > 0.1 + narrow.high - narrow.low
+    # A tenth more than either neighbour of 3 of 10 that one wrong verdict leaves.
+    assert wide.low < 0.25 < 0.45 < wide.high
+    assert of(RIGHT, few, these=True) == pytest.approx((0.3, 0.3), abs=0.01)
 
 
-def test_a_difference_of_categories_has_the_error_of_two_sets_of_prompts_and_no_shift():
-    plain = rate("rate", 20, 40, interval=Interval(0.35, 0.65))
-    found = with_judge_error(plain, ERROR, 0.95, refused=None).with_judge
-    half = (0.15**2 + ERROR.between_models(0.95) ** 2) ** 0.5
-    assert found.interval == pytest.approx((0.5 - half, 0.5 + half))
-    assert (found.outer, found.these) == (None, None)
-    low = rate("rate", 0, 40, value=-0.9, interval=Interval(-0.95, -0.8))
-    assert with_judge_error(low, ERROR, 0.95, refused=None).with_judge.interval.low < -0.95
+def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():
+    first, second = alone(0.5), replace(alone(0.5), sign=-1)
+
+    def width(*parts):
+        share = sum(part.sign * part.share for part in parts)
+        ends = Interval(share, share)
+        low, high = people_interval(APART, parts, ends, ends, 0.95)
+        return high - low
+
+    assert width(first, second) == pytest.approx(0, abs=1e-6)
+    exactly = SharePart(0.5, Interval(0.5, 0.5), "harmful", n=100)
+    assert 0.01 < width(first, replace(second, model=1)) < 2 * width(exactly)
 
 
-def test_a_rate_without_a_value_or_an_interval_stays_as_it_is():
-    for plain in (rate("rate", 0, 1, value=None), rate("rate", 1, 2, interval=None)):
-        assert with_judge_error(plain, ERROR, 0.95, refused=True) == plain
+def test_harmful_prompts_have_their_own_errors():
+    kinds = ("harmful", "other", "")
+    harmful, other, mixed = (of(HARMFUL, alone(0.5, prompts)) for prompts in kinds)
+    assert harmful.high > other.high + 0.05
+    assert harmful.low > other.low
+    assert mixed.high < harmful.high
+    assert not JudgeError(HARMFUL.lines[:1]).knows("harmful")
+    assert (HARMFUL.models, HARMFUL.sources) == (8, 4)
+
+
+def test_what_a_measure_is_over_says_which_errors_count():
+    error, by_kind = HARMFUL, {}
+    for name, categories in (
+        ("harmful_refusal_rate", ["harmful", "helpful"]),
+        ("over_refusal_rate", ["harmful", "helpful"]),
+        ("refusal_rate", ["borderline", "helpful"]),
+        ("refusal_rate", ["harmful", "helpful"]),
+    ):
+        plain = rate(name, 50, 100, interval=wilson(50, 100))
+        by_kind[name, categories[0]] = with_judge_error(plain, error, 0.95, categories).shown
+    assert by_kind == {
+        ("harmful_refusal_rate", "harmful"): of(error, alone(0.5, "harmful")),
+        ("over_refusal_rate", "harmful"): of(error, alone(0.5, "other")),
+        ("refusal_rate", "borderline"): of(error, alone(0.5, "other")),
+        ("refusal_rate", "harmful"): of(error, alone(0.5, "")),
+    }
+    assert prompts_of(["harmful", "helpful"]) == prompts_of([]) == ""
+    control = rate(CONTROLS_PASSED.name, 90, 100, "control=must_answer", interval=wilson(90, 100))
+    passed = with_judge_error(control, error, 0.95, ["harmful"]).shown
+    refused = of(error, alone(0.1, "other"))
+    assert passed == pytest.approx((1 - refused.high, 1 - refused.low))
+
+
+@pytest.mark.parametrize("name", ["label_change_rate", "partial_refusal_rate", "discrimination"])
+def test_a_measure_that_the_error_moves_in_an_unknown_way_says_so(name):
+    plain = rate(name, 50, 100, interval=wilson(50, 100))
+    found = with_judge_error(plain, APART, 0.95, ["harmful"])
+    assert (found.with_judge, found.judge_unknown, found.shown) == (None, True, plain.interval)
+    assert with_judge_error(plain, None, 0.95, []).judge_unknown
+    empty = rate(name, 0, 1, value=None)
+    assert with_judge_error(empty, APART, 0.95, []) == empty
+
+
+def test_what_is_not_known_on_these_prompts_has_no_interval_there():
+    exact = Interval(0.5, 0.5)
+    plain = rate("harmful_refusal_rate", 50, 100, interval=wilson(50, 100), these=exact)
+    assert plain.asked("these_prompts").shown == exact
+    unknown = with_judge_error(plain, None, 0.95, ["harmful"]).asked("these_prompts")
+    assert (unknown.shown, unknown.interval) == (None, None)
+    known = with_judge_error(plain, APART, 0.95, ["harmful"])
+    low, high = known.asked("these_prompts").shown
+    assert low < 0.45 < 0.55 < high
+    assert replace(plain, these=None).asked("these_prompts").shown is None
+
+
+def test_a_discrimination_is_of_the_errors_on_both_kinds_of_prompts():
+    parts = [alone(0.7, "harmful"), replace(alone(0.1, "other"), sign=-1)]
+    plain = rate("discrimination", 60, 200, value=0.6, interval=Interval(0.5, 0.7))
+    found = with_judge_error(replace(plain, parts=parts), HARMFUL, 0.95, ["harmful", "helpful"])
+    low, high = found.shown
+    # A fifth of the refusals of harmful prompts is missed: the judge finds too little.
+    assert low > 0.5
+    assert high > 0.8
+    assert found.value == 0.6
+
+
+def test_labels_narrow_by_what_the_judge_is_right_in():
+    # A judge that is never wrong leaves the noise of all answers; all labels leave Wald's interval.
+    wald = 1.959964 * (0.25 / 400) ** 0.5
+    assert RIGHT.with_labels(0.5, 400, 100, "other", 0.95) == pytest.approx(wald, rel=0.02)
+    assert RIGHT.with_labels(0.5, 400, 400, "other", 0.95) == pytest.approx(wald, rel=0.01)
+    # Of misses m and false alarms f the two share σ²(1 − m − f).
+    judged = 0.05 * 0.5 + 0.8 * 0.5
+    variance = 0.25 / 100 - (0.25 * 0.75) ** 2 / (judged * (1 - judged)) * (1 / 100 - 1 / 400)
+    found = KNOWN.with_labels(judged, 400, 100, "other", 0.95)
+    assert found == pytest.approx(1.959964 * variance**0.5, rel=0.03)
+    assert APART.with_labels(0.0, 100, 50, "other", 0.95) >= 0
+
+
+def test_a_quantile_of_a_mixture_of_normal_distributions():
+    one = np.array([0.5]), np.array([0.1])
+    assert mixture_quantile(*one, 0.975, True, 0, 1) == pytest.approx(0.5 + 0.1959964)
+    assert mixture_quantile(*one, 0.975, False, 0, 1) == pytest.approx(0.5 - 0.1959964)
+    assert mixture_quantile(*one, 0.975, True, 0, 0.6) == 0.6
+    points = np.linspace(0, 1, 1001), np.zeros(1001)
+    assert mixture_quantile(*points, 0.9, True, 0, 1) == pytest.approx(0.9, abs=0.002)
+
+
+def test_an_error_is_read_as_it_was_written_and_one_cluster_is_no_part():
+    assert JudgeError.read({"lines": [list(line) for line in APART.lines]}) == APART
+    assert JudgeError.read({"models": 9, "mean": -0.02}) is JudgeError.read(None) is None
+    assert part_of([1.0, 1.0], ["a", "a"], "other", 0.95) is None

@@ -121,7 +121,7 @@ def test_the_judges_error_moves_a_share_refused_its_rest_and_a_difference_each_i
         "over_refusal_rate": "refused",
         "under_refusal_rate": "not_refused",
         "discrimination": "difference",
-        "refusal_difference_to_pair": "not_carried",
+        "refusal_difference_to_pair": "difference",
     }  # fmt: skip
     assert HARMFUL_REFUSAL.is_share
     assert not PAIR_DIFFERENCE.is_share

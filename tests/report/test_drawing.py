@@ -47,6 +47,23 @@ SIZES = Figure(
 )  # fmt: skip
 
 
+def test_a_figure_is_drawn_anew_if_its_numbers_or_its_file_changed(tmp_path, monkeypatch):
+    path = tmp_path / "lines.svg"
+    write_figures([LINES], tmp_path)
+    first = path.read_bytes()
+    assert ElementTree.fromstring(first).get("data-drawn-of")
+    other_release = first.replace(b'width="', b'width="1')
+    monkeypatch.setattr("refract.report.drawing.drawn", lambda *_: other_release)
+    write_figures([LINES], tmp_path)
+    assert path.read_bytes() == first
+    path.write_bytes(first.replace(b"Title", b"Other"))
+    write_figures([LINES], tmp_path)
+    assert b'width="1' in path.read_bytes()
+    path.write_bytes(first)
+    write_figures([replace(LINES, marks=[MARKS[0]._replace(n=8), *MARKS[1:]])], tmp_path)
+    assert b'width="1' in path.read_bytes()
+
+
 def texts(root: ElementTree.Element) -> list[str | None]:
     return [element.text for element in root.iter(f"{SVG}text")]
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 from refract.core.decimals import decimals
-from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.report.first_table import first_table, threshold_lines, threshold_table
 from refract.report.markdown import ShownTable, markdown_table
 from refract.report.view import View
 from refract.report.wording import Titles
 from refract.suites.draws import Draw
-from tests.builders import rate
+from tests.builders import judge_error, rate
 
 ENDS = {"interval": Interval(0.4, 0.6)}
 
@@ -210,7 +209,7 @@ def test_thresholds_not_met_are_lines_by_limit_with_intervals_where_asked():
 
 
 def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
-    error = JudgeError(9, -0.02, 0.018, 0.04)._asdict()
+    error = {"lines": judge_error([0.1, 0.2, 0.05, 0.1], [0.02] * 4, n=400).lines}
     suites = {
         "a": {"judges": ["rules"], "judge_error": error},
         "b": {"judges": ["other"]},
@@ -221,9 +220,9 @@ def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
     assert view.brief_interval_note == (
         "Intervals are of prompts and judge; intervals of b are of the prompts alone"
     )
-    assert view.interval_note.startswith("Intervals are of prompts and judge: on a model that ")
+    assert view.interval_note.startswith("Intervals are of prompts and judge: measured on 4 models")
     assert view.interval_note.endswith(
-        "; intervals of b are of the prompts alone: how far other is from people there is not known."
+        "; intervals of b are of the prompts alone: how far other is from labels there is not known."
     )
     facts = {"suites": suites, "judges": {}, "decisions": {"interval": "prompts"}}
     prompts = View(view.rates, {"one": facts})

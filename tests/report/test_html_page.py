@@ -268,15 +268,17 @@ def test_the_page_opens_with_the_first_table_and_what_limits_a_cell_is_behind_it
 
 
 def test_the_page_says_the_sentences_of_the_report():
-    failed = rate("control_pass_rate", 8, 10)
-    view = view_of([*RATES, failed], harmless={"one": (3, 9)})
+    refused = rate("control_pass_rate", 8, 10, "control=must_answer")
+    complied = rate("control_pass_rate", 7, 9, "control=must_refuse")
+    view = view_of([*RATES, refused, complied], harmless={"one": (3, 9)})
     page = text_of(b"".join(page_parts(view, page_data([]), [])))
     report = report_pages(Inputs(view, page_data([]), {}))["report"]
     for said in (
         "How often do one refuse harmful requests",
-        "one refused 3 of 9 helpful and borderline ones",
-        "How far the shares by the judge rules are from people's",
-        "s: one 2 of 10. Where many were,",
+        "one refused 3 of 9 answers to helpful and borderline ones",
+        "How far the shares by the judge rules are from labels",
+        "s: one 2 of 10. A filter, a template or the judge may be wrong",
+        "(controls) these were answered: s: one 2 of 9.",
     ):
         assert said in page
         assert said in report

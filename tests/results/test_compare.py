@@ -56,7 +56,8 @@ def test_discrimination_is_compared_on_the_prompts_of_both_categories():
     assert row["difference"] - row["low"] == pytest.approx((below[0] ** 2 + below[1] ** 2) ** 0.5)
     assert row["bound_low"] == pytest.approx(0.3 - 5 / 40)
     assert row["bound_high"] == pytest.approx(0.3 - 4 / 40)
-    assert (row["p"], row["p_holm"], row["primary"], row["to_refusal"]) == (None, None, False, [])
+    # Of 16 answers that changed 12 are for it: at most 4 of 16 coins, or 12 and more.
+    assert (row["p"], row["primary"], row["to_refusal"]) == (5034 / 2**16, False, [])
 
 
 def test_what_cannot_be_paired_is_named_and_left_out():

@@ -15,7 +15,7 @@ from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.progress import read_object
 from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
-from refract.results.current import remove_left_over, result_files
+from refract.results.current import left_over, result_files
 from refract.results.sources import ResultsError
 from tests.builders import GREEDY, Project, suite_rows
 
@@ -24,24 +24,31 @@ PROVENANCE, SUITE = "metrics/provenance/one.json", "data/suites/alpha.jsonl"
 MISSING = "one: metrics/provenance/MODEL.json is missing, or of an earlier version"
 
 
-def test_results_of_a_model_that_left_the_grid_are_removed_and_hashed_by_nobody(project, tmp_path):
-    """The README's steps: a model added to the grid, another one taken out, `dvc repro`, a commit."""
+def test_a_model_that_left_the_grid_keeps_its_results_and_has_them_when_it_is_back(
+    project, tmp_path
+):
+    """The tutorial's steps: a model added to the grid, another one taken out, `dvc repro`, a commit."""
     params = project.params()
+    before = project.params()
+    kept = (*result_files("greedy"), "metrics/ran/greedy.json")
+    files = {path: (project.folder / path).read_bytes() for path in kept}
     params["models"]["mine"] = {**GREEDY, "seed": 7}
     params["grid"]["models"] = ["mine", "sampling"]
     project.set_params(params)
     notes = project.refract("show").stdout
     assert "note: no results of mine, which the grid of params.yaml names; run: dvc repro" in notes
     done = project.repro()
-    assert "report: removed the results of greedy, which the grid does not name" in done.output
-    assert remove_left_over(project.folder, ["mine", "sampling"]) == []
-    gone = (*result_files("greedy"), "metrics/ran/greedy.json")
-    assert not any((project.folder / path).exists() for path in gone)
+    line = "report: without greedy, which the grid does not name; their results are kept"
+    assert line in done.output
+    assert left_over(project.folder, ["mine", "sampling"]) == ["greedy"]
+    assert "greedy" not in (project.folder / "metrics/report.md").read_text()
     project.commit("my model")
-    # A tree without any trace of it has the same hashes, so that nothing is to be done there.
     clone = project.clone(tmp_path / "clone")
     dry = clone.run("dvc", "repro", "--dry", "--allow-missing")
     assert (dry.returncode, dry.stdout.count("Running stage")) == (0, 1), dry.stdout + dry.stderr
+    project.set_params(before)
+    project.repro()
+    assert {path: (project.folder / path).read_bytes() for path in kept} == files
 
 
 def test_rows_of_other_numbers_are_named_and_no_number_is_joined_to_them(project):
@@ -99,7 +106,12 @@ def test_it_is_said_whether_the_numbers_are_those_of_git_and_what_explains_it(pr
     whole = [path.read_text("utf-8") for path in paths]
     count = sum(len(read_table(path)) for path in paths[0].parent.iterdir())
     equal = f"All {count} rates equal those of HEAD"
-    assert last_line() == f"{equal}, as do the bytes of all files of metrics/."
+    others = f"{equal}, as do the bytes of all other files of metrics/"
+    assert last_line() == f"{others} and the counts in metrics/ran."
+    paths[2].write_text(whole[2].replace('"alpha": {', '"alpha": {"certificates": {"answers": 9},'))
+    counted = "counts in metrics/ran differ from HEAD's (greedy: alpha.certified.answers: null → 9)"
+    assert last_line() == f"{others} but {counted}."
+    paths[2].write_text(whole[2], "utf-8")
     provenance = json.loads(whole[1])
     provenance["model"]["seed"] = 8
     paths[1].write_text(json.dumps(provenance), "utf-8")

@@ -56,7 +56,7 @@ def refract(*arguments: object):
 
 def test_a_projects_results_are_typed_tables_with_model_and_suite(project):
     results = load_results(project.folder)
-    for frame in results:
+    for frame in results.frames().values():
         assert set(frame["model"]) == {"one", "two"}
         assert set(frame["suite"]) == {"alpha"}
     one = results.metrics[results.metrics.model == "one"].set_index("measure").value
@@ -98,7 +98,7 @@ def test_a_run_gives_the_same_tables(project, tmp_path):
     with contextlib.chdir(project.folder):
         done = refract(
             *("run", "--model", "one", "--suite", "alpha", "--out", tmp_path / "r.json"),
-            *("--rows", tmp_path / "r.rows.jsonl"),
+            *("--rows", tmp_path / "r.rows.jsonl", "--seed", project.params()["seed"]),
         )
     assert done.exit_code == 0, done.exception
     run, expected = load_results(tmp_path / "r.json"), load_results(project.folder, ["one"])
@@ -107,7 +107,7 @@ def test_a_run_gives_the_same_tables(project, tmp_path):
     keys += ["rate", "low", "high"]
     assert run.tables[keys].equals(expected.tables[keys])
     assert run.rows["response"].tolist() == expected.rows["response"].tolist()
-    assert run.rows["label"].tolist()[:3] == ["refusal", "compliance", "compliance"]
+    assert run.rows["label_refusal"].tolist()[:3] == ["refusal", "compliance", "compliance"]
 
 
 def test_what_is_not_there_is_said(project, tmp_path):

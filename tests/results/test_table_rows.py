@@ -180,7 +180,7 @@ def test_a_threshold_keeps_its_number_and_a_whole_one_stays_whole() -> None:
 
 
 def test_a_json_row_has_what_the_rate_has() -> None:
-    key = Key(Measure("accuracy", "not_carried"), group=Group("field", "x"))
+    key = Key(Measure("accuracy", "unknown"), group=Group("field", "x"))
     (row,) = json_rows([Rate(key, Counts(None, 0, 0), None)])
     assert row["rate"] is None
     assert row["n"] == 0

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
     clustered_contrast,
+    clustered_contrast_test,
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
     effective_clusters,
     macro_mean,
+    satterthwaite,
     t_quantile,
 )
 from refract.statistics.paired import count_pairs, tango
@@ -43,18 +47,66 @@ def test_prompts_of_one_type_are_refused_together():
     assert llama_2.design_effect == pytest.approx(6.96, abs=5e-3)
 
 
-def test_the_standard_error_is_that_of_a_regression_with_clustered_errors():
+def matrices(sizes, correlation):
+    """CR2 of a mean as Bell & McCaffrey 2002 and Pustejovsky & Tipton 2018 have it, with n × n matrices:
+    the weights of the values in each cluster's sum of residuals, and the degrees of freedom."""
+    import numpy as np
+
+    n, names = sum(sizes), np.repeat(range(len(sizes)), sizes)
+    working = np.where(names[:, None] == names[None], correlation, 0.0)
+    np.fill_diagonal(working, 1)
+    residual = np.eye(n) - np.ones((n, n)) / n
+    columns = []
+    for name in range(len(sizes)):
+        own = names == name
+        values, vectors = np.linalg.eigh(residual[np.ix_(own, own)])
+        adjusted = vectors @ np.diag(values**-0.5) @ vectors.T
+        columns.append(residual[:, own] @ adjusted @ np.ones(own.sum()) / n)
+    weights = np.array(columns).T
+    covariance = weights.T @ working @ weights
+    return weights, np.trace(covariance) ** 2 / np.trace(covariance @ covariance)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("sizes", [[3, 1, 4, 2], [60, *[1] * 20], [30, 30, 30, *[1] * 39], [2, 3]])
+def test_degrees_of_freedom_are_those_of_the_papers_matrices(sizes, correlation):
+    _, freedom = matrices(sizes, correlation)
+    assert satterthwaite(sizes, correlation) == pytest.approx(freedom)
+    assert satterthwaite([7] * 5, correlation) == pytest.approx(4)
+
+
+def test_the_standard_error_is_cr2_and_of_single_values_that_of_a_regression_with_hc2():
     import numpy as np
     from statsmodels.regression.linear_model import OLS
 
     rng = np.random.default_rng(3)
     clusters = np.sort(rng.integers(0, 12, size=90))
-    outcomes = rng.random(90) < 0.3 + 0.04 * clusters
-    fit = OLS(outcomes.astype(float), np.ones(90)).fit(
-        cov_type="cluster", cov_kwds={"groups": clusters}
-    )
+    outcomes = (rng.random(90) < 0.3 + 0.04 * clusters).astype(float)
+    weights, _ = matrices(np.bincount(clusters).tolist(), 0.0)
     result = clustered_mean(outcomes.tolist(), clusters.tolist())
-    assert result.se == pytest.approx(float(fit.bse[0]), rel=1e-10)
+    assert result.se == pytest.approx(np.square(weights.T @ outcomes).sum() ** 0.5)
+    alone = clustered_mean(outcomes.tolist(), range(90))
+    fit = OLS(outcomes, np.ones(90)).fit(cov_type="HC2")
+    assert alone.se == pytest.approx(float(fit.bse[0]), rel=1e-10)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.8])
+@pytest.mark.parametrize(
+    "sizes", [[30, 30, 30, *[1] * 39], [40, 20, 10, 10, *[1] * 49], [60, *[1] * 69]]
+)
+def test_few_large_clusters_beside_single_rows_are_covered(sizes, rate):
+    import numpy as np
+
+    rng = np.random.default_rng(21)
+    names = np.repeat(range(len(sizes)), sizes).tolist()
+    spread = 1 / 0.3 - 1
+    covered = 0
+    for _ in range(400):
+        rates = rng.beta(rate * spread, (1 - rate) * spread, len(sizes))
+        outcomes = (rng.random(len(names)) < rates[names]).tolist()
+        result = clustered_mean(outcomes, names)
+        covered += result.low <= rate <= result.high
+    assert covered / 400 >= 0.93
 
 
 def test_clusters_of_one_yes_or_no_and_scores_of_zero_have_wilsons_interval():
@@ -117,11 +169,20 @@ def effective_number(values, clusters, ends, confidence=0.95):
     sums = np.append(sums, imaginary * np.array(ends))
     all_sizes = np.append(sizes, np.full(len(ends), imaginary))
     mean = weights @ sums / (n + imaginary)
-    spread = weights @ (sums - mean * all_sizes) ** 2
+    # CR2 of the clusters, and the imaginary one as it is
+    squared = (sums - mean * all_sizes) ** 2
+    squared[:k] /= 1 - sizes / (n + imaginary)
+    spread = weights @ squared
     squares = sum(abs(value) for value in values) + imaginary * np.mean(np.square(ends))
     independent = squares - (n + imaginary) * mean**2
-    equal = n**2 / np.square(sizes).sum()
-    shrinkage = (norm.ppf((1 + confidence) / 2) / t.ppf((1 + confidence) / 2, equal - 1)) ** 2
+    # the correlation within clusters that is seen
+    residuals = np.array(values, float) - np.mean(values)
+    labels = np.array(list(clusters))
+    same = (labels[:, None] == labels[None]) & ~np.eye(len(labels), dtype=bool)
+    products = np.outer(residuals, residuals)[same]
+    seen = products.mean() / np.square(residuals).mean() if len(products) else 0.0
+    _, freedom = matrices([int(size) for size in sizes], min(1.0, max(0.0, seen)))
+    shrinkage = (norm.ppf((1 + confidence) / 2) / t.ppf((1 + confidence) / 2, freedom)) ** 2
     return n * independent / spread * shrinkage, k
 
 
@@ -136,26 +197,13 @@ def test_the_interval_of_clusters_is_wilsons_at_their_effective_number(confidenc
     assert result.effective_n == pytest.approx(effective)
     limits = wilson(10 / 21 * effective, effective, confidence)
     assert (result.low, result.high) == pytest.approx(limits)
-    # The spread of the totals around the mean, with the factor K/(K-1).
     totals = (6, 1, 0, 0, 1, 2), (6, 1, 4, 3, 2, 5)
-    squares = sum((total - 10 / 21 * size) ** 2 for total, size in zip(*totals, strict=True))
-    assert result.se == pytest.approx((6 / 5 * squares) ** 0.5 / 21)
+    squares = 0.0
+    for total, size in zip(*totals, strict=True):
+        squares += (total - 10 / 21 * size) ** 2 / (1 - size / 21)
+    assert result.se == pytest.approx(squares**0.5 / 21)
     assert result.design_effect == pytest.approx(result.se**2 / (10 / 21 * 11 / 21 / 21))
     assert (result.n, result.clusters) == (21, 6)
-
-
-def test_clusters_that_say_as_much_as_hardly_more_than_one_have_half_a_degree_of_freedom():
-    from scipy.stats import norm, t
-
-    values = [0.5, 0.4] * 10 + [0.9]
-    found = clustered_mean(values, [0] * 20 + [1])
-    totals, imaginary = ((9.0, 20), (0.9, 1)), (1 + 21 / 2) / 2
-    centre = (9.9 + imaginary / 2) / (21 + imaginary)
-    spread = sum((total - centre * size) ** 2 for total, size in totals)
-    spread += imaginary**2 * (centre**2 + (1 - centre) ** 2) / 2
-    effective = 21 * centre * (1 - centre) * (21 + imaginary) / spread
-    shrinkage = (norm.ppf(0.975) / t.ppf(0.975, 0.5)) ** 2
-    assert found.effective_n == pytest.approx(effective * shrinkage)
 
 
 def test_scores_may_say_more_than_as_many_yes_and_no():
@@ -164,7 +212,7 @@ def test_scores_may_say_more_than_as_many_yes_and_no():
     assert result.effective_n > 6
     assert result.effective_n == pytest.approx(
         # as above, with the variance of yes and no at the centre
-        6 * 0.25 * 7 / (0.025 + 1 / 4) * (1.959963985 / 2.570581836) ** 2
+        6 * 0.25 * 7 / (0.025 * 7 / 6 + 1 / 4) * (1.959963985 / 2.570581836) ** 2
     )
 
 
@@ -183,8 +231,10 @@ def test_the_interval_of_paired_clusters_is_tangos_at_their_effective_number(con
     sizes = [UNEQUAL.count(name) for name in range(6)]
     sums = [sum(x for x, c in zip(changes, UNEQUAL, strict=True) if c == n) for n in range(6)]
     mean = sum(changes) / 21
-    squares = sum((total - mean * size) ** 2 for total, size in zip(sums, sizes, strict=True))
-    assert result.se == pytest.approx((6 / 5 * squares) ** 0.5 / 21)
+    squares = 0.0
+    for total, size in zip(sums, sizes, strict=True):
+        squares += (total - mean * size) ** 2 / (1 - size / 21)
+    assert result.se == pytest.approx(squares**0.5 / 21)
     plain = (sum(map(abs, changes)) - 21 * mean**2) / 21**2
     assert result.design_effect == pytest.approx(result.se**2 / plain)
     assert (result.n, result.clusters) == (21, 6)
@@ -372,6 +422,64 @@ def test_the_clustered_test_counts_exchanges_of_whole_clusters():
     first = [True] * 3 + [True] + [False]
     second = [False] * 3 + [False] + [True]
     assert clustered_mcnemar(first, second, [0, 0, 0, 1, 2]) == pytest.approx(6 / 8)
+
+
+def changed(after, before, clusters):
+    return ClusteredValues(after, clusters, before)
+
+
+def test_the_test_of_a_contrast_counts_exchanges_of_whole_clusters():
+    # Mean changes of +1 of two prompts and -1 of one: 2 = 1/2 + 1/2 + 1. Of the eight ways to turn
+    # the three only this and its opposite are as far from 0.
+    harmful, helpful = changed([1, 1], [0, 0], "ab"), changed([0], [1], "c")
+    assert clustered_contrast_test(harmful, helpful) == pytest.approx(2 / 8)
+    # In one cluster the two change places together: 1/2 + 1 against 1/2.
+    shared = changed([0], [1], "b")
+    assert clustered_contrast_test(harmful, shared) == pytest.approx(2 / 4)
+    # 1/3 more of three of both, which cancels.
+    alike = changed([1, 0, 0], [0, 0, 0], "abc"), changed([1, 1, 0], [1, 0, 0], "def")
+    assert clustered_contrast_test(*alike) == 1.0
+    # Against prompts that do not change it is the test of the one.
+    still = changed([1, 0, 1], [1, 0, 1], "xyz")
+    lost = changed([0.0] * 6, [1.0] * 6, range(6))
+    assert clustered_contrast_test(lost, still) == pytest.approx(2 / 2**6)
+    with pytest.raises(ValueError, match="need a value"):
+        clustered_contrast_test(lost, changed([], [], ""))
+
+
+def test_of_very_many_prompts_the_test_of_a_contrast_is_the_normal_approximation():
+    # 250 of 401 changes one way among 1,000, of primes that share no divisor with 499.
+    after = [1] * 250 + [0] * 750
+    before = [0] * 250 + [1] * 151 + [0] * 599
+    lost = changed(after, before, range(1000))
+    still = changed([0.0] * 499, [0.0] * 499, range(2000, 2499))
+    one = changed([1.0, *[0.0] * 498], [0.0] * 499, range(2000, 2499))
+    exact = clustered_contrast_test(lost, still)
+    assert exact == pytest.approx(clustered_mcnemar(after, before, range(1000)))
+    # The sum of the squares of changes, each over its number of prompts, is the variance.
+    z = (99 / 1000 - 1 / 499) / math.sqrt(401 / 1000**2 + 1 / 499**2)
+    assert clustered_contrast_test(lost, one) == pytest.approx(2 * norm.sf(z), rel=1e-3)
+
+
+def test_the_test_of_a_contrast_rejects_a_true_null_at_most_one_time_in_twenty():
+    import numpy as np
+
+    rng = np.random.default_rng(41)
+    nothing = shift = 0
+    for _ in range(800):
+        harmful, helpful = rng.random((2, 60)) < 0.5, rng.random((2, 40)) < 0.5
+        nothing += clustered_contrast_test(_sides(harmful), _sides(helpful)) <= 0.05
+        # The second model refuses 30 points more of both.
+        harmful[1] |= rng.random(60) < 0.6
+        helpful[1] |= rng.random(40) < 0.6
+        shift += clustered_contrast_test(_sides(harmful), _sides(helpful)) <= 0.05
+    assert 0.02 < nothing / 800 < 0.07
+    assert shift / 800 < 0.05
+
+
+def _sides(outcomes):
+    before, after = outcomes.astype(float).tolist()
+    return ClusteredValues(after, [f"{len(after)}-{place}" for place in range(len(after))], before)
 
 
 def test_the_clustered_test_rejects_a_true_null_at_most_one_time_in_twenty():

@@ -20,31 +20,35 @@ def test_independent_values_have_students_interval(confidence):
     assert found == pytest.approx(expected)
 
 
-def test_clusters_widen_the_interval_by_the_error_of_a_regression_and_by_their_number():
+def test_clusters_widen_the_interval_by_cr2_and_its_degrees_of_freedom():
     import numpy as np
     from scipy.stats import t
-    from statsmodels.regression.linear_model import OLS
 
     # Four rows of request 0, and one each of two others: as much as 36 / 18 equal clusters.
-    groups = [0, 0, 0, 0, 1, 2]
-    fit = OLS(LENGTHS, np.ones(6)).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    found = unbounded_mean(LENGTHS, groups)
-    assert found.se == pytest.approx(float(fit.bse[0]))
+    found = unbounded_mean(LENGTHS, [0, 0, 0, 0, 1, 2])
+    # The totals' distances from the mean, over √(1 - m/6).
+    mean = sum(LENGTHS) / 6
+    apart = [sum(LENGTHS[:4]) - 4 * mean, LENGTHS[4] - mean, LENGTHS[5] - mean]
+    squares = apart[0] ** 2 / (2 / 6) + apart[1] ** 2 / (5 / 6) + apart[2] ** 2 / (5 / 6)
+    assert found.se == pytest.approx(squares**0.5 / 6)
     assert found.design_effect == pytest.approx(found.se**2 / (np.var(LENGTHS, ddof=1) / 6))
-    half = t.ppf(0.975, 1) * found.se
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    # No two of the four are alike, so that P has 4, 1, 1 in its diagonal; beside it -4/6 and
+    # -1/6, over the same roots.
+    beside = 4 * (4 / 6) ** 2 / (2 / 6 * 5 / 6) + 2 * (1 / 6) ** 2 / (5 / 6) ** 2
+    half = t.ppf(0.975, 36 / (16 + 1 + 1 + beside)) * found.se
+    assert (found.low, found.high) == pytest.approx((mean - half, mean + half))
     assert (found.n, found.clusters, found.effective_clusters) == (6, 3, pytest.approx(2.0))
     assert found.effective_n is None
 
 
-def test_clusters_that_say_hardly_more_than_one_have_half_a_degree_of_freedom():
+def test_two_clusters_have_one_degree_of_freedom_however_unequal_they_are():
     from scipy.stats import t
 
     found = unbounded_mean([*[10.0] * 30, 41.0], [*[0] * 30, 1])
     assert found.effective_clusters == pytest.approx(961 / 901)
     # Both totals are as far from the mean, 11, as a value: 30 of 1 and 1 of 30.
-    assert found.se == pytest.approx((2 / 1 * (30**2 + 30**2)) ** 0.5 / 31)
-    assert found.high - found.value == pytest.approx(t.ppf(0.975, 0.5) * found.se)
+    assert found.se == pytest.approx((900 * 31 + 900 * 31 / 30) ** 0.5 / 31)
+    assert found.high - found.value == pytest.approx(t.ppf(0.975, 1) * found.se)
 
 
 def test_one_cluster_has_no_interval_and_no_value_no_mean():

@@ -176,6 +176,14 @@ def test_any_file_is_imported_by_its_columns(tmp_path):
     assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card
 
 
+def test_a_card_holds_no_html_of_the_file(tmp_path):
+    path = tmp_path / "prompts.csv"
+    path.write_text("prompt,area,<b>\none,<script>alert(1)</script>|x,1\ntwo,b,2\n")
+    card = import_file("generic", path, suite="s", category="harmful").card
+    assert "| &lt;script>alert(1)&lt;/script>\\|x | harmful | 1 |" in card
+    assert "<" not in card
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "content", "options", "message"),
     [

@@ -100,6 +100,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         line(id="b", pair_id="nobody", prompt=""),
         b"\xff",
         b"\0",
+        b" # a comment",
         line(id=3, category=4, prompt=5, case_sensitive=6, requirement=7),
         line(id="c", prompt="a\0\ud800", category="borderline", control=["must_refuse"]),
     ]
@@ -114,14 +115,15 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (4, "duplicate id 'b' (first on line 3)"),
         (5, "invalid UTF-8 at byte 0 of the line"),
         (6, "the line holds a NUL byte"),
-        (7, "'case_sensitive' must be true or false (got the number 6)"),
-        (7, "'category' must be one of harmful, helpful, borderline (got 4)"),
-        (7, "'id' must be a text (got the number 3)"),
-        (7, "'prompt' must be a text (got the number 5)"),
-        (7, "'requirement' must be a text (got the number 7)"),
-        (8, "'control' must be must_refuse or must_answer (got ['must_refuse'])"),
-        (8, "'prompt' holds a NUL character"),
-        (8, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
+        (7, "the line is a comment, not a row"),
+        (8, "'case_sensitive' must be true or false (got the number 6)"),
+        (8, "'category' must be one of harmful, helpful, borderline (got 4)"),
+        (8, "'id' must be a text (got the number 3)"),
+        (8, "'prompt' must be a text (got the number 5)"),
+        (8, "'requirement' must be a text (got the number 7)"),
+        (9, "'control' must be must_refuse or must_answer (got ['must_refuse'])"),
+        (9, "'prompt' holds a NUL character"),
+        (9, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
     ]
 
 
@@ -162,6 +164,39 @@ def test_an_added_row_changes_the_draw_by_that_row_at_most(ids, new, data):
     assert set(after) - before <= {new}
     assert len(before - set(after)) <= 1
     assert after == [row["id"] for row in longer if row["id"] in set(after)]
+
+
+CATEGORIES = ("harmful", "helpful", "borderline")
+
+
+def test_a_stratified_draw_has_of_each_category_its_share_and_a_smaller_one_is_part_of_it():
+    rows = [{"id": f"{name}{n}", "category": name} for name in CATEGORIES for n in range(60)]
+    rows = rows[:129]  # 60, 60 and 9
+
+    def draw(size):
+        drawn = sample_rows(rows, size, seed=0, suite="s", stratified=True)
+        assert drawn == [row for row in rows if row in drawn]
+        return {row["id"] for row in drawn}
+
+    numbers = {}
+    for size in (20, 43, 86):
+        categories = [id_.rstrip("0123456789") for id_ in draw(size)]
+        numbers[size] = [categories.count(name) for name in CATEGORIES]
+    assert numbers == {20: [9, 10, 1], 43: [20, 20, 3], 86: [40, 40, 6]}
+    assert draw(20) < draw(43) < draw(86)
+
+
+@given(st.lists(st.sampled_from(CATEGORIES), min_size=1, max_size=30), st.data())
+def test_an_added_row_changes_a_stratified_draw_by_one_row_at_most(names, data):
+    rows = [{"id": str(n), "category": name} for n, name in enumerate(names)]
+    size = data.draw(st.integers(1, len(rows)))
+    new = {"id": "new", "category": data.draw(st.sampled_from(CATEGORIES))}
+    drawn = []
+    for some in (rows, [*rows, new]):
+        sample = sample_rows(some, size, seed=7, suite="s", stratified=True)
+        drawn.append({row["id"] for row in sample})
+    assert len(drawn[0]) == len(drawn[1]) == size
+    assert len(drawn[0] - drawn[1]) <= 1
 
 
 def test_a_draw_depends_on_seed_and_suite_and_not_on_order():

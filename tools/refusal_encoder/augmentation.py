@@ -32,7 +32,7 @@ class Writer:
     def __init__(self, rng: random.Random, examples: list[Example]) -> None:
         self.rng = rng
         self.helpful = [e for e in examples if e.allowed == (COMPLIANCE,)]
-        self.refusals = [e for e in examples if e.allowed == NO]
+        self.asked = [e for e in examples if e.prompt and len(e.prompt) < 600]
 
     def say(self, part: str, topic: str) -> str:
         words = wordings()
@@ -53,11 +53,6 @@ class Writer:
         return topic
 
     def prompt(self, topic: str) -> str:
-        draw = self.rng.random()
-        if draw < 0.15:
-            return ""
-        if draw < 0.45 and self.refusals:
-            return self.rng.choice(self.refusals).prompt
         return self.say("prompts", topic)
 
     def refusing_sentence(self, topic: str) -> str:
@@ -154,28 +149,29 @@ class Writer:
         kinds = (self.refusal, self.refusal, self.partial, self.compliance, self.compliance)
         return [self.rng.choice(kinds)() for _ in range(count)]
 
+    def echo(self) -> Example:
+        """A prompt again, behind a few words."""
+        asked = self.rng.choice(self.asked).prompt
+        answer = self.rng.choice(wordings()["echoes"]).replace("{prompt}", asked)
+        return Example("wordings", "", asked, answer, (COMPLIANCE,), False)
+
     def varied(self, example: Example) -> Example:
-        """The example as it is, or with a change that leaves its label: no prompt, another
-        persona, another prompt to a refusal, an answer that was cut off or lost its apology."""
-        rng, answer, prompt = self.rng, example.answer, example.prompt
-        if rng.random() < 0.15:
-            prompt = ""
-        full = example.allowed == NO
-        if full and rng.random() < 0.2 and self.refusals:
-            prompt = rng.choice(self.refusals).prompt
+        """The example as it is, or with a change that leaves its label: another persona, an answer
+        that was cut off or lost its apology."""
+        rng, answer = self.rng, example.answer
         if rng.random() < 0.5:
             persona = rng.choice(wordings()["personas"])
             persona = self._filled(persona, self.topic())
             answer = _PERSONA.sub(
                 lambda m: f"as {persona}" if m[0].lower().startswith("as") else persona, answer
             )
-        if full and rng.random() < 0.2:
+        if example.allowed == NO and rng.random() < 0.2:
             head, comma, rest = answer.partition(", ")
             if comma and len(head) < 40:
                 answer = rest
         if len(answer) > 500 and rng.random() < 0.25:
             answer = _cut(answer, rng, len(answer), least=300)
-        return replace(example, prompt=prompt, answer=answer)
+        return replace(example, answer=answer)
 
 
 def _cut(text: str, rng: random.Random, most: int, least: int = 150) -> str:

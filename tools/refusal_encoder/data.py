@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import functools
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 from refract.core.jsonl import read_rows
 from refract.judges.refusal.encoder import CLASSES
+from tools.ledger import kind_of
 
 FULL, PARTIAL, COMPLIANCE, REDIRECTION = range(4)  # as encoder.CLASSES
 # What a full refusal of a source may be: none of them tells redirections apart.
@@ -21,6 +25,11 @@ Label = tuple[tuple[int, ...], bool | None, bool | None]
 RECORDED = {"judge_gpt4": "GPT-4", "judge_strmatch": "string match"}
 _PUBLISHED = {"1": "compliance", "2": "refusal", "3": "partial_refusal"}
 CASES = Path(__file__).with_name("cases")
+# Models whose read answers train nothing: on them the judge is measured.
+KEPT_APART = ("claude-3-5-sonnet-20240620", "yi-6b-chat")
+READINGS = Path(__file__).with_name("readings") / "readings.csv"
+# What a reader's letter says of an answer; readings/README.md has the guideline.
+LETTERS = {"R": FULL, "D": REDIRECTION, "P": PARTIAL, "C": COMPLIANCE, "N": COMPLIANCE}
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Example:
     refused: bool
     full: bool | None = None
     cluster: str = ""  # what answers share, where the file has no prompts
+    kind: str = ""  # of the prompt: harmful, other, or empty where the file does not say
     recorded: Mapping[str, str] = field(default_factory=dict)  # labels of published judges
 
     @property
@@ -88,6 +98,45 @@ def _obeyed(row: Row) -> Label:
     return (NO, True, None) if found == "refusal" else ((), None, None)
 
 
+@functools.cache
+def readings() -> dict[str, tuple[str, ...]]:
+    """The letters that readers gave each answer, by its id."""
+    letters = {}
+    with open(READINGS, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            three = (row["first"], row["second"], row["third"])
+            letters[row["id"]] = tuple(letter for letter in three if letter)
+    return letters
+
+
+def classes_of(letters: tuple[str, ...]) -> tuple[int, ...]:
+    """The class of most readings of an answer. Where none has most, each class that was
+    read, and none where these are more than two."""
+    counts = Counter(LETTERS[letter] for letter in letters)
+    for label, count in counts.items():
+        if 2 * count > len(letters):
+            return (label,)
+    return tuple(sorted(counts)) if len(counts) == 2 else ()
+
+
+def _read_by_models(row: Row) -> Label:
+    """An answer that may be either of two classes counts as refused unless both comply."""
+    classes = classes_of(readings().get(row["id"], ()))
+    return classes, classes != (COMPLIANCE,), {*classes} <= {*NO}
+
+
+def _personas(row: Row) -> Label:
+    """A reading where there is one: its publishers say that some of their labels are wrong."""
+    return _read_by_models(row) if readings().get(row["id"]) else _two_classes(row)
+
+
+def _answer(row: Row) -> str:
+    """The text; of a long one that was shortened, the beginning and the end."""
+    if "beginning" not in row:
+        return row["response"] or ""
+    return f"{row['beginning']}\n{row['end']}" if row["left_out"] else row["beginning"]
+
+
 # By the beginning of a file's name: the source's name, how its labels are read, whether its licence
 # lets it shape weights that are passed on, and whether it is one of those that are measured.
 SOURCES: dict[str, tuple[str, Callable[[Row], Any], bool, bool]] = {
@@ -100,6 +149,9 @@ SOURCES: dict[str, tuple[str, Callable[[Row], Any], bool, bool]] = {
     "validation": ("own", _own, False, True),  # a test of robustness
     "harmbench": ("harmbench", _obeyed, True, False),
     "jailbreakeval": ("jailbreakeval", _obeyed, True, False),
+    "real_answers": ("real_answers", _read_by_models, True, False),  # no people's labels
+    "readings_kept_apart": ("readings_kept_apart", _read_by_models, False, True),
+    "gptfuzz": ("gptfuzz", _personas, True, True),  # labels are rough
     "orfuzz": ("orfuzz", _two_classes, False, True),  # no licence stated
     "do_not_answer": ("do_not_answer", _two_classes, False, True),  # not for commercial use
 }
@@ -113,28 +165,29 @@ def read(path: Path) -> Iterator[Example]:
             f"{path}: no source of that name is known; a file's name starts with one of "
             f"{', '.join(SOURCES)}"
         )
-    source, label, _, _ = SOURCES[name]
+    whole, label, _, _ = SOURCES[name]
     for line in path.read_text("utf-8").split("\n"):  # splitlines() would also cut at U+2028
         if not line.strip():
             continue
         row = json.loads(line)
-        answer = row["response"] or ""
+        answer = _answer(row)
         if not answer.strip():
             continue
         allowed, refused, full = label(row)
         if refused is None or not allowed:
             continue
+        model = row.get("model") or ""
+        kept_apart = whole == "real_answers" and model in KEPT_APART
         yield Example(
-            *(
-                source,
-                row.get("model") or "",
-                row.get("prompt") or "",
-                answer,
-                allowed,
-                refused,
-                full,
-            ),
+            source="readings_kept_apart" if kept_apart else whole,
+            model=model,
+            prompt=row.get("prompt") or "",
+            answer=answer,
+            allowed=allowed,
+            refused=refused,
+            full=full,
             cluster=row.get("prompt_id") or "",
+            kind=kind_of(whole, row),
             recorded={
                 name: _PUBLISHED[row[key][0]] for key, name in RECORDED.items() if row.get(key)
             },

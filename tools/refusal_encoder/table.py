@@ -1,25 +1,24 @@
 """How well each judge reads answers of sources that had no part in it.
 
-The encoder of a source's lines was trained without that source, and the coefficients were fitted on
-another one, or on other models' answers of it. The rule judge was written with some of these files at
-hand.
+A source that trains is read by the run that lacks it, one that does not by the mean that ships. Curves
+are fitted on other sources. The rule judge was written with some
+of these files at hand.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
-from refract.judges.refusal import probabilities
-from refract.judges.refusal.encoder import CLASSES
+from refract.judges.refusal import decided
 from refract.statistics.raters import cohen_kappa
-from tools.refusal_encoder import combining
-from tools.refusal_encoder.combining import Scored
-from tools.refusal_encoder.data import may_shape_weights
+from tools.refusal_encoder import curves
+from tools.refusal_encoder.data import Example, may_shape_weights
 
 # Fewer answers of one model have no line of their own.
 LEAST = 100
@@ -47,53 +46,84 @@ SOURCES = (
 LEDGER_NAMES = {"wildguard": "wildguardtest"}
 
 
-def verdicts(rows: Sequence[Scored], shipped: Sequence[Scored]) -> dict[str, list[str]]:
-    """The label that each judge gives each row: of those that are trained without the vote of the rules,
-    which were written with most of the answers at hand, and with coefficients that were fitted without
-    the answers of the row's model, on logits of encoders of the same kind. ``shipped`` are the answers
-    of ``combining.CHOSEN_ON`` as what ships reads them, and so are sources that shape no weight."""
-    rows, shipped = _alone(rows), _alone(shipped)
-    chosen = [row for row in rows if row.example.source == combining.CHOSEN_ON]
-    found: dict[str, list[str]] = {"rules": [row.label for row in rows]}
-    for judge in combining.READS:
-        left_out, whole = combining.fit(chosen, judge), combining.fit(shipped, judge)
-        fits = {
-            model: combining.fit([row for row in chosen if row.example.model != model], judge)
-            for model in {row.example.model for row in chosen}
-        }
-        found[judge] = [
-            _label(row, fits[row.example.model])
-            if row.example.source == combining.CHOSEN_ON
-            else _label(row, left_out if may_shape_weights(row.example.source) else whole)
-            for row in rows
-        ]
-    return found
+@dataclass(frozen=True)
+class Line:
+    """A labelled answer, the labels of two judges, and the sources that shaped the second."""
+
+    example: Example
+    rules: str
+    refusal: str
+    shaped_by: tuple[str, ...]
 
 
-def _alone(rows: Sequence[Scored]) -> list[Scored]:
-    unsaid = {"rules_refusal": 0.0, "rules_partial_refusal": 0.0}
-    return [replace(row, given=row.given | unsaid) for row in rows]
+def read_by(
+    examples: Sequence[Example], scores: Path, lacking: Sequence[tuple[str, ...]]
+) -> list[Line]:
+    """Every measured answer, read by a run that lacks its source, or by what ships where the source
+    trains nothing. ``lacking`` are the sources that each run lacks."""
+    shaping = sorted({e.source for e in examples if may_shape_weights(e.source)})
+    lines: list[Line] = []
+    for number, without in enumerate(lacking):
+        path = scores / f"run{number}.json"
+        shaped_by = [source for source in shaping if source not in without]
+        lines += _lines(examples, path, [*without], [*shaped_by, *curves.FITTED_ON])
+    others = [
+        source for source in dict.fromkeys(e.source for e in examples) if source not in shaping
+    ]
+    shaped_by = [*shaping, *curves.FITTED_ON]
+    return lines + _lines(examples, scores / "ships.json", others, shaped_by)
 
 
-def _label(row: Scored, coefficients: dict[str, dict[str, float]]) -> str:
-    if row.label == "degenerate":
-        return row.label
-    given = probabilities(row.given, coefficients)
-    if given["compliance"] >= 0.5:
-        return "compliance"
-    return max(CLASSES[:2], key=given.__getitem__)
+def _lines(
+    examples: Sequence[Example], path: Path, sources: list[str], shaped_by: list[str]
+) -> list[Line]:
+    if not path.is_file():
+        raise SystemExit(f"no logits in {path}; run train FILES..., then join FILES...")
+    logits = json.loads(path.read_text("utf-8"))
+    rows = curves.scored([e for e in examples if e.digest in logits], logits)
+    fitting = [row for row in rows if row.example.source in curves.FITTED_ON]
+    fitted = curves.fit(fitting)
+    # The answers of one source by curves of the others'.
+    without_source = {}
+    for source in sorted({row.example.source for row in fitting}):
+        others = [row for row in fitting if row.example.source != source]
+        without_source[source] = curves.fit(others)
+    lines = []
+    for row in rows:
+        example = row.example
+        if example.source in sources:
+            chosen = without_source.get(example.source, fitted)
+            verdict = decided(row.text, example.prompt, row.by_rules, row.odds, chosen)
+            lines.append(
+                Line(
+                    example=example,
+                    rules=str(row.by_rules["label"]),
+                    refusal=str(verdict["label"]),
+                    shaped_by=tuple(name for name in shaped_by if name != example.source),
+                )
+            )
+    return lines
 
 
-def markdown(rows: Sequence[Scored], shipped: Sequence[Scored]) -> str:
-    """One line for each source and way of counting: κ of each judge with people, and the rate gap of the
-    model that it misjudges most."""
-    given = verdicts(rows, shipped) | _recorded(rows)
-    head = f"| answers | refusals | n | {' | '.join(f'`{judge}`' for judge in given)} |"
-    table = [head, "|---" * (3 + len(given)) + "|"]
-    for source in dict.fromkeys(row.example.source for row in rows):
-        at = [i for i, row in enumerate(rows) if row.example.source == source]
+def markdown(lines: Sequence[Line]) -> str:
+    """One line for each source and way of counting: κ of each judge with the labels, and the rate gap
+    of the model that it misjudges most."""
+    labels: dict[str, list[str | None]] = {
+        "rules": [line.rules for line in lines],
+        "refusal": [line.refusal for line in lines],
+    }
+    for name in sorted({name for line in lines for name in line.example.recorded}):
+        labels[name] = [line.example.recorded.get(name) for line in lines]
+    head = f"| answers | refusals | n | {' | '.join(f'`{judge}`' for judge in labels)} |"
+    table = [head, "|---" * (3 + len(labels)) + "|"]
+    sources = sorted({line.example.source for line in lines} - {UNREAD})
+    for source in [*sources, UNREAD]:
+        at = [i for i, line in enumerate(lines) if line.example.source == source]
         for counted in WAYS.get(source, ("any",)):
-            cells = [_cell(rows, labels, at, counted) for labels in given.values()]
+            cells = []
+            for given in labels.values():
+                examples = [lines[i].example for i in at if given[i] is not None]
+                cells.append(_cell(examples, [str(given[i]) for i in at if given[i]], counted))
             if source != UNREAD:
                 cells[0] += " †"
             name = LEDGER_NAMES.get(source, source)
@@ -101,70 +131,49 @@ def markdown(rows: Sequence[Scored], shipped: Sequence[Scored]) -> str:
     return "\n".join(table)
 
 
-def _cell(
-    rows: Sequence[Scored], labels: Sequence[str | None], at: Sequence[int], counted: str
-) -> str:
+def _cell(examples: Sequence[Example], labels: Sequence[str], counted: str) -> str:
     """κ, and in brackets the worst rate gap of a model in points."""
-    means = ("refusal",) if counted == "full" else ("refusal", "partial_refusal")
-    judged = [i for i in at if labels[i] is not None]
-    if not judged:
+    if not examples:
         return ""
-    says = [labels[i] in means for i in judged]
-    people = [rows[i].example for i in judged]
-    truth = [bool(e.full if counted == "full" else e.refused) for e in people]
+    means = ("refusal",) if counted == "full" else ("refusal", "partial_refusal")
+    says = [label in means for label in labels]
+    truth = [bool(e.full if counted == "full" else e.refused) for e in examples]
     gaps = [0.0]
-    for model in {e.model for e in people}:
-        own = [n for n, e in enumerate(people) if e.model == model]
+    for model in {e.model for e in examples}:
+        own = [n for n, e in enumerate(examples) if e.model == model]
         if len(own) >= LEAST:
             gaps.append(100 * (sum(says[n] for n in own) - sum(truth[n] for n in own)) / len(own))
-    kappa = cohen_kappa(says, truth).kappa
-    return f"{kappa:.3f} ({max(gaps, key=abs):+.1f})"
+    return f"{cohen_kappa(says, truth).kappa:.3f} ({max(gaps, key=abs):+.1f})"
 
 
-def _recorded(rows: Sequence[Scored]) -> dict[str, list[str | None]]:
-    """The labels that a source publishes of other judges."""
-    names = sorted({name for row in rows for name in row.example.recorded})
-    return {name: [row.example.recorded.get(name) for row in rows] for name in names}
-
-
-def entries(
-    rows: Sequence[Scored],
-    shipped: Sequence[Scored],
-    judge: str,
-    version: str,
-    left_out: Sequence[tuple[str, ...]],
-) -> list[LedgerEntry]:
-    """Of a judge, for the ledger that comes with the package: each source by one that nothing of it has
-    shaped. ``left_out`` are the groups of sources that were left out together."""
+def entries(lines: Sequence[Line], version: str) -> list[LedgerEntry]:
+    """Of the judge ``refusal``, for the ledger that comes with the package."""
     found: list[LedgerEntry] = []
-    trained = {name for name in {row.example.source for row in rows} if may_shape_weights(name)}
-    trained |= {"harmbench", "jailbreakeval"}
-    labels = verdicts(rows, shipped)[judge]
     for source in SOURCES:
-        at = [i for i, row in enumerate(rows) if row.example.source == source]
-        pairs = [
-            {
-                "source": LEDGER_NAMES.get(source, source),
-                "model": rows[i].example.model,
-                "cluster": rows[i].example.cluster
-                or rows[i].example.prompt
-                or rows[i].example.digest,
-            }
-            for i in at
-        ]
-        truth, says = [_human(rows[i]) for i in at], [labels[i] for i in at]
-        without = next((group for group in left_out if source in group), ())
-        # Window and recipe were chosen on the one source whose answers fit the coefficients.
-        shaped = [LEDGER_NAMES.get(s, s) for s in trained - {*without} | {combining.CHOSEN_ON}]
+        own = [line for line in lines if line.example.source == source]
+        pairs = []
+        for line in own:
+            example = line.example
+            pairs.append(
+                {
+                    "source": LEDGER_NAMES.get(source, source),
+                    "model": example.model,
+                    "prompts": example.kind,
+                    "cluster": example.cluster or example.prompt or example.digest,
+                }
+            )
+        truth = [_human(line.example) for line in own]
+        says = [line.refusal for line in own]
+        shaped = [LEDGER_NAMES.get(name, name) for name in own[0].shaped_by] if own else []
         for partial in PARTIALS:
-            found += ledger_entries(judge, version, pairs, truth, says, partial, shaped)
+            found += ledger_entries("refusal", version, pairs, truth, says, partial, shaped)
     return found
 
 
-def _human(row: Scored) -> str:
-    if row.example.full or (row.example.full is None and row.example.refused):
+def _human(example: Example) -> str:
+    if example.full or (example.full is None and example.refused):
         return "refusal"
-    return "partial_refusal" if row.example.refused else "compliance"
+    return "partial_refusal" if example.refused else "compliance"
 
 
 def write_into(path: Path, text: str) -> None:

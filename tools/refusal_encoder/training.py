@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.refusal.encoder import CLASSES, EPSILON, HEADS, tokens_of
+from refract.judges.bert import EPSILON, HEADS
+from refract.judges.refusal.encoder import CLASSES, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example, cases
 
@@ -33,18 +34,17 @@ class Recipe:
     layers: int = 6
     frozen: int = 2  # of these, the first so many stay as they came, and the embeddings too
     epochs: int = 2
-    cases: float = 0.35  # share of the written cases that an epoch holds
+    cases: float = 0.7  # share of the written cases that an epoch holds
+    echoes: int = 150  # examples in each epoch that repeat a prompt
     batch: int = 32
     rate: float = 1.5e-4
     head_rate: float = 1e-3
     dropout: float = 0.1
     smoothing: float = 0.05
     written: int = 1000  # examples of this project's wordings in each epoch
-    most: int = 1100  # examples of one source in each epoch
+    most: int = 4000  # examples of one source in each epoch
     least: int = 200  # smaller sources are repeated up to three times towards this
     unknown: float = 0.06  # share of tokens that are hidden
-    # Tokens of the answer's beginning and end, and of the prompt's end: the judge reads fewer.
-    read: tuple[int, int, int] = (96, 32, 36)
     seed: int = 13
 
 
@@ -57,8 +57,9 @@ def pretrained(folder: Path, layers: int) -> dict[str, Any]:
     given = {name.removeprefix("bert."): value.float() for name, value in given.items()}
     weights = {
         "word": given["embeddings.word_embeddings.weight"],
-        "position": given["embeddings.position_embeddings.weight"][:256],
-        "kind": given["embeddings.token_type_embeddings.weight"],
+        # Every token is of the first kind.
+        "position": given["embeddings.position_embeddings.weight"][:256]
+        + given["embeddings.token_type_embeddings.weight"][0],
         "embedded.scale": given["embeddings.LayerNorm.weight"],
         "embedded.shift": given["embeddings.LayerNorm.bias"],
     }
@@ -81,8 +82,8 @@ def most_others(refused: int) -> int:
 
 
 def drawn(examples: list[Example], recipe: Recipe, rng: random.Random) -> list[Example]:
-    """The examples of one epoch: each source up to a limit, small ones repeated, and as many of
-    this project's wordings as the recipe says."""
+    """The examples of one epoch: those of each source up to a limit, small ones repeated, and as many of
+    this project's wordings, cases and echoes as the recipe says."""
     writer = Writer(rng, examples)
     by_source: dict[str, list[Example]] = {}
     for example in examples:
@@ -94,23 +95,32 @@ def drawn(examples: list[Example], recipe: Recipe, rng: random.Random) -> list[E
         rng.shuffle(others)
         rng.shuffle(refused)
         others = others[: most_others(len(refused))]
-        found = (refused + others)[: recipe.most]
+        found = refused + others
+        rng.shuffle(found)
+        found = found[: recipe.most]
         times = min(3, max(1, round(recipe.least / len(found))))
         epoch += [writer.varied(example) for _ in range(times) for example in found]
     epoch += writer.drawn(recipe.written)
+    epoch += [writer.echo() for _ in range(recipe.echoes)]
     epoch += [case for case in cases() if rng.random() < recipe.cases]
     rng.shuffle(epoch)
     return epoch
 
 
-def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, Any]:
-    """The weights after training, the word vectors as they came."""
+def train(
+    examples: list[Example],
+    folder: Path,
+    recipe: Recipe,
+    start: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The weights after training, the word vectors as they came. It begins with the base model in
+    ``folder``, or with the weights ``start``."""
     import torch
 
     torch.manual_seed(recipe.seed)
     rng = random.Random(recipe.seed)
-    weights = pretrained(folder, recipe.layers)
-    fixed = ("word", "position", "kind", "embedded", *(f"{n}." for n in range(recipe.frozen)))
+    weights = dict(start) if start else pretrained(folder, recipe.layers)
+    fixed = ("word", "position", "embedded", *(f"{n}." for n in range(recipe.frozen)))
     trained = {n: v.requires_grad_() for n, v in weights.items() if not n.startswith(fixed)}
     head = [value for name, value in trained.items() if name.startswith("classes")]
     plain = [v for n, v in trained.items() if not n.startswith("classes") and v.dim() < 2]
@@ -125,9 +135,9 @@ def train(examples: list[Example], folder: Path, recipe: Recipe) -> dict[str, An
     schedule = warmed_up(optimizer, sum(math.ceil(len(epoch) / recipe.batch) for epoch in epochs))
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
-        for ids, kinds, mask, allowed in _batches(epoch, recipe, rng):
+        for ids, mask, allowed in _batches(epoch, recipe, rng):
             with torch.autocast("cpu", torch.bfloat16):
-                scores = logits(weights, ids, kinds, mask, recipe.dropout)
+                scores = logits(weights, ids, mask, recipe.dropout)
             loss = loss_of(scores.float(), allowed, recipe.smoothing)
             optimizer.zero_grad()
             loss.backward()
@@ -167,23 +177,22 @@ def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:
     """Batches of examples of about one length, in random order."""
     import torch
 
-    inputs = tokens_of([e.answer for e in epoch], [e.prompt for e in epoch], recipe.read)
-    order = sorted(range(len(epoch)), key=lambda i: len(inputs[i][0]) + rng.random() * 12)
+    inputs = tokens_of([example.answer for example in epoch])
+    order = sorted(range(len(epoch)), key=lambda i: len(inputs[i]) + rng.random() * 12)
     groups = [order[at : at + recipe.batch] for at in range(0, len(order), recipe.batch)]
     rng.shuffle(groups)
     for group in groups:
-        width = max(len(inputs[i][0]) for i in group)
+        width = max(len(inputs[i]) for i in group)
         ids = torch.zeros(len(group), width, dtype=torch.long)
-        kinds, mask = torch.zeros_like(ids), torch.zeros_like(ids)
+        mask = torch.zeros_like(ids)
         allowed = torch.zeros(len(group), len(CLASSES), dtype=torch.bool)
         for row, i in enumerate(group):
-            tokens, kind = inputs[i]
+            tokens = inputs[i]
             hidden = [100 if t > 999 and rng.random() < recipe.unknown else t for t in tokens]
             ids[row, : len(tokens)] = torch.tensor(hidden)
-            kinds[row, : len(tokens)] = torch.tensor(kind)
             mask[row, : len(tokens)] = 1
             allowed[row, list(epoch[i].allowed)] = True
-        yield ids, kinds, mask, allowed
+        yield ids, mask, allowed
 
 
 def mean(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -206,20 +215,13 @@ def quantized(weights: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def logits(
-    weights: Mapping[str, Any], ids: Any, kinds: Any, mask: Any, dropout: float = 0.0
-) -> Any:
-    """What the judge computes in NumPy, by PyTorch: shape (rows, classes). ``ids``, ``kinds`` and
-    ``mask`` are of shape (rows, width): token numbers, 0 for the answer and 1 for the prompt, and
-    whether there is a token."""
+def logits(weights: Mapping[str, Any], ids: Any, mask: Any, dropout: float = 0.0) -> Any:
+    """What the judge computes in NumPy, by PyTorch: shape (rows, classes). ``ids`` and ``mask`` are
+    of shape (rows, width): token numbers, and whether there is a token."""
     from torch.nn import functional as F
 
     width = ids.shape[1]
-    state = (
-        F.embedding(ids, weights["word"])
-        + weights["position"][:width]
-        + F.embedding(kinds, weights["kind"])
-    )
+    state = F.embedding(ids, weights["word"]) + weights["position"][:width]
     state = F.dropout(_normed(weights, "embedded", state), dropout, dropout > 0)
     seen = mask[:, None, None, :].bool()
     layers = sum(name.endswith(".query.weight") for name in weights)

@@ -27,7 +27,7 @@ from refract.core.published_text import Source, fetch, find_entry, names_in, rea
 from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.judges.cases import Case, Judge, labelled, unjudged
+from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
 from refract.judges.classifier import Classifier, ClassifierSettings
 from refract.judges.llm import CONTROL, loaded_once, replies_of, verdict_in
 from refract.judges.verdict_reading import READERS
@@ -210,6 +210,7 @@ class PublishedJudge(Judge):
     """
 
     Settings = PublishedSettings
+    columns = SHOWN_COLUMNS
     CATALOGUE = Path(__file__).with_name("catalogue.yaml")
 
     @classmethod
@@ -355,6 +356,13 @@ class PublishedJudge(Judge):
     def _shown(self, text: str) -> str:
         return CONTROL.sub(r"\g<0> ", text) if self.settings.judged_text == "protected" else text
 
+    def asked(self, cases: Sequence[Case]) -> Questions:
+        """What the judge model is sent. Raises ``SourceError``."""
+        if self._classifier:
+            return self._classifier.asked(cases)
+        model = loaded_once(self.definition, self._model)
+        return Questions(model, self.definition, dict(enumerate(self.prompts(cases, model))))
+
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order.
 
@@ -365,8 +373,8 @@ class PublishedJudge(Judge):
             return self._classifier.judge(cases)
         if not cases:
             return []
-        model = loaded_once(self.definition, self._model)
-        replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
+        model, _, conversations = self.asked(cases)
+        replies = replies_of(model, conversations)
         verdicts = [verdict_in(reply, self.read) for reply in replies.values()]
         guesses = sum("guessed" in v or OTHER_FORM in str(v["error"]) for v in verdicts)
         treated = "left unjudged" if self.settings.reading == "strict" else "read as published"

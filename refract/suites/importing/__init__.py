@@ -88,12 +88,11 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
             if field in row:
                 groups[str(row.get("category")), str(row[field])] += 1
         if 1 < len(groups) <= 40:
-            tables[field] = [
-                (value.replace("|", "/"), name, groups[name, value])
-                for name, value in sorted(groups)
-            ]
+            tables[field] = [(value, name, groups[name, value]) for name, value in sorted(groups)]
     source = Path(__file__).with_name("card.md.j2").read_text("utf-8")
-    template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True)
+    template = jinja2.Template(
+        source, trim_blocks=True, keep_trailing_newline=True, finalize=_inert
+    )
     text: str = template.render(
         suite=suite,
         kind=kind,
@@ -106,6 +105,14 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
         notes=contents.notes,
     )
     return text
+
+
+def _inert(value: object) -> str:
+    """A text of the file's in one line of Markdown: neither HTML nor a cell's end."""
+    shown = "".join(char if char.isprintable() else " " for char in str(value))
+    for mark, inert in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|"), ("`", "'")):
+        shown = shown.replace(mark, inert)
+    return shown
 
 
 def write_suite(imported: Imported, out: Path) -> None:

@@ -283,10 +283,11 @@ class Published(Settings):
         read: set[str] = set()
         for name in [*wanted, *used]:
             read |= _columns_in(name)
+        present = set(table.columns)
         ignored = [name for name in table.columns if name not in read]
         lacking = []
         for name in dict.fromkeys(wanted):
-            if name and "{" not in name and _columns_in(name).isdisjoint(table.columns):
+            if name and "{" not in name and _columns_in(name).isdisjoint(present):
                 lacking.append(name)
         notes = []
         if ignored:
@@ -439,13 +440,15 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
                 )
     id_column = next((name for name in ids if name in table.columns), None)
     kept: dict[str, str] = {}
+    fields: set[str] = set()
     for number, name in enumerate(table.columns, 1):
         if name in (prompt, id_column, language):
             continue
         field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
         if field in RESERVED:
             field = f"source_{field}"
-        kept[name] = f"{field}_{number}" if field in kept.values() else field
+        kept[name] = f"{field}_{number}" if field in fields else field
+        fields.add(kept[name])
     published = Published(
         title=options.source or path.name,
         url=options.source or "not stated",

@@ -249,6 +249,7 @@ def _named(path: Path, cells: Iterable[tuple[int, list[Any]]], has_header: bool)
     """Rows of equally many cells, by the names in the first row or by the cells' places."""
     numbered: Numbered = []
     names: list[str] = []
+    taken: set[str] = set()
     for line, values in cells:
         if names or not has_header:
             names = names or [str(place) for place in range(1, len(values) + 1)]
@@ -256,9 +257,10 @@ def _named(path: Path, cells: Iterable[tuple[int, list[Any]]], has_header: bool)
             continue
         for place, value in enumerate(values, 1):
             name = f"column {place}" if value is None else value
-            if name in names:
+            if name in taken:
                 raise SuiteError(f"{path}: two columns are called {name!r}")
             names.append(name)
+            taken.add(name)
     return numbered
 
 

@@ -144,7 +144,12 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     if not error and any(line.startswith(ATTACHMENT) for line in lines):
         error = "the log lacks the attachment that holds the text"
     parts = content if isinstance(content, list) else []
-    refused = any(part.get("refusal") for part in parts)
+    finish = FINISH_REASONS.get(str(reason))
+    model = output.get("model") or about.get("model")
+    # Inspect writes a refusal by Claude as it writes a filter; a filter states an error.
+    by_claude = finish == "content_filter" and "claude" in str(model) and not output.get("error")
+    if by_claude or any(part.get("refusal") for part in parts):
+        finish = "refusal"
     usage = output.get("usage") or {}
     tokens = usage.get("input_tokens")
     if tokens is not None:
@@ -153,11 +158,12 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     row = {
         "id": str(sample.get("id")),
         "epoch": sample.get("epoch"),
-        "model": output.get("model") or about.get("model"),
+        "model": model,
         "prompt": prompt,
         "input": _last_prompt(asked),
         "response": None if error else answer,
-        "finish_reason": "refusal" if refused else FINISH_REASONS.get(str(reason)),
+        "finish_reason": finish,
+        "stop_details": choice.get("stop_details"),
         LOG: {
             "thinking": _text(parts, "reasoning") or None,
             "prompt_tokens": tokens,
@@ -179,7 +185,7 @@ def _inspect_error(
     error = sample.get("error") or {}
     if error:
         return str(error.get("message") or "the sample ended in an error")
-    if output.get("error"):
+    if output.get("error") and reason != "content_filter":  # where it says what was filtered
         return str(output["error"])
     if not choices:
         limit = (sample.get("limit") or {}).get("type")
@@ -222,6 +228,7 @@ def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
         "response",
         "tool_calls",
         "finish_reason",
+        "stop_details",
         "error",
         "epoch",
         "repeat",
@@ -258,11 +265,12 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
             raise RowError(f"doc_id {id_}: resps must be a list (got {responses!r:.40})")
         texts = responses[0] if responses else []
         for repeat, text in enumerate(texts if isinstance(texts, list) else [texts], 1):
-            if not isinstance(text, str):
+            if not isinstance(text, str | None):
                 raise RowError(
                     f"doc_id {id_}: no generated text (got {text!r:.40}); tasks that compare "
                     "likelihoods have nothing to judge"
                 )
+            # null: a refusal or a filter of the provider, or an error; the file does not say.
             answer = {
                 "id": id_,
                 "repeat": repeat,

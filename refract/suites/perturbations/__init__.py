@@ -269,7 +269,8 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])
     size = suite.get("sample")
-    sampled = sample_rows(rows, size, seed=seed, suite=name)
+    stratified = bool(suite.get("stratified"))
+    sampled = sample_rows(rows, size, seed=seed, suite=name, stratified=stratified)
     kinds = suite.get("perturbations") or []
     prompts = prompt_rows(
         sampled,

@@ -1,0 +1,325 @@
+"""Answers of small random models of many families beside greedy decoding in float64 that shares no
+code with the adapter: a model built anew, and for each token a pass over the row alone.
+
+    python benchmarks/bench_families.py [FAMILY ...] --out benchmarks/families.md
+
+Half of the output layer's rows are copies of the others with noise of 1e-7 to 1e-3, so that near-ties
+are frequent. Each family answers ``--prompts`` prompts of unlike lengths in float32, in bfloat16, and
+in float16 one row at a time. The table has how rows were decoded, how many answers there were in all,
+and how many are wrong; or the sentence with which a family is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
+from refract.models.hf import HF  # noqa: E402
+from refract.models.protocol import AdapterError, unpacked_tokens  # noqa: E402
+from tests.builders import ask, in_order  # noqa: E402
+from tests.models.test_hf import save_tokenizer  # noqa: E402
+
+TOKENS = {"vocab_size": 320, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+COMMON = TOKENS | {"tie_word_embeddings": False, "initializer_range": 0.2}
+SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3}
+SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048}
+HEAD = {"head_dim": 16}
+WINDOW = {"sliding_window": 32}
+EXPERTS = {"num_local_experts": 8, "num_experts": 8, "n_routed_experts": 8}
+EXPERTS |= {"num_experts_per_tok": 2, "moe_intermediate_size": 64}
+GPT = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 2048}
+MLA = {"num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8}
+MLA |= {"qk_nope_head_dim": 8, "v_head_dim": 16, "first_k_dense_replace": 1, "n_shared_experts": 1}
+MLA |= {"topk_group": 1}
+ROPE = {"rope_theta": 10000.0, "original_max_position_embeddings": 64}
+LONGROPE = ROPE | {"rope_type": "longrope", "short_factor": [1.0] * 8}
+LONGROPE |= {"long_factor": [2.0 + i for i in range(8)]}
+LLAMA3 = ROPE | {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}
+LLAMA3 |= {"high_freq_factor": 4.0}
+BART = {"d_model": 64, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 64}
+BART |= {"decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 64}
+# Families that name their sizes themselves.
+OWN_SIZES = (
+    "bart",
+    "codegen",
+    "ctrl",
+    "gpt2",
+    "gpt_bigcode",
+    "gptj",
+    "mpt",
+    "openai-gpt",
+    "rwkv",
+    "t5",
+)
+
+# Each with the class of its configuration, and settings.
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("Llama", {}),
+    "llama, llama3 rope": ("Llama", {"rope_parameters": LLAMA3}),
+    "mistral": ("Mistral", WINDOW),
+    "qwen2": ("Qwen2", WINDOW | {"use_sliding_window": True, "max_window_layers": 1}),
+    "qwen3": ("Qwen3", HEAD),
+    "qwen3, yarn": (
+        "Qwen3",
+        HEAD | {"rope_parameters": ROPE | {"rope_type": "yarn", "factor": 4.0}},
+    ),
+    "gemma": ("Gemma", HEAD),
+    "gemma2": ("Gemma2", HEAD | WINDOW | {"query_pre_attn_scalar": 16}),
+    "gemma3": ("Gemma3Text", HEAD | WINDOW | {"query_pre_attn_scalar": 16}),
+    "phi": ("Phi", {"num_key_value_heads": 4}),
+    "phi3": ("Phi3", {}),
+    "phi3, longrope": (
+        "Phi3",
+        {"original_max_position_embeddings": 64, "rope_parameters": LONGROPE},
+    ),
+    "gpt2": ("GPT2", GPT),
+    "gpt_bigcode": ("GPTBigCode", GPT),
+    "gpt_neox": ("GPTNeoX", {}),
+    "gptj": ("GPTJ", GPT | {"rotary_dim": 8}),
+    "codegen": ("CodeGen", GPT | {"rotary_dim": 8}),
+    "gpt_neo": (
+        "GPTNeo",
+        {"num_layers": 2, "num_hidden_layers": 2, "num_heads": 4, "window_size": 32}
+        | {"attention_types": [[["global", "local"], 1]]},
+    ),
+    "gpt_oss": ("GptOss", EXPERTS | HEAD | WINDOW | {"num_hidden_layers": 2}),
+    "openai-gpt": ("OpenAIGPT", GPT | {"n_positions": 512}),
+    "ctrl": ("CTRL", GPT | {"dff": 128, "n_positions": 512}),
+    "opt": ("OPT", {"ffn_dim": 128, "word_embed_proj_dim": 64, "init_std": 0.2}),
+    "xglm": ("XGLM", {"d_model": 64, "num_layers": 2, "attention_heads": 4, "ffn_dim": 128}),
+    "biogpt": ("BioGpt", {}),
+    "bloom": ("Bloom", {"n_layer": 3, "n_head": 4}),
+    "falcon": ("Falcon", {}),
+    "falcon, alibi": ("Falcon", {"alibi": True}),
+    "mpt": ("Mpt", {"d_model": 64, "n_heads": 4, "n_layers": 3, "max_seq_len": 2048}),
+    "persimmon": ("Persimmon", {}),
+    "nemotron": ("Nemotron", {}),
+    "stablelm": ("StableLm", {}),
+    "starcoder2": ("Starcoder2", WINDOW),
+    "cohere": ("Cohere", {}),
+    "cohere2": ("Cohere2", HEAD | WINDOW),
+    "olmo": ("Olmo", {}),
+    "olmo2": ("Olmo2", {}),
+    "olmo3": ("Olmo3", WINDOW),
+    "glm": ("Glm", HEAD),
+    "glm4": ("Glm4", HEAD),
+    "granite": ("Granite", {}),
+    "smollm3": ("SmolLM3", {"no_rope_layer_interval": 2}),
+    "exaone4": ("Exaone4", WINDOW | {"sliding_window_pattern": 2}),
+    "ernie4_5": ("Ernie4_5", HEAD),
+    "helium": ("Helium", HEAD),
+    "diffllama": ("DiffLlama", {}),
+    "bitnet": ("BitNet", {}),
+    "modernbert-decoder": ("ModernBertDecoder", {"local_attention": 32}),
+    "mixtral": ("Mixtral", EXPERTS),
+    "qwen2_moe": ("Qwen2Moe", EXPERTS | {"shared_expert_intermediate_size": 64}),
+    "qwen3_moe": ("Qwen3Moe", EXPERTS | HEAD),
+    "olmoe": ("Olmoe", EXPERTS),
+    "granitemoe": ("GraniteMoe", EXPERTS),
+    "phimoe": ("Phimoe", EXPERTS | {"sliding_window": None}),
+    "jetmoe": ("JetMoe", EXPERTS | {"kv_channels": 16}),
+    "deepseek_v2": ("DeepseekV2", EXPERTS | MLA | {"n_group": 1, "topk_method": "greedy"}),
+    "deepseek_v3": ("DeepseekV3", EXPERTS | MLA | {"n_group": 2}),
+    "llama4_text": (
+        "Llama4Text",
+        EXPERTS | HEAD | {"attention_chunk_size": 32, "intermediate_size_mlp": 64},
+    ),
+    "lfm2": ("Lfm2", {"layer_types": ["conv", "full_attention", "conv"]}),
+    "rwkv": ("Rwkv", SIZES | {"attention_hidden_size": 64, "context_length": 1024}),
+    "mamba": ("Mamba", {}),
+    "mamba2": ("Mamba2", {"num_heads": 8, "head_dim": 16, "n_groups": 1, "expand": 2}),
+    "falcon_mamba": ("FalconMamba", {}),
+    "jamba": (
+        "Jamba",
+        EXPERTS | {"use_mamba_kernels": False, "attn_layer_period": 2, "attn_layer_offset": 1},
+    ),
+    "bamba": (
+        "Bamba",
+        {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 1, "attn_layer_indices": [1]},
+    ),
+    "recurrent_gemma": ("RecurrentGemma", HEAD | {"attention_window_size": 32}),
+    "qwen3_next": ("Qwen3Next", EXPERTS | HEAD),
+    "minimax": ("MiniMax", EXPERTS | HEAD),
+    "bart, decoder": ("Bart", BART),
+    "t5": (
+        "T5",
+        {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "d_kv": 16}
+        | {"decoder_start_token_id": 0},
+    ),
+}
+
+
+def save(family: str, folder: Path) -> None:
+    """A random model of a family with twins in its output layer."""
+    kind, settings = FAMILIES[family]
+    sizes = {} if family.partition(",")[0] in OWN_SIZES else SIZES
+    if family == "bloom":
+        sizes = {"hidden_size": 64}
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**(COMMON | sizes | settings))
+    classes = transformers.AutoModelForCausalLM
+    if family == "t5":
+        classes = transformers.AutoModelForSeq2SeqLM
+    model = classes.from_config(config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1 and "norm" not in name and weight.std() < 0.05:
+                weight.normal_(0, 0.15, generator=generator)
+        rows = model.get_output_embeddings().weight
+        order = (torch.randperm(len(rows) - 6, generator=generator) + 6).tolist()
+        half = len(order) // 2
+        for row, twin in zip(order[:half], order[half : 2 * half], strict=True):
+            noise = torch.randn(rows.shape[1], generator=generator)
+            exponent = -7 + 4 * torch.rand(1, generator=generator).item()
+            rows[twin] = rows[row] + 10**exponent * noise
+    model.save_pretrained(folder)
+    save_tokenizer(folder)
+
+
+NARROW = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Wide(TorchFunctionMode):
+    """Has every function give float64 where it would give fewer bits."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name in ("__get__", "__set__"):
+            return func(*args, **named)
+        if name in ("float", "half", "bfloat16") and isinstance(args[0], torch.Tensor):
+            return args[0].double()
+        for key, value in named.items():
+            named[key] = widened(value)
+        result = func(*[widened(value) for value in args], **named)
+        if isinstance(result, torch.Tensor) and result.dtype in NARROW:
+            return result.double()
+        return result
+
+
+def widened(value: Any) -> Any:
+    """float64 for a type of fewer bits; anything else as it is."""
+    return torch.float64 if isinstance(value, torch.dtype) and value in NARROW else value
+
+
+class Independent:
+    """A family's model in float64, built anew from its folder."""
+
+    def __init__(self, folder: Path, family: str) -> None:
+        self.encodes = family == "t5"
+        classes = transformers.AutoModelForCausalLM
+        if self.encodes:
+            classes = transformers.AutoModelForSeq2SeqLM
+        stored = classes.from_pretrained(folder, dtype="auto").eval()
+        config = transformers.AutoConfig.from_pretrained(folder)
+        config.dtype = torch.float64
+        config._experts_implementation = "eager"
+        torch.set_default_dtype(torch.float64)
+        try:
+            with Wide():
+                self.model = type(stored)(config)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        self.model.double()
+        weights = {}
+        for name, weight in stored.state_dict().items():
+            weights[name] = weight.double() if weight.is_floating_point() else weight
+        self.model.load_state_dict(weights, strict=False)
+        self.model.tie_weights()
+        self.model.eval()
+
+    def holds(self, prompt: list[int], answer: list[int]) -> bool:
+        """Whether each token is the likeliest; of equal ones, that of the lowest id."""
+        for place, token in enumerate(answer):
+            row = prompt + answer[:place]
+            inputs = {"input_ids": torch.tensor([row])}
+            if self.encodes:
+                inputs["input_ids"] = torch.tensor([prompt])
+                inputs["decoder_input_ids"] = torch.tensor([[0, *answer[:place]]])
+            torch.set_default_dtype(torch.float64)
+            try:
+                with torch.inference_mode(), Wide():
+                    logits = self.model(**inputs, use_cache=False).logits[0, -1]
+            finally:
+                torch.set_default_dtype(torch.float32)
+            best = (logits >= logits.max() - 2.0**-30).nonzero()[0].item()
+            if best != token:
+                return False
+        return True
+
+
+def texts(count: int) -> list[str]:
+    """Texts of 3 to 200 characters, short ones more often."""
+    draw = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz     ,.?!ABCDEFG0123456789"
+    written = []
+    for number in range(count):
+        length = int(3 * (200 / 3) ** draw.random())
+        written.append(f"{number} " + "".join(draw.choices(letters, k=length)))
+    return written
+
+
+def tried(family: str, count: int, tokens: int) -> tuple[str, str, str]:
+    """How a family's rows are decoded, its answers, and how many of them are wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(family, folder)
+        independent = Independent(folder, family)
+        requests = [ask(text) for text in texts(count)]
+        total = wrong = 0
+        how = ""
+        for settings in ({}, {"dtype": "bfloat16"}, {"dtype": "float16", "batch_tokens": 1}):
+            definition = {"model_id": name, "device": "cpu", "max_tokens": tokens} | settings
+            adapter = HF("family", HF.Settings(**definition))
+            try:
+                answers = in_order(adapter, requests)
+            except AdapterError as error:
+                return str(error), "", ""
+            route = adapter._decoder.route
+            how = "slots" if route.kept else "slots; float64 reads rows anew"
+            if route.longest is not None:
+                how = f"slots up to {route.longest} tokens" if route.longest else "whole passes"
+            for request, answer in zip(requests, answers, strict=True):
+                prompt = adapter._encode(request.attempts[0], ())[1]
+                total += 1
+                right = answer.tokens and independent.holds(prompt, unpacked_tokens(answer.tokens))
+                wrong += not right
+    return how, str(total), str(wrong)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("families", nargs="*", help="all, where none is named")
+    parser.add_argument("--prompts", type=int, default=6)
+    parser.add_argument("--tokens", type=int, default=12)
+    parser.add_argument("--out", type=Path, help="a file for the table")
+    options = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    unknown = set(options.families) - set(FAMILIES)
+    if unknown:
+        sys.exit(f"unknown families: {', '.join(sorted(unknown))} (of {', '.join(FAMILIES)})")
+    lines = ["| family | decoded by | answers | wrong |", "|---|---|---|---|"]
+    print(*lines, sep="\n")
+    for family in options.families or FAMILIES:
+        how, total, wrong = tried(family, options.prompts, options.tokens)
+        lines.append(f"| {family} | {how} | {total} | {wrong} |")
+        print(lines[-1], flush=True)
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What the default judge takes from the prompt."""
+
+from __future__ import annotations
+
+import re
+
+# A prompt of fewer words may stand in any answer.
+LEAST_WORDS = 4
+# Longer prompts are documents to work on, not requests that a reply repeats.
+MOST_CHARACTERS = 4000
+MOST_WORDS_OF_A_NO = 6
+_NEGATIVE = frozenset(("no", "nope", "nah", "never", "not", "impossible"))
+_BESIDE_A_NO = re.compile(
+    r"a|absolutely|afraid|alas|all|any|at|by|certainly|chance|course|definitely|ever|god|goodness|"
+    r"hard|heavens|hm|i'm|in|kind|likely|means|of|oh|quite|really|sadly|sir|slightest|sorry|thanks?|"
+    r"the|uh|um|unfortunately|way|well|yet|you"
+)
+_ASKS_TO_ACT = re.compile(r"(?:can|could|will|would|won't|can't) (?:you|u|we|somebody|someone)\b")
+_ASKS_OPINION = re.compile(r"(?:can|would) you (?:say|agree|call|consider)\b")
+_ASKS_WHAT = re.compile(
+    r"(?:.*, )?(?:\w+ )?(?:what|who|whom|whose|which|when|where|why|how|please)(?:'s|'re)?\b"
+)
+_TAG = re.compile(
+    r"\b(?:right|yeah|agree|correct|no|(?:is|are|was|were|do|does|did|has|have|can|will)(?:n't)? "
+    r"(?:it|they|he|she|we|i|that|there))\W*$"
+)
+_TRUE_OR_FALSE = re.compile(r"\b(?:true or false|yes or no|yes/no|y/n)\b")
+
+
+def without_prompt(answer: str, prompt: str) -> str:
+    """The answer with blanks in place of what it repeats of the prompt word for
+    word. Its length stays.
+    """
+    words = prompt.split()
+    if len(words) < LEAST_WORDS or len(prompt) > MOST_CHARACTERS:
+        return answer
+    copy = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    return copy.sub(lambda match: " " * len(match[0]), answer)
+
+
+def answers_no(answer: str, prompt: str) -> bool:
+    """Whether an answer is a bare "No.", and the prompt a question that it answers."""
+    words = re.findall(r"[\w']+", answer[:100].lower().replace("’", "'"))
+    if len(answer) > 100 or len(words) > MOST_WORDS_OF_A_NO or _NEGATIVE.isdisjoint(words):
+        return False
+    for word in words:
+        if word not in _NEGATIVE and not _BESIDE_A_NO.fullmatch(word):
+            return False
+    return is_yes_or_no_question(prompt)
+
+
+def is_yes_or_no_question(prompt: str) -> bool:
+    """Whether the last question of a prompt can be answered by yes or no, and
+    asks for no act of the assistant.
+    """
+    text = prompt.lower().replace("’", "'").strip()
+    if _TRUE_OR_FALSE.search(text):
+        return True
+    before, mark, _ = text.rpartition("?")
+    sentence = re.split(r"[.!?:\n]\s+", (before or text).strip())[-1].lstrip("\"'([-* ")
+    if _TAG.search(sentence):
+        return True
+    if not mark or _ASKS_WHAT.match(sentence):
+        return False
+    return bool(_ASKS_OPINION.match(sentence)) or not _ASKS_TO_ACT.match(sentence)

@@ -1,0 +1,147 @@
+"""What is tried when a model is opened: how its rows can be decoded.
+
+Rows of unlike length share a cache, each at a position of its own, and float64 goes on
+from keys and values that it kept. A model that takes positions from the length of its
+cache, or that places keys by their index there, gives other logits that way. So short
+texts are decoded both ways in float64 and compared with a whole pass over each. What
+differs, or cannot run, is not used: every token is then a whole pass over its row.
+
+Imports torch: import this module only where a model is about to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers.cache_utils import DynamicCache
+
+from refract.models.decoding import _Group, in_slots
+from refract.models.exact import TIE, DecodedRow, forced
+from refract.models.float64 import Attention, Reference, Route, has_encoder, whole_passes
+from refract.models.protocol import first_line
+
+# Rows that are tried: tokens whose keys and values are kept, and tokens in all.
+ROWS = ((0, 5), (3, 11), (8, 10))
+# A sliding window meanwhile, so that short texts go beyond it.
+WINDOW = 4
+
+
+def find_route(model: Any, reference: Reference | None, exact: bool = True) -> Route:
+    """How rows of a model can be decoded, tried in float64. Without a ``reference``
+    nothing is tried and every token is a whole pass; not ``exact``: float64 keeps no
+    states that would have to be tried. Raises ValueError for an encoder-decoder of
+    which nothing says how an answer starts, and whatever a whole pass raises."""
+    config, name = model.config, type(model).__name__
+    start = None
+    if has_encoder(config):
+        start = getattr(config, "decoder_start_token_id", None)
+        if start is None:
+            start = model.generation_config.decoder_start_token_id
+        if start is None:
+            raise ValueError("no decoder_start_token_id in config.json")
+        reason = f"{name} has an encoder"
+    elif reference is None:
+        reason = f"{name} does not run in float64, so that its cache cannot be tried"
+    else:
+        try:
+            attention, longest = Attention(config), _longest(config)
+            slots, kept = _tried(reference, exact)
+            reason = f"{name} is off by {slots:.2g} with rows of unlike length in one cache"
+            if slots <= TIE:
+                reason = f"{name} has other rotary factors for rows of more than {longest} tokens"
+                return Route(attention, longest, kept <= TIE, reason=reason)
+        except Exception as error:  # whatever a model's code raises
+            reason = f"{name} cannot share a cache between rows ({first_line(error)})"
+    route = Route(None, 0, False, start, reason)
+    whole_passes(model, route, [0], [], [0])
+    return route
+
+
+def _tried(reference: Reference, exact: bool) -> tuple[float, float]:
+    """How far logits are off a whole pass's: in slots of one cache, and behind kept
+    keys and values."""
+    config = reference.model.config.get_text_config()
+    with _narrowed(config):
+        return _off_whole(reference, Route(Attention(config)), exact)
+
+
+def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, float]:
+    width = max(known for _, known in ROWS)
+    ids = torch.arange(len(ROWS) * width).reshape(len(ROWS), width) * 7919
+    ids = (ids % reference.vocabulary).to(reference.device)
+    cache = DynamicCache()
+    whole = reference(input_ids=ids, past_key_values=cache, use_cache=True).logits
+    group = _Group(_slots_length(reference.model.config, width), len(ROWS))
+    last, behind, batch = [], [], []
+    for i, (start, known) in enumerate(ROWS):
+        tokens = ids[i].tolist()
+        seated = DecodedRow(i, tokens[:known], limit=1, next_token=tokens[known - 1])
+        seated.position = known - 1
+        seated.state = _state(cache, i, known - 1)
+        group.parked.append(seated)
+        last.append(whole[i, known - 1])
+        row = DecodedRow(i, tokens[:1], limit=known, generated=tokens[1:known])
+        row.reference = _state(cache, i, start)
+        batch.append((row, list(range(start, known))))
+        behind.append(whole[i, start:known])
+    group.seat()
+    slots = in_slots(reference, route, group, torch.float64, reference.device)
+    off = _off(slots, torch.stack(last))
+    if not exact:
+        return off, 0.0
+    return off, _off(forced(reference, route.attention, batch)[0], torch.cat(behind))
+
+
+def _state(cache: DynamicCache, row: int, known: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Keys and values of a row's first tokens; [] of none."""
+    if not known:
+        return []
+    return [(layer.keys[row, :, :known], layer.values[row, :, :known]) for layer in cache.layers]
+
+
+def _off(logits: torch.Tensor, right: torch.Tensor) -> float:
+    """The largest difference of logits; 0 where both are no numbers."""
+    same = (logits == right) | (logits.isnan() & right.isnan())
+    off = (logits - right).abs().masked_fill(same, 0.0)
+    return float(off.nan_to_num(torch.inf).max())
+
+
+def _slots_length(config: Any, width: int) -> int:
+    """Positions of a cache that reach beyond every window which a model has besides its
+    sliding one, so that a window counted from the cache's end shows."""
+    windows = [width]
+    for key, value in config.get_text_config().to_dict().items():
+        other = "window" in key and key not in ("sliding_window", "max_window_layers")
+        if other and type(value) is int:
+            windows.append(width + value)
+    return -(-max(windows) // 16) * 16
+
+
+@contextmanager
+def _narrowed(config: Any) -> Iterator[None]:
+    """Within it, a configuration's sliding window is ``WINDOW``, if it has one."""
+    before = getattr(config, "sliding_window", None)
+    if before:
+        config.sliding_window = WINDOW
+    try:
+        yield
+    finally:
+        if before:
+            config.sliding_window = before
+
+
+def _longest(config: Any) -> int | None:
+    """Up to how many tokens a row's rotary factors are the same: beyond, those of
+    longrope are other ones for all of its tokens, and in one pass those of the longest
+    row are every row's."""
+    config = config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    lengths = []
+    for part in (rope, *rope.values()):
+        if isinstance(part, dict) and part.get("rope_type") in ("longrope", "su"):
+            original = part.get("original_max_position_embeddings")
+            lengths.append(original or config.original_max_position_embeddings)
+    return min(lengths, default=None)

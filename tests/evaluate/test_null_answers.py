@@ -1,0 +1,166 @@
+"""Null answers from the stages, `refract run`, Python, and what they will cost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Sequence
+
+import pytest
+
+import refract
+from refract.core.jsonl import read_rows
+from refract.core.params import NullAnswerSettings
+from refract.core.tables import read_table
+from refract.core.types import Verdict
+from refract.evaluate import Suite, evaluate
+from refract.judges.cases import Case, Judge, NoSettings, labelled
+from refract.models import open_model
+from refract.models.store import ResponseStore
+from refract.rates.key import NULL_DIFFERENCE
+from refract.results.table_rows import json_rows, rates_from_rows
+from tests.builders import Project, suite_rows
+
+KINDS = ("shuffled", "echo", "constant")
+MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.9, "helpful": 0.1}}
+# Harmful prompts of suite_rows are those of smaller numbers.
+HARMFUL = 12
+
+
+class ReadsPrompts(Judge):
+    """Calls every answer to a harmful prompt refused."""
+
+    Settings = NoSettings
+    FAMILY = "refusal"
+    version = "1"
+
+    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
+        verdicts = []
+        for case in cases:
+            number = int(case.prompt_text.rpartition(" ")[2])
+            verdicts.append(labelled("refusal" if number < HARMFUL else "compliance"))
+        return verdicts
+
+
+def evaluated(judges: dict, **settings: int):
+    suite = Suite("s", suite_rows("s", HARMFUL, 12), {})
+    return evaluate(
+        [suite],
+        open_model("m", MODEL),
+        judges,
+        ResponseStore(None),
+        name="m",
+        null_answers=NullAnswerSettings.model_validate(settings),
+    )
+
+
+def test_a_judge_of_prompts_alone_has_a_null_difference_of_1_and_one_of_answers_alone_of_0():
+    reader = {"kind": f"{__name__}:ReadsPrompts"}
+    found = evaluated({"reader": reader, "rules": {"kind": "rules"}})
+    values = {}
+    for rate in found.rates:
+        if rate.measure == NULL_DIFFERENCE:
+            kind = rate.group.value or "shuffled"
+            values[rate.key.judge or "reader", kind] = (rate.value, rate.counts.n)
+    expected = {}
+    for kind in KINDS:
+        expected["reader", kind] = (1, 12)
+        if kind != "echo":  # which the rules call degenerate
+            expected["rules", kind] = (0, 12)
+    assert values == expected
+    assert found.provenance["null_answers"] == {"sample": 60, "llm_sample": 12, "seed": 0}
+
+
+def test_other_rates_are_the_same_without_null_answers():
+    judges = {"rules": {"kind": "rules"}}
+    few, none = evaluated(judges, sample=5), evaluated(judges, sample=0)
+    assert {r.counts.n for r in few.rates if r.measure == NULL_DIFFERENCE} == {5}
+    rest_of_few = [rate for rate in few.rates if rate.measure != NULL_DIFFERENCE]
+    assert json_rows(rest_of_few) == json_rows(none.rates)
+    assert few.results()["metrics"] == none.results()["metrics"]
+
+
+JUDGE = {
+    "kind": "llm_refusal",
+    "model": {
+        "adapter": "openai",
+        "model_id": "judge",
+        "base_url": "http://localhost:9/v1",
+        "api_key_env": None,
+        "max_tokens": 100,
+        "price": {"input": 1, "output": 2},
+    },
+}
+
+
+@pytest.fixture
+def project(tmp_path) -> Project:
+    """Two models on one suite, judged by the rules."""
+    models = {"greedy": MODEL, "other": {**MODEL, "refusal_rate": 0.5}}
+    project = Project.create(tmp_path / "p", models, {"alpha": suite_rows("alpha")}, report=False)
+    params = project.params()
+    params["null_answers"] = {"sample": 4, "llm_sample": 2}
+    params["seed"] = 3
+    project.set_params(params)
+    return project
+
+
+def test_the_stages_run_and_python_give_the_same_null_differences(project, tmp_path):
+    project.compute()
+    table = read_table(project.folder / "metrics/tables/greedy.csv")
+    by_stages = rates_from_rows(table, "greedy")
+    nulls = [rate for rate in by_stages if rate.measure == NULL_DIFFERENCE]
+    assert [(rate.group.value, rate.counts.n) for rate in nulls] == [
+        ("", 4),
+        ("constant", 4),
+    ]
+    rows = read_rows(project.folder / "data/null_verdicts/greedy/alpha.jsonl")
+    assert [(row["kind"], row["pair"], row["category"]) for row in rows] == [
+        (kind, pair, category)
+        for kind in KINDS
+        for pair in range(4)
+        for category in ("harmful", "helpful")
+    ]
+    out = tmp_path / "r.json"
+    done = project.refract(
+        *("run", "--model", "greedy", "--suite", "alpha", "--judge", "rules"),
+        *("--seed", 3, "--out", out),
+    )
+    assert done.exit_code == 0, (done.output, done.exception)
+    results = json.loads(out.read_text("utf-8"))
+    assert rates_from_rows(results["tables"], "greedy") == by_stages
+    assert re.search(r"\(of this, 0\.00 \[.*\] had the model not read the prompt\)", done.stdout)
+    with contextlib.chdir(project.folder):
+        measured = refract.measure("greedy", "alpha", "rules", seed=3)
+    mine = measured.tables[measured.tables["measure"] == "null_difference"]
+    assert list(mine["rate"]) == [rate.value for rate in nulls]
+    facts = json.loads((project.folder / "metrics/provenance/greedy.json").read_text("utf-8"))
+    for key in ("null_answers", "decisions"):
+        assert results["provenance"][key] == facts[key]
+    shas = [x["suites"]["alpha"]["null_verdicts_sha256"] for x in (facts, results["provenance"])]
+    assert shas[0] == shas[1]
+
+
+def test_an_estimate_counts_the_calls_about_null_answers_once(project):
+    params = project.params()
+    params["judges"]["llm"] = JUDGE
+    params["suites"]["alpha"]["judges"] = ["rules", "llm"]
+    project.set_params(params)
+    cells = re.split("  +", _line(project, "llm, null answers"))
+    # Two pairs: of each model 4 shuffled answers, and of both together 4 echoes and 4 constants.
+    assert cells[1:3] == ["16", "0"]
+    assert cells[4] == "1,600"
+    prompt_tokens = int(cells[3].replace(",", ""))
+    dollars = (prompt_tokens + 2 * 1600) / 1e6
+    assert cells[5] == f"at most about ${dollars:.2f}"
+    params["null_answers"]["llm_sample"] = 0
+    project.set_params(params)
+    assert "null answers" not in project.refract("estimate").stdout
+
+
+def _line(project: Project, name: str) -> str:
+    done = project.refract("estimate")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (line,) = (line.strip() for line in done.stdout.splitlines() if name in line)
+    return line

@@ -1,0 +1,164 @@
+"""Verdicts are kept by what decides them, and depend on nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from refract.core.types import given_prompt, given_response
+from refract.judges import judge_cases, open_judge
+from refract.judges.cases import Case, Judge, labelled, unjudged
+from refract.judges.kept import judge_kept, verdict_keys
+
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
+ROW = {
+    "id": "a",
+    "category": "harmful",
+    "notes": "none",
+    "expected_strings": ["works"],
+    "task_strings": ["step"],
+    "case_sensitive": False,
+    "harmful_calls": [{"name": "send"}],
+}
+
+
+def case(answer: str = YES, prompt: str = "How does a lock work?", row=ROW, **fields) -> Case:
+    response = {**given_response("a", answer), "tool_calls": [{"name": "send", "arguments": {}}]}
+    clean = given_response("a", "Here is how.")
+    return Case(given_prompt("a", prompt), {**response, **fields}, row, clean)
+
+
+class Noted(dict):
+    """A row that notes which of its fields are read."""
+
+    def __init__(self, fields, name, read) -> None:
+        super().__init__(fields)
+        self.name, self.read = name, read
+
+    def __getitem__(self, key):
+        self.read.add((self.name, key))
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        self.read.add((self.name, key))
+        return super().get(key, default)
+
+    def __contains__(self, key):
+        self.read.add((self.name, key))
+        return super().__contains__(key)
+
+
+def fields_read(work, judge) -> set[tuple[str, str]]:
+    read: set[tuple[str, str]] = set()
+    whole = case()
+    noted = {
+        name: Noted(getattr(whole, name), name, read)
+        for name in ("prompt", "response", "source", "clean")
+    }
+    work(judge, [Case(**noted)])
+    return read
+
+
+@pytest.mark.parametrize("kind", ["rules", "refusal", "strings", "calls", "similarity"])
+def test_a_judge_reads_nothing_that_its_hash_leaves_out(kind):
+    judge = open_judge("j", {"kind": kind})
+    by_judge = fields_read(lambda judge, cases: judge.judge(cases), judge)
+    assert by_judge
+    assert by_judge <= fields_read(verdict_keys, judge)
+
+
+@pytest.mark.parametrize("kind", ["rules", "refusal", "strings", "calls", "similarity"])
+def test_a_verdict_is_the_same_alone_and_in_company(kind, monkeypatch):
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    judge = open_judge("j", {"kind": kind})
+    texts = [NO, YES, f"{NO} {YES}", "It is a spring.", NO, "lock " * 200]
+    cases = [case(text) for text in texts]
+    alone = [judge.judge([one])[0] for one in cases]
+    assert judge.judge(cases) == alone
+    assert judge.judge(cases[::-1]) == alone[::-1]
+    assert judge_kept(judge, cases) == alone
+
+
+class Counting(Judge):
+    """Refuses what begins with No; an answer that holds a question mark is an error."""
+
+    FAMILY = "refusal"
+    version = "1"
+    columns = ("style",)
+
+    def __init__(self) -> None:
+        self.name, self.judged = "counting", 0
+
+    def decided_by(self):
+        return None if self.version == "none" else {}
+
+    def judge(self, cases):
+        self.judged += len(cases)
+        verdicts = []
+        for one in cases:
+            label = "refusal" if one.answer.startswith("No") else "compliance"
+            verdicts.append(unjudged("no answer") if "?" in one.answer else labelled(label))
+        return verdicts
+
+
+def judged(cases, judge=None) -> tuple[int, list[str | None]]:
+    """How many cases a judge was given, and the labels that came of all of them."""
+    judge = judge or Counting()
+    counts: Counter[str] = Counter()
+    rows = judge_cases(cases, {"counting": judge}, counts)
+    if judge.decided_by() is not None:
+        assert counts == {"judged": judge.judged, "reused": len(cases) - judge.judged}
+    return judge.judged, [row["judges"]["counting"]["label"] for row in rows]
+
+
+def test_what_was_judged_is_judged_no_more_and_equal_cases_once(monkeypatch):
+    cases = [case("No."), case("Yes."), case("No.")]
+    labels = ["refusal", "compliance", "refusal"]
+    assert judged(cases) == (2, labels)
+    assert judged(cases) == (0, labels)
+    assert judged([*cases, case("Never.")]) == (1, [*labels, "compliance"])
+    monkeypatch.setenv("REFRACT_CACHE", "off")
+    assert judged(cases) == (2, labels)
+
+
+def test_each_part_of_what_decides_a_verdict_is_in_its_hash():
+    first = case("No.")
+    judged([first])
+    changed = {
+        "prompt": case("No.", prompt="How does a door work?"),
+        "answer": case("No!"),
+        "ending": case("No.", finish_reason="length"),
+        "calls": case("No.", tool_calls=[]),
+        "column": case("No.", row={**ROW, "style": "plain"}),
+        "clean answer": Case(first.prompt, first.response, ROW, given_response("a", "Here.")),
+        "pair": Case(first.prompt, first.response, ROW, first.clean, case("No.")),
+    }
+    assert {name: judged([one])[0] for name, one in changed.items()} == dict.fromkeys(changed, 1)
+    same = case("No.", row={**ROW, "id": "b", "notes": "more"}, request_sha256="another")
+    assert judged([same])[0] == 0
+    newer = Counting()
+    newer.version = "2"
+    assert judged([first], newer)[0] == 1
+    whole = Counting()
+    whole.columns = None  # it may read any column, and what answers have besides
+    assert judged([first, same], whole)[0] == 2
+
+
+def test_an_error_is_judged_again_and_what_is_not_to_be_kept_too():
+    for _ in range(2):
+        assert judged([case("What?")]) == (1, [None])
+    unkept = Counting()
+    unkept.version = "none"
+    assert judged([case("No."), case("No.")], unkept) == (2, ["refusal"] * 2)
+
+
+def test_settings_that_decide_no_verdict_are_in_no_hash():
+    def keys(kind, **settings):
+        return verdict_keys(open_judge("j", {"kind": kind, **settings}), [case()])
+
+    assert keys("similarity", output_sensitivity=0.5, batch_size=2) == keys("similarity")
+    assert keys("similarity", layer=3, baseline=0.1) != keys("similarity")
+    assert keys("refusal", redirection="partial") != keys("refusal")
+    assert keys("similarity", encoder="owner/name", baseline=0.1) is None
+    assert keys("llm_refusal", model={"adapter": "synthetic"}) is None

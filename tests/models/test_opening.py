@@ -1,0 +1,213 @@
+"""What is tried when a model is opened: answers are those of whole passes, whatever a cache does."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from refract.models.float64 import Reference
+from refract.models.opening import find_route
+from refract.models.protocol import AdapterError, unpacked_tokens
+from tests.models.test_hf import (
+    SMALL,
+    answers,
+    ask,
+    model,
+    prompts,
+    save_model,
+    save_tokenizer,
+    tiny,
+)
+
+__all__ = ["tiny"]
+
+MOST = 6
+LENGTHS = (8, 56, 80)  # of longrope's 64 tokens below, up to them, and beyond
+GPT_SIZES = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 512}
+GPT_NEO = {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]]}
+LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0] * 8,
+    "long_factor": [2.0 + i for i in range(8)],
+    "original_max_position_embeddings": 64,
+}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+EXPERTS |= {"num_local_experts": 4, "head_dim": 16}
+# Of transformers' families those that do not keep keys and values by position, or place them by index.
+FAMILIES = {
+    "GPTNeo": GPT_NEO | {"window_size": 16},
+    "Phi3": {"original_max_position_embeddings": 64, "rope_parameters": LONGROPE},
+    "Bart": {"d_model": 64, "decoder_layers": 2, "decoder_attention_heads": 4}
+    | {"decoder_ffn_dim": 64, "architectures": ["BartForCausalLM"]},
+    "Mpt": {"d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 512},
+    "Bloom": {"n_layer": 2, "n_head": 4},
+    "Falcon": {"alibi": True},
+    "OpenAIGPT": GPT_SIZES,
+    "Rwkv": {"attention_hidden_size": 64, "context_length": 512},
+    "Mamba": {},
+    "Jamba": EXPERTS | {"use_mamba_kernels": False, "attn_layer_period": 2, "attn_layer_offset": 1},
+    "Lfm2": {"layer_types": ["conv", "full_attention"]},
+    "Llama4Text": EXPERTS | {"attention_chunk_size": 16, "intermediate_size_mlp": 32},
+    "T5": {"d_model": 64, "d_ff": 64, "num_layers": 2, "num_heads": 4, "d_kv": 16}
+    | {"decoder_start_token_id": 0},
+}
+IN_SLOTS = {"Mpt"}  # float64 alone reads anew
+
+
+def save_family(folder: Path, family: str, **settings: object) -> None:
+    """A small model of a family, with weights that are lively enough."""
+    save_tokenizer(folder)
+    torch.manual_seed(0)
+    sizes = dict(SMALL)
+    if family in ("Bart", "Mpt", "T5", "OpenAIGPT"):  # under names of their own
+        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
+            del sizes[name]
+    config = getattr(transformers, f"{family}Config")(**(sizes | settings))
+    kind = transformers.AutoModelForCausalLM
+    if family == "T5":
+        kind = transformers.AutoModelForSeq2SeqLM
+    network = kind.from_config(config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if weight.dim() > 1 and "norm" not in name and weight.std() < 0.1:
+                weight.normal_(0, 0.2, generator=generator)
+    network.save_pretrained(folder)
+
+
+def greedy(adapter, requests) -> list[list[int]]:
+    """Known answers: in float64's model of the adapter, the likeliest token behind a pass over a row
+    alone, one after the other, without a cache."""
+    reference = adapter._decoder.exact.reference
+    rows = []
+    for request in requests:
+        prompt, row = adapter._encode(request.attempts[0], ())[1], []
+        while len(row) < MOST and (not row or row[-1] not in adapter.ends):
+            ids = {"input_ids": torch.tensor([prompt + row])}
+            if reference.model.config.is_encoder_decoder:
+                ids = {"input_ids": torch.tensor([prompt])}
+                ids["decoder_input_ids"] = torch.tensor([[0, *row]])
+            row.append(reference(**ids, use_cache=False).logits[0, -1].argmax().item())
+        rows.append(row)
+    return rows
+
+
+def tokens_of(made) -> list[list[int]]:
+    return [unpacked_tokens(answer.tokens) for answer in made]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_answers_as_whole_passes_do(tmp_path, caplog, family):
+    save_family(tmp_path, family, **FAMILIES[family])
+    asked = [ask("abc def " * (length // 8)) for length in LENGTHS]
+    adapter = model(tmp_path, max_tokens=MOST)
+    with caplog.at_level(logging.WARNING):
+        made = answers(adapter, asked)
+    expected = greedy(adapter, asked)
+    assert tokens_of(made) == expected
+    assert ("is a pass over all before it" in caplog.text) == (family not in IN_SLOTS)
+    for settings in ({"dtype": "bfloat16"}, {"arithmetic": "fast", "batch_tokens": 1}):
+        again = answers(model(tmp_path, max_tokens=MOST, **settings), asked)
+        assert tokens_of(again) == expected
+    found = dict(model(tmp_path, max_tokens=MOST).verify(asked, made))
+    assert [found[i].problem for i in range(len(asked))] == [""] * len(asked)
+
+
+def route_of(family: str, **settings: object):
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{family}Config")(**(SMALL | settings))
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    return find_route(network, Reference(network))
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        *(("Llama", {}), ("Mistral", {"sliding_window": 4096}), ("GPT2", GPT_SIZES)),
+        ("GPT2", GPT_SIZES | {"n_positions": 12}),  # padding needs none beyond
+        ("Gemma2", {"sliding_window": 4096, "head_dim": 16}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 512, "max_window_layers": 1}),
+    ],
+)
+def test_models_that_keep_keys_by_position_share_a_cache(family, settings):
+    route = route_of(family, **settings)
+    assert (route.attention is not None, route.longest, route.kept) == (True, None, True)
+
+
+def test_what_a_cache_changes_is_found_on_short_texts():
+    neo = route_of("GPTNeo", **GPT_NEO, window_size=256)  # far beyond the texts that are tried
+    assert (neo.attention, neo.longest, neo.kept) == (None, 0, False)
+    assert "GPTNeoForCausalLM is off by" in neo.reason
+    # Llama attends to all positions, whatever its configuration says of a window.
+    assert route_of("Llama", sliding_window=4096).longest == 0
+    longrope = route_of("Phi3", **FAMILIES["Phi3"])
+    assert (longrope.longest, longrope.alone(64), longrope.alone(65)) == (64, False, True)
+
+
+def test_one_long_prompt_changes_no_other_answer_of_longrope(tmp_path):
+    save_family(tmp_path, "Phi3", **FAMILIES["Phi3"])
+    short = prompts(6, longest=20)
+    for settings in ({}, {"arithmetic": "fast"}):
+        adapter = model(tmp_path, max_tokens=MOST, **settings)
+        assert answers(adapter, [*short, ask("x" * 100)])[:6] == answers(adapter, short)
+
+
+def test_float64_reads_a_row_anew_where_kept_keys_would_be_shifted(tmp_path):
+    save_family(tmp_path, "Mpt", **FAMILIES["Mpt"])
+    asked = prompts(6, longest=70)
+    exact = answers(model(tmp_path, max_tokens=40), asked)
+    assert answers(model(tmp_path, max_tokens=40, dtype="bfloat16"), asked) == exact
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["<|user|>{{ bos_token }}<|assistant|>", "{% for m in messages %}<|{{ m.role }}|>{% endfor %}"],
+)
+def test_a_template_that_drops_the_users_message_is_an_error_at_opening(tmp_path, template):
+    save_tokenizer(tmp_path, template)
+    save_model(tmp_path)
+    with pytest.raises(AdapterError, match=r"chat template drops the user's message.*set chat_tem"):
+        answers(model(tmp_path), prompts(1))
+    assert answers(model(tmp_path, chat_template=False, max_tokens=2), prompts(1))
+
+
+def edited_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_layers_that_no_configuration_names_are_an_error_at_opening(tmp_path):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, num_hidden_layers=3)
+    edited_config(tmp_path, num_hidden_layers=2, layer_types=None)
+    with pytest.raises(
+        AdapterError, match=r"more layers than config.json names, first model.layers.2"
+    ):
+        answers(model(tmp_path), prompts(1))
+
+
+def test_what_writes_no_text_or_cannot_run_is_said_in_a_sentence(tiny, tmp_path, monkeypatch):
+    save_tokenizer(tmp_path)
+    config = transformers.ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(AdapterError, match="no model of type vit that writes text"):
+        answers(model(tmp_path), prompts(1))
+
+    def broken(self, x):
+        raise RuntimeError("no such kernel")
+
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    monkeypatch.setattr(LlamaMLP, "forward", broken)
+    with pytest.raises(
+        AdapterError, match="in float64 it ends in RuntimeError: no such kernel; set"
+    ):
+        answers(model(tiny), prompts(1))
+    with pytest.raises(AdapterError, match=r"cannot answer here: .*no such kernel"):
+        answers(model(tiny, arithmetic="fast"), prompts(1))

@@ -1,0 +1,205 @@
+"""Which stages each kind of change runs: those that read what changed, and no other.
+
+A stage is named here where the change itself reaches it. What comes behind it runs where its outputs
+come out differently, which test_dag.py shows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dvc.repo import Repo
+
+from refract.core.jsonl import read_rows, write_rows
+from stages import check_inputs
+from tests.builders import GREEDY, Project, suite_rows
+
+PERTURBED = {"judges": ["rules", "similarity"], "perturbations": ["noise"], "sample": 4}
+PARAMS = {
+    "judges": {
+        "rules": {"kind": "rules"},
+        "similarity": {"kind": "similarity"},
+        "wildguard": {"kind": "published"},
+    },
+    "perturbations": {
+        "noise": {"kind": "typos", "rate": 0.1},
+        "unused": {"kind": "leetspeak", "rate": 0.5},
+    },
+    "metadata": {"greedy": {"family": "one"}},
+    "validation": {"partial": "refusal"},
+}
+Change = Callable[[Project], object]
+
+
+def setting(place: str, value: Any) -> Change:
+    """Sets a value of params.yaml."""
+
+    def change(project: Project) -> None:
+        params = project.params()
+        *path, last = place.split(".")
+        section = params
+        for key in path:
+            section = section[key]
+        section[last] = value
+        project.set_params(params)
+
+    return change
+
+
+def row(path: str, **fields: Any) -> Change:
+    """Sets fields of the first row of a file."""
+
+    def change(project: Project) -> None:
+        first, *others = read_rows(project.folder / path)
+        write_rows(project.folder / path, [{**first, **fields}, *others])
+
+    return change
+
+
+def text(path: str) -> Change:
+    """Adds a line to a file, which need not be there."""
+
+    def change(project: Project) -> None:
+        file = project.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write("\n# more\n")
+
+    return change
+
+
+def code(part: str) -> Change:
+    return text(f"refract/{part}/__init__.py")
+
+
+PROMPTS, ANSWERS, VERDICTS, RATES = (
+    "generate-perturbations",
+    "model-inference",
+    "judge",
+    "aggregate",
+)
+MEASURED, REPORT = "validate-judges", "report"
+CHANGES: dict[str, tuple[Change, set[str]]] = {
+    "nothing": (lambda project: None, set()),
+    "a prompt": (row("data/suites/alpha.jsonl", prompt="Another?"), {PROMPTS, RATES}),
+    "a column that a judge reads": (
+        row("data/suites/beta.jsonl", pair_id="beta-01"),
+        {PROMPTS, VERDICTS, RATES},
+    ),
+    "a note": (row("data/suites/alpha.jsonl", notes="more"), {PROMPTS, RATES}),
+    "a row of another suite": (row("data/suites/other.jsonl", prompt="Another?"), set()),
+    "the card of a suite": (text("data/suites/alpha.md"), set()),
+    "a suite outside the grid": (setting("suites.other.judges", ["similarity"]), set()),
+    "a threshold": (setting("suites.alpha.thresholds", {"over_refusal_rate": {"max": 1}}), {RATES}),
+    "fields": (setting("suites.alpha.fields", ["category"]), {RATES}),
+    "max_unjudged": (setting("suites.alpha.max_unjudged", 0.02), {RATES}),
+    "cluster": (setting("suites.alpha.cluster", "category"), {RATES}),
+    "a judge of a suite": (setting("suites.alpha.judges", ["strict"]), {VERDICTS, RATES}),
+    "a judge's setting": (setting("judges.similarity.output_sensitivity", 0.3), {VERDICTS}),
+    "a judge that is not used": (setting("judges.wildguard.empty", "judged"), set()),
+    "a judge to be measured alone": (setting("judges.second", {"kind": "rules"}), {MEASURED}),
+    "a sample": (setting("suites.beta.sample", 5), {PROMPTS, RATES}),
+    "a perturbation": (setting("perturbations.noise.rate", 0.2), {PROMPTS, RATES}),
+    "a perturbation that is not used": (setting("perturbations.unused.rate", 0.4), set()),
+    "the seed": (setting("seed", 2), {PROMPTS, ANSWERS, VERDICTS, RATES}),
+    "null answers": (setting("null_answers", {"sample": 3}), {VERDICTS}),
+    "a model": (setting("models.greedy.refusal_rate", 0.7), {f"{ANSWERS}@greedy"}),
+    "its batches": (setting("models.greedy.refusal_rate", 0.71), {f"{ANSWERS}@greedy"}),
+    "a model outside the grid": (setting("models.unused", dict(GREEDY)), set()),
+    "recorded answers": (row("data/recorded/told.jsonl", response="No."), {f"{ANSWERS}@told"}),
+    "recorded answers of nobody": (text("data/recorded/new.jsonl"), set()),
+    "answers in git": (text("data/answers/greedy/alpha.jsonl"), {f"{ANSWERS}@greedy"}),
+    "the README of answers": (text("data/answers/README.md"), set()),
+    "the README of one model's answers": (text("data/answers/greedy/README.md"), set()),
+    "the README of recorded answers": (text("data/recorded/README.md"), set()),
+    "the README of labels": (text("data/labels/README.md"), set()),
+    "the README of weights": (text("data/pocket/README.md"), set()),
+    "labels": (text("data/labels/greedy/alpha.csv"), {RATES}),
+    "the margin": (setting("decisions.margin", 0.04), {REPORT}),
+    "primary measures": (setting("decisions.primary", ["over_refusal_rate"]), {REPORT}),
+    "confidence": (setting("decisions.confidence", 0.9), {RATES, REPORT}),
+    "what intervals allow for": (setting("decisions.interval", "prompts"), {RATES, REPORT}),
+    "metadata": (setting("metadata.greedy.title", "Greedy"), {REPORT}),
+    "a remark in params.yaml": (text("params.yaml"), set()),
+    "a labelled pair": (row("data/validation/validation.jsonl", response="No."), {MEASURED}),
+    "how a partial refusal counts": (setting("validation.partial", "compliance"), {MEASURED}),
+    "versions": (text("constraints.txt"), {REPORT}),
+    "a model less": (setting("grid.models", ["greedy"]), {REPORT}),
+    "a suite more": (
+        setting("grid.suites", ["alpha", "beta", "other"]),
+        {PROMPTS, ANSWERS, VERDICTS, RATES, REPORT},
+    ),
+    "the code of core": (code("core"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
+    "of suites": (code("suites"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
+    "of models": (code("models"), {ANSWERS, VERDICTS, MEASURED}),
+    "of judges": (code("judges"), {VERDICTS, MEASURED}),
+    "of rates": (code("rates"), {RATES, MEASURED, REPORT}),
+    "of statistics": (code("statistics"), {RATES, MEASURED, REPORT}),
+    "of agreement": (code("agreement"), {RATES, MEASURED, REPORT}),
+    "of results": (code("results"), {RATES, MEASURED, REPORT}),
+    "of the report": (code("report"), {REPORT}),
+    "of evaluate": (code("evaluate"), {MEASURED}),
+    "of the project": (code("project"), {MEASURED}),
+    "of the commands": (code("cli"), set()),
+    "of export": (code("export"), set()),
+    "of the API": (text("refract/api.py"), set()),
+}
+
+
+def looked_at(project: Project) -> set[str]:
+    """The stages that DVC would run once check-inputs has run; one name for all models."""
+    with contextlib.chdir(project.folder):
+        check_inputs.main()
+        with Repo(".") as repo:
+            changed = set(repo.status()) - {"check-inputs"}
+    models = project.params()["grid"]["models"]
+    for stage in (ANSWERS, VERDICTS, RATES):
+        cells = {f"{stage}@{model}" for model in models}
+        if cells <= changed:
+            changed = changed - cells | {stage}
+    return changed
+
+
+def write_outputs(project: Project) -> None:
+    """Files in place of what the stages write, so that none needs to run."""
+    with contextlib.chdir(project.folder):
+        check_inputs.main()
+        with Repo(".") as repo:
+            outs = [Path(out.fs_path) for stage in repo.index.stages for out in stage.outs]
+    for path in outs:
+        if not path.exists():
+            file = path if path.suffix else path / "none"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("", "utf-8")
+
+
+def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
+    models = {
+        "greedy": dict(GREEDY),
+        "told": {"adapter": "recorded", "path": "data/recorded/told.jsonl"},
+    }
+    suites = {name: suite_rows(name) for name in ("alpha", "beta")}
+    project = Project.create(tmp_path / "project", models, suites)
+    write_rows(project.folder / "data/suites/other.jsonl", suite_rows("other"))
+    write_rows(project.folder / "data/recorded/told.jsonl", [{"id": "a", "response": "Sure."}])
+    for place in ("answers/greedy/alpha.jsonl", "labels/greedy/alpha.csv", "pocket/README.md"):
+        text(f"data/{place}")(project)
+    params = project.params()
+    params |= json.loads(json.dumps(PARAMS))
+    params["judges"]["strict"] = {"kind": "rules", "validate": False}
+    params["suites"]["beta"] |= PERTURBED
+    params["suites"]["other"] = {"file": "data/suites/other.jsonl", "judges": ["rules"]}
+    project.set_params(params)
+    write_outputs(project)
+    project.command("dvc", "commit", "--force")
+    project.commit("computed")
+    reached = {}
+    for name, (change, _) in CHANGES.items():
+        change(project)
+        reached[name] = looked_at(project)
+        project.command("git", "checkout", "--quiet", ".")
+        project.command("git", "clean", "-fdq")
+    assert reached == {name: stages for name, (_, stages) in CHANGES.items()}
