@@ -29,20 +29,25 @@ def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
     import numpy as np
     from scipy.stats import binom
 
-    flips = np.arange(n + 1)
     discordant = min(1.0, drop + churn)
-    shown = binom.sf(_limits(n, alpha), flips, min(1.0, (drop + churn / 2) / discordant))
+    # Numbers of flips that are rarer than this change no digit of the sum.
+    rare = 1e-18
+    fewest, most = binom.ppf(rare, n, discordant), binom.isf(rare, n, discordant)
+    flips = np.arange(int(fewest), int(most) + 1)
+    limits = _limits(1 << n.bit_length(), alpha)[flips]
+    shown = binom.sf(limits, flips, min(1.0, (drop + churn / 2) / discordant))
     return float((binom.pmf(flips, n, discordant) * shown).sum())
 
 
 @lru_cache(32)
-def _limits(n: int, alpha: float) -> Any:
-    """For each number of flips up to n, the losses that must be exceeded for a drop
-    to be shown."""
+def _limits(size: int, alpha: float) -> Any:
+    """For each number of flips below ``size``, the losses that must be exceeded for a
+    drop to be shown. Asked for powers of two, so that neighbouring numbers of prompts
+    share one."""
     import numpy as np
     from scipy.stats import binom
 
-    return binom.isf(alpha, np.arange(n + 1), 0.5)
+    return binom.isf(alpha, np.arange(size), 0.5)
 
 
 def smallest_drop(
