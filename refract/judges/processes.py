@@ -1,4 +1,4 @@
-"""Cases that are judged by several processes, with the verdicts of one.
+"""Cases that are judged by several processes, or by the engine, with the verdicts of one.
 
 Each process is a Python of its own, with one thread: a fork would copy the locks of
 libraries' threads, and multiprocessing's "spawn" runs a user's script again.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from refract.core.errors import ParamsError, RefractError
 from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
+from refract.models import engine
 
+# Engines that judge as well as answer, and what does it: a function of a judge, cases and how
+# many shares of them are worth a process, which gives what the judge gives.
+JUDGING_ENGINES = {"ray": "refract.engines.ray_engine:judge"}
 PROCESSES = "REFRACT_PROCESSES"
 # Neighbours are alike, in length and in what they are compared with.
 _TOGETHER = 16
@@ -39,25 +44,44 @@ def most_processes() -> int:
 
 
 def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
-    """What ``judge.judge(cases)`` gives.
+    """What ``judge.judge(cases)`` gives, by the engine where that judges.
 
     Each process gets at least as many cases as the judge wants for one. Raises what
-    the judge raises.
+    the judge raises, and :class:`refract.models.protocol.AdapterError` where the engine
+    cannot be used.
     """
-    processes = 1
-    if judge.cases_a_process is not None:
-        processes = min(most_processes(), len(cases) // judge.cases_a_process)
+    worth = len(cases) // judge.cases_a_process if judge.cases_a_process else 1
+    if worth < 2:
+        return judge.judge(cases)
+    by_engine = JUDGING_ENGINES.get(engine())
+    if by_engine:
+        verdicts: list[Verdict] = pkgutil.resolve_name(by_engine)(judge, cases, worth)
+        return verdicts
+    processes = min(most_processes(), worth)
     if processes < 2:
         return judge.judge(cases)
-    shares: list[list[int]] = [[] for _ in range(processes)]
-    for index in range(len(cases)):
-        shares[index // _TOGETHER % processes].append(index)
+    shares = divided(len(cases), processes)
     with ThreadPoolExecutor(processes) as pool:
         waiting = [pool.submit(_ask, judge, [cases[index] for index in share]) for share in shares]
-        verdicts: dict[int, Verdict] = {}
-        for share, future in zip(shares, waiting, strict=True):
-            verdicts.update(zip(share, future.result(), strict=True))
-    return [verdicts[index] for index in range(len(cases))]
+        return put_together(shares, [future.result() for future in waiting])
+
+
+def divided(cases: int, parts: int) -> list[list[int]]:
+    """The numbers of so many cases, divided so that neighbours stay together."""
+    shares: list[list[int]] = [[] for _ in range(parts)]
+    for index in range(cases):
+        shares[index // _TOGETHER % parts].append(index)
+    return [share for share in shares if share]
+
+
+def put_together(
+    shares: Sequence[Sequence[int]], verdicts: Sequence[Sequence[Verdict]]
+) -> list[Verdict]:
+    """The verdicts of all cases, in order, from those of their shares."""
+    by_case: dict[int, Verdict] = {}
+    for share, judged in zip(shares, verdicts, strict=True):
+        by_case.update(zip(share, judged, strict=True))
+    return [by_case[index] for index in sorted(by_case)]
 
 
 def _ask(judge: Judge, cases: list[Case]) -> list[Verdict]:

@@ -19,7 +19,9 @@ from ruamel.yaml import YAML
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.engines import ray_engine
+from refract.judges import open_judge
 from refract.judges.llm import replies_of
+from refract.judges.processes import judged_by_processes
 from refract.models import engine, identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import AdapterError, Answer, Model
@@ -27,6 +29,7 @@ from refract.models.store import ResponseStore
 from tests.builders import ask, suite_rows
 from tests.engines.gate import Gate
 from tests.engines.test_shards import POCKET, certificates, infer, project
+from tests.judges.test_processes import cases
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
@@ -270,3 +273,22 @@ def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(
     assert "pip install 'refract-eval[ray]'" in cli(*run, "ray").err
     assert cli(*run, "process").code == 0
     assert "--engine" not in json.loads(Path("out.json").read_text())["command"]
+
+
+@pytest.mark.parametrize("kind", ["refusal", "similarity"])
+def test_tasks_judge_as_one_process_does(cluster, kind, monkeypatch):
+    judge = open_judge(kind, {"kind": kind})
+    alone = judge.judge(cases())
+    monkeypatch.setattr(type(judge), "cases_a_process", 10)
+    monkeypatch.setenv("REFRACT_ENGINE", "ray")
+    # Tasks are pickled by the class's name: this process has no judge any more.
+    monkeypatch.setattr(type(judge), "judge", None)
+    assert judged_by_processes(judge, cases()) == alone
+
+
+def test_an_error_of_a_task_is_the_judges(cluster, tmp_path, monkeypatch):
+    judge = open_judge("s", {"kind": "similarity", "encoder": str(tmp_path), "baseline": 0})
+    monkeypatch.setattr(type(judge), "cases_a_process", 10)
+    monkeypatch.setenv("REFRACT_ENGINE", "ray")
+    with pytest.raises(ParamsError, match=r"judges\.s: encoder .* nothing loads from there"):
+        judged_by_processes(judge, cases())
