@@ -24,6 +24,9 @@ from refract.models.store import open_store
 
 # What the store calls verdicts; no model can have this name.
 VERDICTS = "(verdicts)"
+# New verdicts are stored so many at a time, which is some minutes of the default judge: a run that
+# is stopped goes on from there.
+STORED_TOGETHER = 10_000
 # Of an answer, what a judge may read that names its columns.
 ANSWER_FIELDS = ("response", "finish_reason", "thinking", "tool_calls")
 
@@ -47,13 +50,16 @@ def judge_kept(
         for key, case in zip(keys, cases, strict=True):
             if key not in verdicts:
                 missing[key] = case
-        new = {}
-        judged = judged_by_processes(judge, list(missing.values())) if missing else []
-        for key, verdict in zip(missing, judged, strict=True):
-            verdicts[key] = json.dumps(verdict, allow_nan=False)
-            if not verdict["error"]:
-                new[key] = Answer(verdicts[key])
-        store.put(new.items(), VERDICTS)
+        waiting = list(missing)
+        for start in range(0, len(waiting), STORED_TOGETHER):
+            part = waiting[start : start + STORED_TOGETHER]
+            judged = judged_by_processes(judge, [missing[key] for key in part])
+            new = {}
+            for key, verdict in zip(part, judged, strict=True):
+                verdicts[key] = json.dumps(verdict, allow_nan=False)
+                if not verdict["error"]:
+                    new[key] = Answer(verdicts[key])
+            store.put(new.items(), VERDICTS)
     if counts is not None:
         counts["judged"] += len(missing)
         counts["reused"] += len(cases) - len(missing)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from refract.core.types import given_prompt, given_response
-from refract.judges import judge_cases, open_judge
+from refract.judges import judge_cases, kept, open_judge
 from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.kept import judge_kept, verdict_keys
 
@@ -162,3 +162,23 @@ def test_settings_that_decide_no_verdict_are_in_no_hash():
     assert keys("refusal", redirection="partial") != keys("refusal")
     assert keys("similarity", encoder="owner/name", baseline=0.1) is None
     assert keys("llm_refusal", model={"adapter": "synthetic"}) is None
+
+
+def test_what_was_judged_before_a_run_ended_is_not_judged_again(monkeypatch):
+    monkeypatch.setattr(kept, "STORED_TOGETHER", 2)
+    judge = open_judge("rules", {"kind": "rules"})
+    cases = [case(f"{YES} {number}") for number in range(5)]
+    whole_judge = type(judge).judge
+
+    def ends(self, cases):
+        if cases[0].response["response"].endswith("4"):
+            raise KeyboardInterrupt
+        return whole_judge(self, cases)
+
+    monkeypatch.setattr(type(judge), "judge", ends)
+    with pytest.raises(KeyboardInterrupt):
+        judge_kept(judge, cases)
+    monkeypatch.setattr(type(judge), "judge", whole_judge)
+    counts = Counter()
+    assert judge_kept(judge, cases, counts) == judge.judge(cases)
+    assert counts == {"reused": 4, "judged": 1}
