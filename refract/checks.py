@@ -127,9 +127,9 @@ def char_injection(
     threshold, alone and corrected for the number of comparisons (Holm).
     """
     _check_share(threshold)
-    given = {"characters": characters, "features": features}
+    chosen = {"characters": characters, "features": features}
     injection: Row = {"kind": "char_injection", "max_repetitions": max_repetitions}
-    injection |= {name: list(values) for name, values in given.items() if values is not None}
+    injection |= {name: list(values) for name, values in chosen.items() if values is not None}
     judges = {"similarity": {"kind": "similarity", "output_sensitivity": output_sensitivity}}
     rows = _source_rows(dataset)
     result, answers = _evaluated(
@@ -269,14 +269,14 @@ def output_coherency(
     """
     first = _source_rows(dataset_1)
     second = _source_rows(dataset_1 if dataset_2 is None else dataset_2)
-    for what, one, two in (
+    for noun, first_names, second_names in (
         ("index labels", {row["id"] for row in first}, {row["id"] for row in second}),
         ("columns", set(first[0]["features"]), set(second[0]["features"])),
     ):
-        if one != two:
-            only = ", ".join(sorted(one ^ two)[:10])
+        if first_names != second_names:
+            only = ", ".join(sorted(first_names ^ second_names)[:10])
             raise UsageError(
-                f"both datasets must have the same {what}; only one of them has {only}"
+                f"both datasets must have the same {noun}; only one of them has {only}"
             )
     judges = _model_judge("coherency", judge, eval_prompt=eval_prompt)
     # No id of the one is that of the other.
@@ -429,11 +429,11 @@ def _source_rows(dataset: pd.DataFrame) -> list[Row]:
         raise UsageError(f"the dataset must be a pandas DataFrame (got {type(dataset).__name__})")
     if dataset.empty:
         raise UsageError("the dataset has no rows or no columns")
-    for what, names in (("index labels", dataset.index), ("columns", dataset.columns)):
+    for noun, names in (("index labels", dataset.index), ("columns", dataset.columns)):
         texts = names.map(str)
         if repeated := sorted(set(texts[texts.duplicated()]))[:5]:
             raise UsageError(
-                f"the dataset's {what} must be unique (repeated: {', '.join(repeated)}); "
+                f"the dataset's {noun} must be unique (repeated: {', '.join(repeated)}); "
                 "dataset.reset_index(drop=True) numbers the rows from 0"
             )
     rows = []
@@ -463,8 +463,8 @@ def _model_judge(kind: str, judge: Judging, **settings: Any) -> dict[str, Defini
             "say which model judges, as in judge={'adapter': 'openai', 'model_id': 'gpt-4.1-mini'}; "
             "nothing is sent to a provider that was not named"
         )
-    given = dict(judge) if isinstance(judge, Mapping) and "model" in judge else {"model": judge}
-    return {kind: {"kind": kind, **given, **{k: v for k, v in settings.items() if v}}}
+    asked = dict(judge) if isinstance(judge, Mapping) and "model" in judge else {"model": judge}
+    return {kind: {"kind": kind, **asked, **{k: v for k, v in settings.items() if v}}}
 
 
 # From answers to a result

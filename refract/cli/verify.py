@@ -64,10 +64,10 @@ def verify(
     drawn = None
     if sample is not None:
         drawn = AnswerSample(sample, run_seed(project.params) if seed is None else seed)
-    found = _of_grid(project) if answers is None else [find_recorded(answers, project)]
+    answers_of_models = _of_grid(project) if answers is None else [find_recorded(answers, project)]
     suites: list[Verification] = []
     with open_store() as store:
-        for recorded in found:
+        for recorded in answers_of_models:
             try:
                 checked = list(verify_answers(recorded, weights, project, store, drawn))
             except AdapterError as error:

@@ -34,9 +34,9 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
     """The texts of all suites that name the perturbation, each once. Raises
     :class:`ParamsError` where none does."""
     suites = {
-        suite: given
-        for suite, given in project.params["suites"].items()
-        if name in (given.get("perturbations") or ())
+        suite: definition
+        for suite, definition in project.params["suites"].items()
+        if name in (definition.get("perturbations") or ())
     }
     if not suites:
         raise ParamsError(
@@ -44,10 +44,10 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
         )
     texts: dict[str, None] = {}
     seed = run_seed(project.params)
-    for suite, given in suites.items():
-        rows = load_suite(project.folder / given["file"])
-        stratified = bool(given.get("stratified"))
-        size = given.get("sample")
+    for suite, definition in suites.items():
+        rows = load_suite(project.folder / definition["file"])
+        stratified = bool(definition.get("stratified"))
+        size = definition.get("sample")
         for row in sample_rows(rows, size, seed=seed, suite=suite, stratified=stratified):
             if place := changed_at(row, settings):
                 features = features_of(place.until)
@@ -66,10 +66,12 @@ def write_rewritings(
     judge holds for anything but compliance (the model declined to rewrite) is kept as
     that, without a text. Errors are not kept. Raises
     :class:`refract.core.errors.RefractError`."""
-    given = project.params.get("perturbations", {}).get(name)
-    _, settings = read_perturbation(name, given)
+    definition = project.params.get("perturbations", {}).get(name)
+    _, settings = read_perturbation(name, definition)
     if not isinstance(settings, RewriteSettings):
-        raise ParamsError(f"perturbations.{name}: kind must be rewrite (got {given['kind']!r})")
+        raise ParamsError(
+            f"perturbations.{name}: kind must be rewrite (got {definition['kind']!r})"
+        )
     kept = kept_rewritings(settings)
     texts = texts_to_rewrite(name, settings, project)
     rows = [kept[sha] for text in texts if (sha := source_sha256(text)) in kept]
@@ -135,7 +137,7 @@ def _written(answer: str, field: str | None) -> str | None:
     if field is None:
         return answer.strip().strip('"“”')
     try:
-        found = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
+        written = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
     except (ValueError, TypeError, KeyError):
         return None
-    return found.strip() if isinstance(found, str) else None
+    return written.strip() if isinstance(written, str) else None

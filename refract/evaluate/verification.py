@@ -234,21 +234,21 @@ def verify_answers(
     certified = _certified(recorded, store)
     drawn = None if sample is None else _drawn(recorded, certified, sample)
     opened: dict[str, HF] = {}
-    said: set[str] = set()
+    printed: set[str] = set()
     for suite, rows in recorded.rows.items():
         source = _source(recorded, asked[suite], name, project)
         exact = _exact_definition(name, source.settings, project)
         key = canonical_json(exact)
         if key not in opened:
             opened[key] = cast("HF", open_model(name, exact))
-        found = Verification(suite)
+        result = Verification(suite)
         ids: dict[str, str] = {}
         requests = _requests(recorded, suite, asked[suite], source, project, ids)
-        known = _known_rows(found, rows, requests, ids, source.model)
+        known = _known_rows(result, rows, requests, ids, source.model)
         if drawn is not None:
-            known = _drawn_rows(found, known, drawn, certified)
-        _read(found, known, requests, opened[key], store, certify=source.model)
-        complete = not (found.failures or found.counts["missing"] or found.counts["unknown"])
+            known = _drawn_rows(result, known, drawn, certified)
+        _read(result, known, requests, opened[key], store, certify=source.model)
+        complete = not (result.failures or result.counts["missing"] or result.counts["unknown"])
         own_suite = asked[suite].suite
         if recorded.results is not None and own_suite is not None and complete:
             by_id = {str(row.get("prompt_id")): row for row in rows}
@@ -256,13 +256,13 @@ def verify_answers(
             for prompt_id, key in ids.items():
                 responses.append(answer_row(key, _answer(by_id[prompt_id]), prompt_id))
             failures, lines = counted_again(recorded.results, own_suite, responses, by_id, project)
-            found.failures += failures
-            found.differences += lines
+            result.failures += failures
+            result.differences += lines
         # What is stated of the model is the same for all suites, and is said once.
-        stated = [*differences, *source.differences, *found.differences]
-        found.differences = [line for line in stated if line not in said]
-        said.update(stated)
-        yield found
+        stated = [*differences, *source.differences, *result.differences]
+        result.differences = [line for line in stated if line not in printed]
+        printed.update(stated)
+        yield result
 
 
 def _checksum(row: Row) -> str:
@@ -419,7 +419,7 @@ def _requests(
 
 
 def _known_rows(
-    found: Verification,
+    result: Verification,
     rows: Sequence[Row],
     requests: Mapping[str, Request],
     ids: Mapping[str, str],
@@ -436,7 +436,7 @@ def _known_rows(
         if not key and ids.get(str(prompt_id)) == "" and not row.get("response"):
             continue  # a turn that the conversation did not come to
         if key not in requests:
-            found.counts["unknown"] += 1
+            result.counts["unknown"] += 1
             continue
         if ids and prompt_id is not None and ids.get(str(prompt_id)) != key:
             problem = "its request is not that of the prompt with this id"
@@ -446,16 +446,16 @@ def _known_rows(
             problem = _not_of_weights(row, needs_tokens) if model.adapter in WITH_WEIGHTS else ""
         seen.add(str(prompt_id or key))
         if problem:
-            found.counts["fails"] += 1
-            found.fail(row, problem)
+            result.counts["fails"] += 1
+            result.fail(row, problem)
         else:
             known.append(row)
     # Two prompts can be one request; rows of a part have no ids.
     present = {str(row.get("prompt_id") or row.get("request_sha256")) for row in rows}
     missing = [id_ for id_, key in ids.items() if not present & {id_, key}]
-    found.counts["missing"] = len(missing)
+    result.counts["missing"] = len(missing)
     if missing:
-        found.fail({"prompt_id": named(missing)}, "no answer is there")
+        result.fail({"prompt_id": named(missing)}, "no answer is there")
     return known
 
 
@@ -474,7 +474,7 @@ def _not_of_weights(row: Row, needs_tokens: bool) -> str:
 
 
 def _drawn_rows(
-    found: Verification, rows: Iterable[Row], drawn: Set[str], certified: Set[str]
+    result: Verification, rows: Iterable[Row], drawn: Set[str], certified: Set[str]
 ) -> list[Row]:
     """The rows that were drawn; the others are counted."""
     chosen = []
@@ -483,12 +483,12 @@ def _drawn_rows(
         if checksum in drawn:
             chosen.append(row)
         else:
-            found.counts["certified" if checksum in certified else "left"] += 1
+            result.counts["certified" if checksum in certified else "left"] += 1
     return chosen
 
 
 def _read(
-    found: Verification,
+    result: Verification,
     rows: Sequence[Row],
     requests: Mapping[str, Request],
     weights: HF,
@@ -501,29 +501,33 @@ def _read(
         return
     asked = [requests[row["request_sha256"]] for row in rows]
     answers = [_answer(row) for row in rows]
-    held, wrong = {}, {}
-    counts = found.counts
+    certified_again, wrong = {}, {}
+    counts = result.counts
     for index, checked in weights.verify(asked, answers):
         key, answer = rows[index]["request_sha256"], answers[index]
         if checked.problem:
             counts["fails"] += 1
             problem = {key: value for key, value in asdict(checked).items() if key != "certificate"}
-            found.failures.append({"prompt_id": str(rows[index].get("prompt_id")), **problem})
+            result.failures.append({"prompt_id": str(rows[index].get("prompt_id")), **problem})
             wrong[key] = answer
         elif checked.unchecked:
             counts["unchecked"] += 1
         else:
             counts["holds"] += 1
             if checked.certificate and not checked.from_text:
-                held[key] = replace(answer, certificate=checked.certificate)
+                certified_again[key] = replace(answer, certificate=checked.certificate)
         counts["float64"] += checked.float64
         counts["ties"] += checked.ties
         counts["from_text"] += checked.from_text
-    found.failures.sort(key=lambda failure: failure["prompt_id"])
-    found.bound = (weights.runtime or {}).get("bound", 0.0)
+    result.failures.sort(key=lambda failure: failure["prompt_id"])
+    result.bound = (weights.runtime or {}).get("bound", 0.0)
     if certify.adapter == "hf" and certify.identity().get("arithmetic") == "exact":
         store.forget(wrong)
-        store.put(held.items(), certify.opened.name if certify.opened else "", corrected=held)
+        store.put(
+            certified_again.items(),
+            certify.opened.name if certify.opened else "",
+            corrected=certified_again,
+        )
 
 
 def _answer(row: Row) -> Answer:

@@ -502,12 +502,12 @@ def is_primary(row: Outcome, settings: DecisionSettings) -> bool:
 def _too_few_shared(group: PairedOutcomes) -> str:
     """Why a measure is not decided where the second side lacks most of the first
     one's prompts; empty where it has them."""
-    every = len(group.pairs) + len(group.ids["only_a"]) + len(group.ids["reworded"])
-    if not every or len(group.pairs) >= LEAST_SHARED * every:
+    prompts = len(group.pairs) + len(group.ids["only_a"]) + len(group.ids["reworded"])
+    if not prompts or len(group.pairs) >= LEAST_SHARED * prompts:
         return ""
     return (
-        f"B has {len(group.pairs)} of A's {every} prompts with the same text and category "
-        f"({len(group.pairs) / every:.0%}); at least {LEAST_SHARED:.0%} are needed"
+        f"B has {len(group.pairs)} of A's {prompts} prompts with the same text and category "
+        f"({len(group.pairs) / prompts:.0%}); at least {LEAST_SHARED:.0%} are needed"
     )
 
 
@@ -565,9 +565,9 @@ def beyond_judge(
     The judge finds the share ``before`` refused by the first; ``churn`` is as in
     :func:`refract.statistics.sample_sizes.drop_power`. The drop found is taken at the
     lower quantile of its normal approximation."""
-    found = drop - normal_quantile(2 * power - 1) * sqrt((drop + churn - drop**2) / n)
+    lowest = drop - normal_quantile(2 * power - 1) * sqrt((drop + churn - drop**2) / n)
     gained = round(n * churn / 2)
-    lost = round(n * (found + churn / 2))
+    lost = round(n * (lowest + churn / 2))
     kept = round(n * before) - lost
     neither = n - lost - gained - kept
     if lost <= gained or min(kept, neither) < 0:

@@ -252,8 +252,8 @@ def _coefficients(
             spread = np.linalg.inv(precision)
             mean = spread @ (priors @ means + design.T @ inverse @ logits)
             whole = covariance + design @ np.linalg.inv(priors) @ design.T
-            rest = logits - design @ means
-            likely = -np.linalg.slogdet(whole)[1] - rest @ np.linalg.solve(whole, rest)
+            residual = logits - design @ means
+            likely = -np.linalg.slogdet(whole)[1] - residual @ np.linalg.solve(whole, residual)
             prior = -(between**2 + within**2) / PRIOR_SCALE**2
             weights.append(np.exp((likely + prior) / 2) * step * other_step)
             cells.append((between, within, mean, np.linalg.cholesky(spread)))

@@ -166,8 +166,8 @@ def _counts(ran: Row) -> Row:
     for suite, notes in ran.get("suites", {}).items():
         certificates = dict(notes.get("certificates") or {})
         certificates.pop("margins", None)
-        made = [stretch[1] for stretch in notes.get("runs", ())]
-        counts[suite] = {"answers": sum(made), "certified": certificates}
+        answers = [stretch[1] for stretch in notes.get("runs", ())]
+        counts[suite] = {"answers": sum(answers), "certified": certificates}
     return counts
 
 
