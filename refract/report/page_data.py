@@ -12,7 +12,7 @@ import json
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -151,9 +151,11 @@ class PageData(NamedTuple):
     longest: int
     cut: int
 
-    def json(self) -> bytes:
-        """All of it as one JSON object."""
-        return page_json(dict(zip(self._fields[:4], self[:4], strict=True))) + b"\n"
+    def json(self, draws: Sequence[Mapping[str, Any]] = ()) -> bytes:
+        """All of it as one JSON object, with the answers that are drawn to be
+        labelled."""
+        columns = dict(zip(self._fields[:4], self[:4], strict=True))
+        return page_json({**columns, "draws": draws}) + b"\n"
 
     def clean(self) -> Iterator[CleanAnswer]:
         """The answers to prompts without perturbation, in the order of the

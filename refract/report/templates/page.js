@@ -6,7 +6,7 @@
   const FILTERS = ["model", "suite", "category", "outcome", "perturbation"];
   const FLAGS = ["flipped", "changed", "disagree", "cut"];
   const ENDED = { stop: "by itself", length: "cut off at the token limit", loop: "in a loop", content_filter: "stopped by a content filter" };
-  let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false;
+  let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false, blind = false;
   // Rows of answers to one prompt, by model; and whose answer stands beside an opened one, once chosen.
   let answersTo = [], chosenBeside = null;
 
@@ -75,7 +75,7 @@
     const hits = search($("search").value.toLowerCase());
     const total = columns.id.length;
     const found = [];
-    next: for (let row = 0; row < total; row++) {
+    next: for (let row = 0; row < total && !blind; row++) {
       for (const [column, value] of wanted) if (!value[column[row]]) continue next;
       for (const column of flags) if (column[row] !== 1) continue next;
       if (other !== "" && !differ(row, answerBy(other, row))) continue;
@@ -108,6 +108,13 @@
     putParts(parent, before.kept);
     parent.append(put(element("mark"), line(hit.text.slice(hit.at, end))));
     put(parent, line(hit.text.slice(end)), 160);
+  }
+
+  // While answers are labelled, nothing else is shown of them.
+  function hide(hidden) {
+    if (hidden) close();
+    blind = $("panes").hidden = hidden;
+    filter();
   }
 
   function draw() {
@@ -399,6 +406,7 @@
     });
     detail.addEventListener("keydown", (event) => { if (event.key === "Escape") list.focus(); });
     addEventListener("resize", () => { draw(); mark(); });
+    Labelling.start(data, () => hide(true), () => hide(false));
     const follow = () => { followHash(); followFilter(); followCompare(); };
     addEventListener("hashchange", follow);
     filter();
