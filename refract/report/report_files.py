@@ -136,7 +136,9 @@ def page_parts(
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
-    return [(before + start).encode(), data.json(draws), after.encode()]
+    judges = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
+    answers = data.json(draws=draws, judges=judges, commands=page_tables.commands(view))
+    return [(before + start).encode(), answers, after.encode()]
 
 
 def _source(name: str) -> str:
