@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -19,6 +20,7 @@ from refract.report.view import Summary, View, summaries
 SEED = 0  # that of `refract label`
 MOST = 100  # answers drawn of a model and suite, as `refract label` draws
 TEXTS = ("prompt", "response")  # columns of its CSV that the page has already
+FARTHEST = 1000  # a plan asks for no more
 FEW = 50  # labels where it is not known how many would halve an interval
 
 
@@ -84,7 +86,7 @@ def label_draw(
     for place, (its_model, its_suite, id_) in enumerate(columns):
         if (its_model, its_suite) == (of_model, of_suite):
             places[id_] = place
-    order = draw(answers, size=len(answers), seed=SEED)
+    order = draw(answers, size=FARTHEST, seed=SEED)
     by_key = {answer.key: answer for answer in answers}
     drawn = [by_key[row["suite"], row["prompt_id"]] for row in order]
     error = JudgeError.read(view.provenance[line.model]["suites"][line.suite].get("judge_error"))
@@ -123,18 +125,21 @@ def label_plan(
             known.append(rate)
     if error is None or not known:
         goal = min(FEW, len(drawn))
-        return Plan(goal, "to correct its rates by; how far is not known beforehand")
+        return Plan(goal, "to correct its rates; by how much is not known beforehand")
     widest = max(known, key=_half)
     prompts, share, n = _prompts(widest), widest.value or 0.0, widest.counts.n
-    wanted, needed = _half(widest) / 2, 1
-    then = error.with_labels(share, n, needed, prompts, confidence)
-    while then > wanted and needed < min(n, MOST):
-        needed += 1
-        then = error.with_labels(share, n, needed, prompts, confidence)
+    wanted = _half(widest) / 2
+
+    def half_with(labels: int) -> float:
+        return error.with_labels(share, n, labels, prompts, confidence)
+
+    enough = range(1, min(n, MOST))
+    needed = 1 + bisect_left(enough, True, key=lambda labels: half_with(labels) <= wanted)
     goal = counted = 0
     while counted < needed and goal < len(drawn):
         counted += drawn[goal].category == widest.measure.category
         goal += 1
+    then = half_with(max(1, counted))
     effect = "halve" if then <= wanted else "narrow"
     name = MEASURES[widest.name]
     return Plan(goal, f"to {effect} the interval of {name}, ±{_half(widest):.2f} to ±{then:.2f}")
