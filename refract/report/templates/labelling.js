@@ -39,7 +39,7 @@ const Labelling = (() => {
   // How many there are to label, what that gives, and what is labelled so far.
   function plan() {
     const draws = chosen(), many = $("room-many").value || "as planned", valid = $("room-who").checkValidity();
-    fill("room-many", Object.entries(COUNTS).map(([key, count]) => [queued(draws, count).length + " answers, " + key, key]));
+    fill("room-many", Object.entries(COUNTS).map(([key, count]) => [queued(draws, count).length + ", " + key, key]));
     $("room-many").value = many;
     queue = queued(draws, COUNTS[many]);
     const who = valid ? $("room-who").value : "";
@@ -55,7 +55,7 @@ const Labelling = (() => {
       const file = [draw.file, who, "csv"].join("."), link = element("a", "", file);
       link.download = file;
       link.href = URL.createObjectURL(new Blob([csv(draw, who, count)], { type: "text/csv" }));
-      made.append(element("br"), "Download " + count + " labels: ", link, element("code", "command", "refract correct " + file + " " + draw.options));
+      made.append(element("br"), "Download " + count + (count === 1 ? " label: " : " labels: "), link, element("code", "command", "refract correct " + file + " " + draw.options));
     }
     return made;
   }
