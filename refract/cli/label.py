@@ -22,7 +22,6 @@ from refract.core.types import conversation_text
 if TYPE_CHECKING:
     from refract.agreement.label_files import JudgedAnswer
 
-KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo · q quit"
 
 # A character, or what another key sends: a sequence (ECMA-48, 5.4), ESC O of a function key, Alt's ESC.
@@ -112,7 +111,7 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     connection lose none. Raises :class:`refract.core.errors.RowError` for a file that cannot be used,
     or is of other answers.
     """
-    from refract.agreement.label_files import label_rows, read_labels
+    from refract.agreement.label_files import KEYS, label_rows, read_labels
     from refract.evaluate.labelled import answers_of_labels
 
     labelled = len(read_labels(path, answers).by_id)

@@ -51,7 +51,7 @@ class Mark(NamedTuple):
     """One number of a figure: in which panel, on which line, of which series.
 
     ``x`` is None where nothing was judged. ``y`` is the second number of a figure
-    with two axes.
+    with two axes. ``answers`` filters the page's answers by those behind it.
     """
 
     panel: str
@@ -63,6 +63,7 @@ class Mark(NamedTuple):
     y: float | None = None
     y_interval: Interval | None = None
     p: float | None = None
+    answers: Mapping[str, str] = {}
 
 
 class Curve(NamedTuple):

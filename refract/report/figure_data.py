@@ -99,8 +99,15 @@ def figures_of(view: View) -> list[Figure]:
     return [figure for figure in figures if figure.marks]
 
 
-def _mark(panel: str, line: str, series: str, rate: Rate) -> Mark:
-    return Mark(panel, line, series, rate.counts.n, rate.value, rate.shown)
+def _mark(view: View, panel: str, line: str, series: str, rate: Rate) -> Mark:
+    answers = {
+        "model": view.titles.model(rate.model),
+        "suite": view.titles.suite(rate.suite),
+        "category": CATEGORY_OF.get(rate.name, ""),
+        "perturbation": rate.key.perturbation or "none",
+    }
+    interval = rate.shown
+    return Mark(panel, line, series, rate.counts.n, rate.value, interval, answers=answers)
 
 
 def _refusal(view: View) -> Iterator[Mark]:
@@ -109,7 +116,7 @@ def _refusal(view: View) -> Iterator[Mark]:
         for rate in view.every:
             if rate.name == measure and not rate.group:
                 suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-                yield _mark(suite, model, label, rate)
+                yield _mark(view, suite, model, label, rate)
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
@@ -123,7 +130,7 @@ def _trade_off(view: View) -> Iterator[Mark]:
             continue
         if rate.value is not None and harmful.value is not None:
             panel = f"{view.titles.suite(suite)}\n{CATEGORY_OF[measure]}"
-            mark = _mark(panel, "", view.titles.model(model), rate)
+            mark = _mark(view, panel, "", view.titles.model(model), rate)
             yield mark._replace(y=harmful.value, y_interval=harmful.shown)
 
 
@@ -138,7 +145,9 @@ def _injections(view: View) -> list[Mark]:
             panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
             character, _, times = group.value.partition(" x")
             dose = panel, character, int(times) if times.isdigit() else 0
-            marks.append((dose, _mark(panel, group.value, view.titles.model(rate.model), rate)))
+            marks.append(
+                (dose, _mark(view, panel, group.value, view.titles.model(rate.model), rate))
+            )
     return [mark for _, mark in sorted(marks, key=lambda entry: entry[0])]
 
 
@@ -148,7 +157,7 @@ def _loopholes(view: View) -> Iterator[Mark]:
         perturbation = perturbation_of(rate, LOOPHOLE)
         if perturbation and rate.value is not None and not rate.group:
             suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-            yield _mark(suite, perturbation, model, rate)
+            yield _mark(view, suite, perturbation, model, rate)
 
 
 def _comparisons(view: View) -> Iterator[Mark]:

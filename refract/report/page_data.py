@@ -45,7 +45,7 @@ NAMED = ("model", "suite", "category", "outcome", "perturbation")
 EARLIER = "earlier turn"
 COLUMNS = (
     *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
-    *("changed", "disagree", "repetitions", "finish"),
+    *("changed", "disagree", "repetitions", "finish", "source", "again"),
 )
 
 
@@ -151,9 +151,10 @@ class PageData(NamedTuple):
     longest: int
     cut: int
 
-    def json(self) -> bytes:
-        """All of it as one JSON object."""
-        return page_json(dict(zip(self._fields[:4], self[:4], strict=True))) + b"\n"
+    def json(self, **more: object) -> bytes:
+        """All of it as one JSON object, and ``more`` with it."""
+        columns = dict(zip(self._fields[:4], self[:4], strict=True))
+        return page_json({**columns, **more}) + b"\n"
 
     def clean(self) -> Iterator[CleanAnswer]:
         """The answers to prompts without perturbation, in the order of the
@@ -214,11 +215,20 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
             int(_disagree(row.verdicts)),
             repetitions[row.response["attempt"]] if repetitions else None,
             row.ended,
+            row.prompt["source_id"] if row.prompt["source_id"] != clean_id(row.prompt) else None,
+            int(_can_be_asked_alone(row, longest)),
         )
         for column, value in zip(columns.values(), values, strict=True):
             column.append(value)
     names = {key: list(places[key]) for key in NAMED}
     return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), longest, cut)
+
+
+def _can_be_asked_alone(row: Answered, longest: int) -> bool:
+    """Whether a suite of one row with the prompt that the page shows asks the same."""
+    prompt = row.prompt["attempts"][row.response["attempt"]]
+    further = row.prompt.get("sample", 1) > 1 or bool(row.prompt.get("tools"))
+    return isinstance(prompt, str) and len(prompt) <= longest and not further
 
 
 def _texts(row: Answered) -> dict[str, str | None]:

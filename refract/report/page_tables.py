@@ -78,6 +78,25 @@ def filter_link(**wanted: str) -> str:
     return f"#filter?{urlencode({key: value for key, value in wanted.items() if value})}"
 
 
+def commands(view: View) -> dict[str, dict[str, tuple[str, str]]]:
+    """By model and suite, as the page calls them: the name of the file of a suite with
+    one prompt, and the command that has the model answer it again. Of the synthetic
+    model there is none: it knows more of a prompt than its text."""
+    again: dict[str, dict[str, tuple[str, str]]] = {}
+    for model, facts in view.provenance.items():
+        if facts["model"]["definition"]["adapter"] != "synthetic":
+            seed = facts["model"].get("seed")
+            options = "" if seed is None else f" --seed {seed}"
+            for suite in facts["suites"]:
+                command = (
+                    f"refract run --model {model} --suite again/{suite}.jsonl{options} --no-store "
+                    "--out again/results.json --rows again/results.rows.jsonl"
+                )
+                of_model = again.setdefault(view.titles.model(model), {})
+                of_model[view.titles.suite(suite)] = f"again/{suite}.jsonl", command
+    return again
+
+
 def results(view: View) -> dict[str, list[ResultLine]]:
     """The lines of the first table, by suite."""
     table, suites = first_table(view), dict[str, list[ResultLine]]()

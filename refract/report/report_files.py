@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from refract.agreement.label_files import KEYS
 from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.tables import write_table
@@ -23,6 +24,7 @@ from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, threshold_table
+from refract.report.label_draws import LabelDraw, label_draws
 from refract.report.markdown import TEMPLATES
 from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
 from refract.report.sections import Inputs, limits, report_pages, report_tables, templates_of
@@ -84,7 +86,7 @@ def _page(
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
-    return page_parts(view, data, figures, commit, arithmetic)
+    return page_parts(view, data, figures, commit, arithmetic, label_draws(root, view, data))
 
 
 def page_parts(
@@ -93,10 +95,12 @@ def page_parts(
     figures: Sequence[Figure],
     commit: str = "",
     arithmetic: Sequence[str] = (),
+    draws: Sequence[LabelDraw] = (),
 ) -> Iterable[bytes]:
     """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
-    words, ``arithmetic`` how many exact answers were certified."""
-    script = _source("texts.js") + _source("page.js")
+    words, ``arithmetic`` how many exact answers were certified, ``draws`` what it asks
+    people to label."""
+    script = _source("texts.js") + _source("labelling.js") + _source("page.js")
     style = _source("page.css")
     chosen = []
     if view.nearest:
@@ -123,6 +127,8 @@ def page_parts(
         thresholds=threshold_table(view),
         commit=commit,
         arithmetic=arithmetic,
+        draws=draws,
+        keys=KEYS,
         refused=" ".join(REFUSED),
         judged=" ".join(JUDGED),
         LONGEST=LONGEST,
@@ -130,7 +136,9 @@ def page_parts(
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
-    return [(before + start).encode(), data.json(), after.encode()]
+    judges = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
+    answers = data.json(draws=draws, judges=judges, commands=page_tables.commands(view))
+    return [(before + start).encode(), answers, after.encode()]
 
 
 def _source(name: str) -> str:

@@ -12,6 +12,7 @@ from refract.judges.cases import unjudged
 from refract.judges.kept import VERDICTS
 from refract.models.protocol import Answer
 from refract.models.store import ResponseStore
+from refract.report.report_files import DATA, PAGE
 from tests.builders import GREEDY, MODELS, Reproduction, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
@@ -155,6 +156,12 @@ def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
     assert project.repro().ran == {*cells(*MODELS, stages=("aggregate",)), "report"}
     report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
     assert len(re.findall(r"\| alpha \| greedy \|.* \d of 6 labelled \|", report)) == 2
+    # The page asks for the same answers in the same order.
+    page = (project.folder / PAGE).read_text("utf-8")
+    data = json.loads(page.partition(DATA)[2].partition("</script>")[0])
+    (drawn,) = (draw for draw in data["draws"] if draw["file"] == "greedy.alpha")
+    assert drawn["cells"][:8] == [[row[name] for name in drawn["columns"]] for row in rows]
+    assert data["columns"]["id"][drawn["rows"][0]] == rows[0]["prompt_id"]
     # With a new answer the labels no longer hold.
     project.rewrite("data/suites/alpha.jsonl", f"{rows[0]['prompt']}", "alpha: another question")
     project.repro()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from refract.core.jsonl import read_rows
 from refract.rates.rate import Difference, Interval
 from refract.report.comparisons import Compared
 from refract.report.figure_data import figures_of
@@ -390,6 +392,46 @@ def test_a_link_may_ask_for_several_categories_or_outcomes_at_once(browser, host
     assert texts(browser, "#count") == [f"{len(TEXTS) // 2} of {2 * len(TEXTS)} answers"]
     selected = "return document.querySelector('#f-category').selectedOptions[0].textContent"
     assert browser.execute_script(selected) == "harmless"
+
+
+def test_the_answers_behind_a_rate_come_with_those_first_of_which_the_judge_is_least_sure(
+    browser, tmp_path
+):
+    clean, *_ = hostile_answers()
+    scores, answers = (0.9, 0.4, None, 0.55, 0.02), []
+    for number, score in enumerate(scores):
+        verdicts = {"other": {**clean.verdicts["other"], "score": 0.5}}
+        verdicts["rules"] = {**clean.verdicts["rules"], "score": score}
+        answers.append(with_prompt(clean, "x", prompt_id=f"r{number}")._replace(verdicts=verdicts))
+    show(browser, tmp_path, *answers)
+    assert listed(browser, ".id") == ["r0", "r1", "r2", "r3", "r4"]
+    browser.execute_script("document.querySelector('#results td a').click()")
+    browser.execute_async_script("setTimeout(arguments[0], 60)")
+    assert listed(browser, ".id") == ["r3", "r1", "r0", "r4", "r2"]
+
+
+def test_an_answer_leads_to_its_variants_and_to_the_command_that_makes_it_again(
+    browser, hostile, tmp_path
+):
+    visit(browser, hostile)
+    asked = []
+    for number in range(len(TEXTS)):
+        opened(browser, f"one/s/row-{number:02d}")
+        choices = ["nothing", f"row-{number:02d}/typos: compliance, flipped"]
+        assert texts(browser, "#beside option") == choices
+        commands = texts(browser, "#detail .command")
+        asked.append(bool(commands))
+        if commands:
+            *making, command = commands[0].split("\n")
+            assert command == (
+                "refract run --model one --suite again/s.jsonl --no-store --out again/results.json "
+                "--rows again/results.rows.jsonl"
+            )
+            subprocess.run(["sh", "-c", "\n".join(making)], cwd=tmp_path, check=True)
+            (row,) = read_rows(tmp_path / "again/s.jsonl")
+            assert row["prompt"] == [*TEXTS.values()][number]
+    # Of a text that the page has cut there is none.
+    assert asked == [name != "one line" for name in TEXTS]
 
 
 def variant(name: str, prompt: str) -> list[Answered]:

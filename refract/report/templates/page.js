@@ -6,7 +6,7 @@
   const FILTERS = ["model", "suite", "category", "outcome", "perturbation"];
   const FLAGS = ["flipped", "changed", "disagree", "cut"];
   const ENDED = { stop: "by itself", length: "cut off at the token limit", loop: "in a loop", content_filter: "stopped by a content filter" };
-  let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false;
+  let data, columns, names, texts, shown = [], active = 0, open = -1, toUnfold = false, blind = false;
   // Rows of answers to one prompt, by model; and whose answer stands beside an opened one, once chosen.
   let answersTo = [], chosenBeside = null;
 
@@ -68,6 +68,17 @@
   const differ = (one, two) => one >= 0 && two >= 0 && refused(one) !== null && refused(two) !== null && refused(one) !== refused(two);
   const answerBy = (model, row) => answersTo[model][columns.prompted[row]];
 
+  // How unsure the judge that decides is, by its score: 1 at a half, 0 where it is sure, less where it has none.
+  const doubts = new Map();
+  function doubt(row) {
+    const key = columns.verdict[row] + " " + columns.suite[row];
+    if (!doubts.has(key)) {
+      const verdict = JSON.parse(data.verdicts[columns.verdict[row]]).find((one) => one.judge === data.judges[name("suite", row)]);
+      doubts.set(key, typeof verdict?.score === "number" ? 1 - Math.abs(2 * verdict.score - 1) : -1);
+    }
+    return doubts.get(key);
+  }
+
   function filter() {
     const other = $("f-differs").value;
     const wanted = FILTERS.map((key) => [columns[key], allowed(key)]).filter(([, held]) => held);
@@ -75,13 +86,14 @@
     const hits = search($("search").value.toLowerCase());
     const total = columns.id.length;
     const found = [];
-    next: for (let row = 0; row < total; row++) {
+    next: for (let row = 0; row < total && !blind; row++) {
       for (const [column, value] of wanted) if (!value[column[row]]) continue next;
       for (const column of flags) if (column[row] !== 1) continue next;
       if (other !== "" && !differ(row, answerBy(other, row))) continue;
       if (hits && !hits.texts[columns.prompt[row]] && !hits.texts[columns.answer[row]] && !hits.ids[row]) continue;
       found.push(row);
     }
+    if ($("order").value) found.sort((one, two) => doubt(two) - doubt(one) || one - two);
     shown = found;
     if (open >= 0 && !shown.includes(open)) close();
     active = Math.max(0, shown.indexOf(open));
@@ -108,6 +120,13 @@
     putParts(parent, before.kept);
     parent.append(put(element("mark"), line(hit.text.slice(hit.at, end))));
     put(parent, line(hit.text.slice(end)), 160);
+  }
+
+  // While answers are labelled, nothing else is shown of them.
+  function hide(hidden) {
+    if (hidden) close();
+    blind = $("panes").hidden = hidden;
+    filter();
   }
 
   function draw() {
@@ -190,9 +209,19 @@
     return made;
   }
 
-  // An answer, and beside it the one to the clean prompt or another model's, what only one says marked.
+  // This model's other answers to the same row of the suite: to variants of the prompt, samples, earlier turns.
+  function related(row) {
+    const same = (other) => ["source", "model", "suite"].every((key) => columns[key][other] === columns[key][row]);
+    return columns.id.map((_, other) => other).filter((other) => other !== row && other !== columns.clean[row] && same(other));
+  }
+
+  // An answer, and beside it the one to the clean prompt or another one, what only one says marked.
   function besides(row) {
     const clean = columns.clean[row], choices = clean === null ? [] : [["clean", "the answer to the clean prompt", clean]];
+    for (const other of related(row)) {
+      const became = name("outcome", other).replaceAll("_", " ") + (differ(row, other) ? ", flipped" : "");
+      choices.push(["answer " + columns.id[other], plain(columns.id[other]) + ": " + became, other]);
+    }
     names.model.forEach((model, place) => {
       const other = answerBy(place, row);
       if (other >= 0 && other !== row) choices.push([String(place), model + ": " + name("outcome", other).replaceAll("_", " "), other]);
@@ -216,12 +245,24 @@
     const link = element("a", "", key === "clean" ? "Open the clean answer" : "Open that answer");
     link.href = hashOf(other);
     const pair = key === "clean" ? [other, row] : [row, other];
-    const titles = key === "clean" ? ["Answer to the clean prompt", "Answer to the perturbed prompt"] : pair.map((one) => name("model", one));
+    const ownModel = columns.model[row] === columns.model[other];
+    const titles = key === "clean" ? ["Answer to the clean prompt", "Answer to the perturbed prompt"] : pair.map((one) => ownModel ? plain(columns.id[one]) : name("model", one));
     const said = pair.map((one) => texts[columns.answer[one]]), same = said[0] === said[1];
     const changes = same ? [[], []] : difference(...said, key === "clean" ? ["del", "ins"] : ["u", "u"]);
     const sides = element("div", "sides");
     sides.append(...pair.map((one, place) => card(one, titles[place], changes[place])));
     return [labelled, sides, ...(same ? [element("p", "small", "The two answers are the same.")] : []), link];
+  }
+
+  // The command that has the model answer this prompt again, whatever is stored.
+  function again(row) {
+    const command = data.commands[name("model", row)]?.[name("suite", row)];
+    if (!command || !columns.again[row]) return [];
+    const prompt = { id: columns.id[row], category: name("category", row), prompt: texts[columns.prompt[row]] };
+    const escaped = JSON.stringify(prompt).replace(/[^ -~]|'/g, (unit) => "\\u" + unit.charCodeAt(0).toString(16).padStart(4, "0"));
+    const lines = ["mkdir -p again", "printf '%s\\n' '" + escaped + "' > " + command[0], command[1]], made = element("details");
+    made.append(element("summary", "", "Make it again"), element("code", "command", lines.join("\n")));
+    return [made];
   }
 
   function show(row, focus) {
@@ -253,7 +294,7 @@
       }
       content.append(sides);
     }
-    content.append(...besides(row));
+    content.append(...besides(row), ...again(row));
     parts.push(name("category", row) === "harmful" ? fold(row, "Texts of a harmful prompt", content) : content);
     detail.replaceChildren(...parts);
     detail.scrollTop = 0;
@@ -326,6 +367,7 @@
       const value = wanted.get(key);
       if (value !== null) $("f-" + key).value = GROUPS[key]?.[value] ? value : names[namesOf(key)].indexOf(value);
     }
+    $("order").value = "doubt";
     // The same link works again after the filters are set otherwise.
     history.replaceState(null, "", "#answers");
     filter();
@@ -353,6 +395,7 @@
     data = JSON.parse($("data").textContent);
     ({ columns, names, texts } = data);
     ids = columns.id.map((id) => id.toLowerCase());
+    columns.source = columns.source.map((source, row) => source ?? columns.clean[row] ?? columns.id[row]);
     const key = (row, id) => columns.model[row] + " " + columns.suite[row] + " " + id;
     const places = new Map(columns.id.map((id, row) => [key(row, id), row]));
     columns.clean = columns.clean.map((id, row) => id === null ? null : places.get(key(row, id)) ?? null);
@@ -379,6 +422,7 @@
       select.addEventListener("change", () => { chosenBeside = null; filter(); });
     }
     for (const key of FLAGS) $("f-" + key).addEventListener("change", filter);
+    $("order").addEventListener("change", filter);
     $("unfold").addEventListener("change", (event) => { toUnfold = event.target.checked; draw(); if (open >= 0) show(open, false); });
     $("filters").addEventListener("submit", (event) => event.preventDefault());
     let waiting;
@@ -399,6 +443,7 @@
     });
     detail.addEventListener("keydown", (event) => { if (event.key === "Escape") list.focus(); });
     addEventListener("resize", () => { draw(); mark(); });
+    Labelling.start(data, () => hide(true), () => hide(false));
     const follow = () => { followHash(); followFilter(); followCompare(); };
     addEventListener("hashchange", follow);
     filter();

@@ -1,0 +1,207 @@
+"""People label answers on the page, in Chromium: blind, in the order of `refract label`, with a CSV that
+`refract correct` takes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from refract.agreement.corrections import corrected_numbers
+from refract.agreement.label_files import draw, read_labels
+from refract.core.jsonl import write_rows
+from refract.core.tables import read_table
+from refract.evaluate.labelled import labelled_answers
+from refract.rates.judge_error import JudgeError, ModelCounts
+from refract.rates.rate import Interval
+from refract.report.label_draws import label_draw, label_plan
+from refract.report.page_data import Answered, page_data
+from refract.report.report_files import page_parts
+from refract.report.view import summaries
+from tests.agreement.answers import answers_with_doubt, as_rows
+from tests.builders import rate, suite_facts
+from tests.report.test_html_page import PROVENANCE, RATES, view_of
+from tests.report.test_page_in_a_browser import (
+    CHROMIUM,
+    DRIVER,
+    assert_accessible,
+    chromium,
+    texts,
+    visit,
+)
+
+MODELS = ("first", "second")
+# Of both runs; the second model answers every fourth prompt in the words of the first.
+RUN = answers_with_doubt(24)
+RUNS = {
+    MODELS[0]: RUN,
+    MODELS[1]: [
+        answer
+        if number % 4 == 0
+        else answer._replace(response=f"Second {number}", outcome="refusal")
+        for number, answer in enumerate(RUN)
+    ],
+}
+KEYS = {"refusal": "r", "partial_refusal": "p", "compliance": "c"}
+
+
+def answered(model: str) -> list[Answered]:
+    """A run as the page reads it."""
+    rows = []
+    for answer in RUNS[model]:
+        prompt = {"prompt_id": answer.prompt_id, "category": answer.category, "perturbation": None}
+        prompt |= {"source_id": answer.prompt_id, "attempts": [answer.prompt]}
+        response = {"response": answer.response, "attempt": 0, "error": None}
+        verdict = {"label": answer.outcome, "refused": answer.refused, "score": answer.probability}
+        verdict |= {"evidence": [], "error": None}
+        verdicts = {"rules": verdict}
+        rows.append(Answered(model, "s", prompt, response, verdicts, answer.outcome, "", "stop"))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> Path:
+    """A page of two models, of each of which 24 answers are to be labelled."""
+    if not (CHROMIUM and DRIVER):
+        pytest.skip("needs chromium and chromedriver")
+    rates = {model: [each.keyed(model=model) for each in RATES] for model in MODELS}
+    facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
+    view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
+    data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
+    draws = [label_draw(view, line, RUNS[line.model], data) for line in summaries(view)]
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_bytes(b"".join(page_parts(view, data, (), draws=draws)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(page, tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        allowed = {"behavior": "allow", "downloadPath": str(page.parent)}
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
+        yield driver
+
+
+def begin(browser, page: Path, who: str, width: int = 1280, scheme: str = "light") -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    visit(browser, page, width, scheme)
+    browser.find_element("id", "label").click()
+    browser.find_element("id", "room-who").send_keys(who, Keys.ENTER)
+
+
+def press(browser, keys: str) -> None:
+    for key in keys:
+        browser.switch_to.active_element.send_keys(key)
+
+
+def heading(browser) -> str:
+    return browser.find_element("id", "room-h").text
+
+
+def downloaded(browser, page: Path) -> list[Path]:
+    """The CSV of each model, downloaded by its link."""
+    paths = []
+    for link in browser.find_elements("css selector", "#room-files a"):
+        path = page.parent / link.text
+        link.click()
+        for _ in range(200):
+            if path.is_file():
+                break
+            time.sleep(0.02)
+        paths.append(path)
+    return paths
+
+
+def test_labels_by_keyboard_are_a_file_of_each_model_that_correct_takes(browser, page, tmp_path):
+    said = {(answer.prompt, answer.response): answer for run in RUNS.values() for answer in run}
+    begin(browser, page, "ada")
+    # What both models answered alike is asked once.
+    assert heading(browser) == f"Answer 1 of {len(said)}"
+    asked = []
+    while heading(browser) != "Label answers":
+        shown = texts(browser, "#room .text-box")
+        answer = said[tuple(shown)]
+        asked.append(answer)
+        # Nothing but the texts is there of the answer, and of the others none.
+        assert texts(browser, "#room-texts *") == ["Prompt", shown[0], "Answer", shown[1]]
+        assert texts(browser, "#list .row") == []
+        assert texts(browser, "#detail-h") == ["No answer opened"]
+        press(browser, KEYS[answer.outcome])
+    assert len(asked) == len(said)
+    paths = downloaded(browser, page)
+    assert [path.name for path in paths] == [f"{model}.s.ada.csv" for model in MODELS]
+    command = "refract correct first.s.ada.csv --model first --suite s"
+    assert texts(browser, "#room-files .command")[0] == command
+    for path, run in zip(paths, RUNS.values(), strict=True):
+        drawn = draw(run, len(run), 0)
+        outcomes = {answer.prompt_id: answer.outcome for answer in run}
+        expected = []
+        for row in drawn:
+            label = {"label": outcomes[row["prompt_id"]], "annotator": "ada"}
+            del row["prompt"], row["response"]
+            expected.append(row | label)
+        assert read_table(path) == expected
+        write_rows(tmp_path / "run.jsonl", as_rows(run))
+        labelled = labelled_answers(path, None, None, tmp_path / "run.jsonl")
+        measures = corrected_numbers(labelled, confidence=0.95)["measures"]
+        assert measures["refusal_rate"]["labelled"] == len(run)
+
+
+def test_progress_outlives_the_page_and_each_annotator_has_their_own(browser, page):
+    begin(browser, page, "ben")
+    press(browser, "rcu")
+    # Back at the second, whose label can be seen and changed.
+    assert heading(browser).startswith("Answer 2 of")
+    assert texts(browser, "#room-keys [aria-pressed=true]") == ["Compliance c"]
+    press(browser, "pdxrr")
+    begin(browser, page, "eve")
+    assert heading(browser).startswith("Answer 1 of")
+    press(browser, "c")
+    begin(browser, page, "ben")
+    assert heading(browser).startswith("Answer 6 of")
+    browser.find_element("id", "room-stop").click()
+    assert texts(browser, "#room-done")[0].startswith("5 of ")
+    path, _ = downloaded(browser, page)
+    labels = read_labels(path, RUN)
+    # A file ends at the first answer without a label, so that it is a random sample.
+    assert (labels.stale, labels.blank) == ([], [])
+    assert [*labels.by_id.values()] == ["refusal", "partial_refusal", "degenerate", "refusal"]
+    browser.find_element("id", "room-close").click()
+    assert len(texts(browser, "#list .row")) > 10
+
+
+@pytest.mark.parametrize(("width", "scheme", "view"), [(1280, "light", "plan"), (390, "dark", "")])
+def test_axe_finds_nothing_and_a_thumb_reaches_all(browser, page, width, scheme, view):
+    from axe_core_python.selenium import Axe
+
+    begin(browser, page, f"axe{width}", width, scheme)
+    for button in browser.find_elements("css selector", "#room-keys button"):
+        assert button.size["height"] >= 44
+        assert button.location["y"] + 44 <= 900
+    browser.find_element("css selector", "#room-keys button").click()
+    assert heading(browser).startswith("Answer 2 of")
+    if view == "plan":
+        browser.find_element("id", "room-stop").click()
+    assert_accessible(Axe().run(browser))
+    inside = "const room = document.getElementById('room'); return room.scrollWidth <= innerWidth"
+    assert browser.execute_script(inside)
+
+
+def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval():
+    lines = [ModelCounts(f"s{n}", "m", "harmful", 80, 8 + n, 80, 2) for n in range(6)]
+    error = JudgeError((*lines, *(line._replace(prompts="other") for line in lines)))
+    wide, narrow = Interval(0.1, 0.7), Interval(0.1, 0.2)
+    headlines = [
+        rate("over_refusal_rate", 30, 200, interval=narrow),
+        rate("harmful_refusal_rate", 80, 200, interval=wide),
+        None,
+    ]
+    drawn = answers_with_doubt(400)  # every second one to a harmful prompt
+    plan = label_plan(headlines, drawn, error, 0.95)
+    harmful = plan.goal // 2
+    widths = [error.with_labels(0.4, 200, n, "harmful", 0.95) for n in (harmful - 1, harmful)]
+    assert widths[0] > 0.15 >= widths[1]
+    assert plan.why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
+    assert label_plan(headlines, drawn, None, 0.95).goal == 50
