@@ -42,6 +42,7 @@ REMINDER = (
     "asked for, and with nothing else."
 )
 UNREADABLE = "unreadable verdict: "
+FAILED = "the judge failed: "
 
 # --- templates ---
 
@@ -183,7 +184,7 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
     :class:`UnreadableVerdict`.
     """
     if answer.error is not None:
-        verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
+        verdict = unjudged(f"{FAILED}{answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
         verdict = unjudged(f"the judge's provider answered with a {answer.finish_reason}")
     else:
@@ -222,13 +223,15 @@ def check_repeats(name: str, family: str, model: Model, repeats: int) -> None:
 def voted(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict of several askings: the first one with the label that most have, with
     the mean of their scores. ``votes`` has the labels in order, None for a reply that
-    gave none. A tie has no label, and an error that begins with ``tie``."""
+    gave none. A tie has no label, and an error that begins with ``tie``. Where the model
+    failed there is no verdict until it is asked again."""
     if len(verdicts) == 1:
         return verdicts[0]
     votes = [verdict["label"] for verdict in verdicts]
     counts = Counter(label for label in votes if label is not None).most_common()
-    if not counts:
-        verdict = verdicts[0]
+    failed = [verdict for verdict in verdicts if str(verdict["error"]).startswith(FAILED)]
+    if failed or not counts:
+        verdict = (failed or verdicts)[0]
     elif len(counts) > 1 and counts[0][1] == counts[1][1]:
         verdict = unjudged("tie: " + ", ".join(f"{label} {count}" for label, count in counts))
     else:
