@@ -144,8 +144,9 @@ def aggregate_suite(
         suite, prompts, verdicts=verdicts, definition=definition, families=families
     )
     for name in definition["judges"]:
-        wordings = judges[name].get("wordings") or ()
-        if wordings or judges[name].get("repeats", 1) > 1:
+        asked = judges.get(name, {})
+        wordings = asked.get("wordings") or ()
+        if wordings or asked.get("repeats", 1) > 1:
             rates += change_table(
                 suite,
                 verdicts,
