@@ -201,8 +201,7 @@ Repeats = Annotated[
     int,
     Field(
         ge=1,
-        description="how often each case is asked; the label of most replies is the verdict, and "
-        "a tie is none",
+        description="how often each case is asked; most replies decide, and a tie is no verdict",
     ),
 ]
 
@@ -282,8 +281,7 @@ class ModelJudgeSettings(Settings):
     repeats: Repeats = 1
     wordings: list[Text] | None = Field(
         None,
-        description="further templates that each case is asked with once; they decide nothing, and "
-        "say how often other words give another verdict",
+        description="further templates, asked beside, for how often other words change the verdict",
     )
 
 
