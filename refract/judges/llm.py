@@ -314,6 +314,11 @@ class ModelJudge(Judge):
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         check_repeats(name, self.FAMILY, self._model, settings.repeats)
+        if settings.wordings and not FAMILIES[self.FAMILY].labels:
+            raise ParamsError(
+                f"judges.{name}: wordings must be left out (got {settings.wordings}): this judge gives "
+                "a score alone, so that no verdict of it can flip"
+            )
         try:
             self._template = self._read_template(settings.template or self.KIND)
             self._wordings = {text: self._read_template(text) for text in settings.wordings or ()}
