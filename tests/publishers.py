@@ -24,7 +24,18 @@ STAND_INS = {
     *("pandas", "superred", "torch", "tqdm", "transformers", "vllm", "datasketch", "spacy"),
     *("requests", "httpx", "huggingface_hub", "aiofiles", "sqlalchemy", "wordfreq", "nltk"),
     *("pyrit.memory", "pyrit.prompt_target"),  # where it keeps what was said, and whom it asks
-    *("numpy", "tinytag", "tenacity", "PIL", "scipy", "azure"),
+    *(
+        "numpy",
+        "tinytag",
+        "tenacity",
+        "PIL",
+        "scipy",
+        "azure",
+        "peft",
+        "any_llm",
+        "llama_stack_api",
+    ),
+    *("llama_stack.core", "llama_stack.log"),
 }
 
 
@@ -171,6 +182,38 @@ def strongreject_finetuned(pair: dict[str, str]) -> Any:
         return sent[0][0]
 
 
+def md_judge(pair: dict[str, str]) -> Any:
+    module: Any = importlib.import_module("judgezoo.md_judge")
+    jinja: Any = importlib.import_module("jinja2.sandbox")
+    sent: list[Any] = []
+
+    def tokenize(tokenizer: Any, inputs: list[str]) -> Any:
+        sent.append(inputs)
+        raise Caught
+
+    made = module.MDJudge(module.MDJudgeVersion.V0_1)
+    template = jinja.SandboxedEnvironment().from_string(made.tokenizer.chat_template)
+    made.tokenizer.apply_chat_template = lambda messages, **_: template.render(
+        messages=messages, bos_token="", eos_token=""
+    )
+    made.tokenize_sequences = tokenize
+    chat = [
+        {"role": "user", "content": pair["prompt"]},
+        {"role": "assistant", "content": pair["response"]},
+    ]
+    try:
+        made.judge([chat])
+    except Caught:
+        return sent[0][0]
+
+
+def polyguard(pair: dict[str, str]) -> Any:
+    module: Any = importlib.import_module("any_guardrail.guardrails.poly_guard.poly_guard")
+    made = object.__new__(module.PolyGuard)
+    made._prompt = module.PolyGuard.PROMPT.versions["author-full"]
+    return made._pre_processing(pair["prompt"], pair["response"]).data["messages"]
+
+
 def shieldgemma(pair: dict[str, str]) -> Any:
     scorer = importlib.import_module("pyrit.score.true_false.shieldgemma_scorer")
     policy = importlib.import_module("pyrit.score.true_false.shieldgemma_policy")
@@ -235,10 +278,34 @@ def reads_strongreject_v1(reply: str) -> Any:
     return list(module.get_scores_from_eval_response(reply).values())
 
 
+def reads_llama_guard(reply: str) -> Any:
+    """Whether Llama Stack says that content is unsafe; None where it raises."""
+    name = "llama_stack.providers.inline.safety.llama_guard.llama_guard"
+    module: Any = importlib.import_module(name)
+    module.RunShieldResponse = lambda violation: violation is not None
+    try:
+        return module.LlamaGuardShield("", None).get_shield_response(reply)
+    except ValueError:
+        return None
+
+
+def reads_polyguard(reply: str, field: str = "response_refusal") -> Any:
+    module: Any = importlib.import_module("any_guardrail.guardrails.poly_guard.poly_guard")
+    output = types.SimpleNamespace(data={"generated_text": reply})
+    read = module.PolyGuard._post_processing(object.__new__(module.PolyGuard), output)
+    return {part.name: part.triggered for part in read.categories or ()}.get(field)
+
+
+def reads_polyguard_harm(reply: str) -> Any:
+    return reads_polyguard(reply, "harmful_response")
+
+
 PROMPTS = {
     "harmbench_llama2": harmbench,
     "jailbreakbench": jailbreakbench,
     "jailbreakbench_refusal": jailbreakbench_refusal,
+    "md_judge": md_judge,
+    "polyguard": polyguard,
     "pyrit_refusal": pyrit_refusal,
     "shieldgemma": shieldgemma,
     "sorry_bench": sorry_bench,
@@ -250,6 +317,9 @@ PROMPTS = {
 READINGS = {
     "jailbreakbench": reads_jailbreakbench,
     "jailbreakbench_refusal": reads_jailbreakbench_refusal,
+    "llama_guard_4": reads_llama_guard,
+    "polyguard": reads_polyguard,
+    "polyguard_harm": reads_polyguard_harm,
     "strongreject_v1": reads_strongreject_v1,
     "wildguard": reads_wildguard,
     "wildguard_harm": reads_wildguard_harm,

@@ -40,6 +40,7 @@ def show(
     from refract.models.origins import arithmetic_lines
     from refract.project import project_root, read_project
     from refract.project.inputs import changed_files
+    from refract.report.asked_again import verdict_changes
     from refract.report.first_table import (
         first_table,
         threshold_lines,
@@ -86,6 +87,8 @@ def show(
         print_text(line)
     for line in prompt_readers(view):
         print_text(f"warning: {line}")
+    for line in verdict_changes(view):
+        print_text(line)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, provenance)

@@ -83,7 +83,7 @@ def list_judges(
 ) -> None:
     """List the published judges: whether their texts are here, what they need, their licence, and how
     often they agree with people. Any of them can be a `--judge`. In a project also the null differences
-    of its own judges.
+    of its own judges, and how often their verdicts flipped.
 
     Example: refract judges --name wildguard
     """
@@ -103,14 +103,15 @@ def list_judges(
             _print_judge(judge)
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
     if name is None:
-        _print_null_differences(Path.cwd())
+        _print_own_judges(Path.cwd())
 
 
-def _print_null_differences(root: Path) -> None:
+def _print_own_judges(root: Path) -> None:
     """Prints what the results of the project in a folder, if there are any, say of its own
     judges."""
     from refract.core.params import grid
     from refract.project import PARAMS, read_project
+    from refract.report.asked_again import verdict_changes
     from refract.report.unread_prompts import null_table, prompt_readers
     from refract.report.view import View
     from refract.results.current import without_results
@@ -134,6 +135,8 @@ def _print_null_differences(root: Path) -> None:
         print_table(table.header, table.rows)
     for line in prompt_readers(view):
         print_text(f"warning: {line}")
+    for line in verdict_changes(view):
+        print_text(line)
 
 
 def _print_judge(judge: PublishedEntry) -> None:

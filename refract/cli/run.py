@@ -176,6 +176,7 @@ def run(
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
     from refract.project import find_judges, find_model, find_project, find_suite
+    from refract.report.asked_again import verdict_changes
     from refract.report.unread_prompts import prompt_readers
     from refract.results.sources import run_files, write_run
 
@@ -269,7 +270,8 @@ def run(
     for result in evaluation.suites.values():
         for line in coverage_lines(result):
             say(f"{name} {result.label}: {line}", file=sys.stderr)
-    for line in prompt_readers(run_view(evaluation, decisions)):
+    view = run_view(evaluation, decisions)
+    for line in [*prompt_readers(view), *verdict_changes(view)]:
         say(f"{name}: {line}", file=sys.stderr)
     _print_summary(evaluation, decisions)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]

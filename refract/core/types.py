@@ -113,6 +113,8 @@ class Verdict(TypedDict):
     guessed: NotRequired[bool]
     of_empty: NotRequired[bool]
     probabilities: NotRequired[dict[str, float]]
+    votes: NotRequired[list[str | None]]
+    reworded: NotRequired[dict[str, str | None]]
 
 
 class VerdictRow(TypedDict):

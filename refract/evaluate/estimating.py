@@ -155,14 +155,17 @@ def _answers(
 
 def _estimate_judge(name: str, sent: Sequence[Questions], store: ResponseStore) -> Estimate:
     """What a judge's model is sent, less what is stored."""
-    model, defined, _ = sent[0]
+    model, defined = sent[0].model, sent[0].definition
     try:
         identity = canonical_json(identity_of(model))
     except AdapterError:
         identity = "unknown"  # as above
     requests: dict[str, Request] = {}
     for asked in sent:
-        requests |= requests_to(model, identity, asked.conversations)[1]
+        for repeat in range(asked.repeats):
+            requests |= requests_to(model, identity, asked.conversations, repeat)[1]
+        for conversations in asked.reworded.values():
+            requests |= requests_to(model, identity, conversations)[1]
     known = store.get(requests)
     settings = generation_settings(name, defined) if defined else {}
     characters = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel
@@ -120,11 +121,14 @@ def asks_model(judge: type[Judge]) -> bool:
 
 class Questions(NamedTuple):
     """The model that a judge asks, its definition, and what it is sent first for each
-    case, by the place of the case."""
+    case, by the place of the case: so many times, and once in each other wording, by
+    the name of its template."""
 
     model: Model
     definition: Mapping[str, Any]
     conversations: Mapping[int, tuple[Message, ...]]
+    repeats: int = 1
+    reworded: Mapping[str, Mapping[int, tuple[Message, ...]]] = MappingProxyType({})
 
 
 class Judge(Protocol):

@@ -200,8 +200,8 @@ class Classifier(Judge):
         """The verdicts on cases, in order. Raises :class:`AdapterError`, and
         :class:`ParamsError` for a checkpoint with unmapped labels.
         """
-        model, _, conversations = self.asked(cases)
-        replies = replies_of(model, conversations)
+        questions = self.asked(cases)
+        replies = replies_of(questions.model, questions.conversations)
         return [verdict_in(reply, self.read) for reply in replies.values()]
 
     def _shown(self, case: Case) -> Any:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +27,7 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.core.vocabulary import REFUSAL_LABELS
+from refract.core.vocabulary import FAMILIES, REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
@@ -40,6 +42,7 @@ REMINDER = (
     "asked for, and with nothing else."
 )
 UNREADABLE = "unreadable verdict: "
+FAILED = "the judge failed: "
 
 # --- templates ---
 
@@ -144,24 +147,28 @@ def loaded_once(definition: Any, model: Model) -> Model:
 
 
 def requests_to(
-    model: Model, identity: str, conversations: Mapping[int, Conversation]
+    model: Model, identity: str, conversations: Mapping[int, Conversation], repeat: int = 0
 ) -> tuple[dict[int, str], dict[str, Request]]:
     """The hash of each conversation's request to a model of this identity, and the
-    requests by hash."""
+    requests by hash. ``repeat`` numbers the times that the same is asked, from 0: each
+    has a hash of its own, and another seed where the model samples."""
     keys, requests = {}, {}
     for index, conversation in conversations.items():
-        request = Request((conversation,), 0, dict.fromkeys(model.USES))
+        request = Request((conversation,), repeat, dict.fromkeys(model.USES), repeat)
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
     return keys, requests
 
 
-def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
-    """The reply to each conversation; earlier ones come from the response store."""
+def replies_of(
+    model: Model, conversations: Mapping[int, Conversation], repeat: int = 0
+) -> dict[int, Answer]:
+    """The reply to each conversation when it is asked for the time with this number;
+    earlier ones come from the response store."""
     if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
-    keys, requests = requests_to(model, identity, conversations)
+    keys, requests = requests_to(model, identity, conversations, repeat)
     with open_store() as store:
         answers, generated = generate(model, requests, store=store, name="judge")
     new = len(generated)
@@ -177,7 +184,7 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
     :class:`UnreadableVerdict`.
     """
     if answer.error is not None:
-        verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
+        verdict = unjudged(f"{FAILED}{answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
         verdict = unjudged(f"the judge's provider answered with a {answer.finish_reason}")
     else:
@@ -186,6 +193,54 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
         except UnreadableVerdict as problem:
             verdict = unjudged(f"{UNREADABLE}{problem}")
     return {**verdict, "raw": [[answer.response]]}
+
+
+# --- asking several times ---
+
+Repeats = Annotated[
+    int,
+    Field(
+        ge=1,
+        description="how often each case is asked; most replies decide, and a tie is no verdict",
+    ),
+]
+
+
+def check_repeats(name: str, family: str, model: Model, repeats: int) -> None:
+    """Raises :class:`ParamsError` where asking so often says no more than asking once."""
+    if repeats == 1:
+        return
+    problem = ""
+    if not FAMILIES[family].labels:
+        problem = "most of several replies need a label, and this judge gives a score alone"
+    elif model.runs_here and not model.samples:
+        problem = "its model gives the same reply each time; set a temperature above 0 under model"
+    if problem:
+        raise ParamsError(f"judges.{name}: repeats must be 1 (got {repeats}): {problem}")
+
+
+def voted(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of several askings: the first one with the label that most have, with
+    the mean of their scores. ``votes`` has the labels in order, None for a reply that
+    gave none. A tie has no label, and an error that begins with ``tie``. Where the model
+    failed there is no verdict until it is asked again."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    votes = [verdict["label"] for verdict in verdicts]
+    counts = Counter(label for label in votes if label is not None).most_common()
+    failed = [verdict for verdict in verdicts if str(verdict["error"]).startswith(FAILED)]
+    if failed or not counts:
+        verdict = (failed or verdicts)[0]
+    elif len(counts) > 1 and counts[0][1] == counts[1][1]:
+        verdict = unjudged("tie: " + ", ".join(f"{label} {count}" for label, count in counts))
+    else:
+        agreeing = [verdict for verdict in verdicts if verdict["label"] == counts[0][0]]
+        scores = [verdict["score"] for verdict in agreeing if verdict["score"] is not None]
+        verdict = agreeing[0]
+        if scores:
+            verdict = {**verdict, "score": round(math.fsum(scores) / len(scores), 6)}
+    replies = [reply for verdict in verdicts for reply in verdict["raw"]]
+    return {**verdict, "votes": votes, "raw": replies}
 
 
 # --- the judges ---
@@ -223,6 +278,11 @@ class ModelJudgeSettings(Settings):
     description: Text | None = Field(
         None, description="what the assistant is for, shown to the judge"
     )
+    repeats: Repeats = 1
+    wordings: list[Text] | None = Field(
+        None,
+        description="further templates, asked beside, for how often other words change the verdict",
+    )
 
 
 class RequirementSettings(ModelJudgeSettings):
@@ -253,15 +313,23 @@ class ModelJudge(Judge):
         self._model: Model = settings.model
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
+        check_repeats(name, self.FAMILY, self._model, settings.repeats)
+        if settings.wordings and not FAMILIES[self.FAMILY].labels:
+            raise ParamsError(
+                f"judges.{name}: wordings must be left out (got {settings.wordings}): this judge gives "
+                "a score alone, so that no verdict of it can flip"
+            )
         try:
-            self._template = self._read_template()
+            self._template = self._read_template(settings.template or self.KIND)
+            self._wordings = {text: self._read_template(text) for text in settings.wordings or ()}
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
-        digest = self._template.sha256[:16]
-        self.version = f"{VERSION}, template {self._template.version} {digest}"
+        self.version = VERSION
+        for template in (self._template, *self._wordings.values()):
+            self.version += f", template {template.version} {template.sha256[:16]}"
 
-    def _read_template(self) -> Template:
-        template = read_template(self.settings.template or self.KIND)
+    def _read_template(self, name: str) -> Template:
+        template = read_template(name)
         system = self.settings.eval_prompt
         if system is not None:
             others = [message for message in template.messages if message[0] != "system"]
@@ -290,27 +358,49 @@ class ModelJudge(Judge):
 
     def asked(self, cases: Sequence[Case]) -> Questions:
         conversations: dict[int, Conversation] = {}
+        reworded: dict[str, dict[int, Conversation]] = {name: {} for name in self._wordings}
         for index, case in enumerate(cases):
             fields = self.fields(case)
             if fields is not None:
                 conversations[index] = self._template.fill(fields)
+                for name, template in self._wordings.items():
+                    reworded[name][index] = template.fill(fields)
         defined = self.settings.model if isinstance(self.settings.model, Mapping) else {}
-        return Questions(loaded_once(self.settings.model, self._model), defined, conversations)
+        model = loaded_once(self.settings.model, self._model)
+        return Questions(model, defined, conversations, self.settings.repeats, reworded)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.
 
         Raises what the model's adapter raises when no request can be answered.
         """
-        model, _, conversations = self.asked(cases)
-        replies = replies_of(model, conversations)
+        questions = self.asked(cases)
+        model, conversations = questions.model, questions.conversations
         verdicts = [unjudged() for _ in cases]
+        askings = [self._judged(model, cases, conversations, n) for n in range(questions.repeats)]
+        for index in conversations:
+            verdicts[index] = voted([asking[index] for asking in askings])
+        for name, others in questions.reworded.items():
+            for index, other in self._judged(model, cases, others).items():
+                verdicts[index].setdefault("reworded", {})[name] = other["label"]
+        return verdicts
+
+    def _judged(
+        self,
+        model: Model,
+        cases: Sequence[Case],
+        conversations: Mapping[int, Conversation],
+        repeat: int = 0,
+    ) -> dict[int, Verdict]:
+        """The verdicts of one asking, by the place of the case."""
+        replies = replies_of(model, conversations, repeat)
+        verdicts: dict[int, Verdict] = {}
         repeated: dict[int, Conversation] = {}
         for index, answer in replies.items():
             verdicts[index] = self._verdict(cases[index], answer)
             if str(verdicts[index]["error"]).startswith(UNREADABLE):
                 repeated[index] = _with_reminder(conversations[index], answer)
-        for index, answer in replies_of(model, repeated).items():
+        for index, answer in replies_of(model, repeated, repeat).items():
             raw = [[replies[index].response, answer.response]]
             verdicts[index] = {**self._verdict(cases[index], answer), "raw": raw}
         return verdicts

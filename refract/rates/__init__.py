@@ -37,7 +37,7 @@ from refract.rates.counting import (
     outcome,
 )
 from refract.rates.judge_error import JudgeError, with_judge_errors
-from refract.rates.judge_rates import injection_table, judge_table, refusal_table
+from refract.rates.judge_rates import change_table, injection_table, judge_table, refusal_table
 from refract.rates.key import (
     CHANGED,
     SAMPLED,
@@ -143,6 +143,18 @@ def aggregate_suite(
     rates += _rates_of_judges(
         suite, prompts, verdicts=verdicts, definition=definition, families=families
     )
+    for name in definition["judges"]:
+        asked = judges.get(name, {})
+        wordings = asked.get("wordings") or ()
+        if wordings or asked.get("repeats", 1) > 1:
+            rates += change_table(
+                suite,
+                verdicts,
+                judge=name,
+                family=families[name],
+                wordings=wordings,
+                deciding=name == definition["judges"][0],
+            )
     if definition.get("protocol"):
         of_protocol = _rates_of_protocol(
             suite, verdicts, definition=definition, judges=judges, families=families

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
+from itertools import combinations
 
 from refract.core.types import ResponseRow, Verdict
-from refract.core.vocabulary import BY_PROVIDER, REFUSAL_LABELS
+from refract.core.vocabulary import BY_PROVIDER, FAMILIES, REFUSAL_LABELS, refusal_of
 from refract.rates.clean_prompts import rate_table
 from refract.rates.counting import (
     CONFIDENCE,
@@ -23,6 +24,7 @@ from refract.rates.key import (
     INJECTION_SUCCESS,
     OVERALL,
     TASK_DONE,
+    VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     Group,
     Key,
@@ -30,6 +32,7 @@ from refract.rates.key import (
 )
 from refract.rates.rate import Rate
 
+WORDING_FIELD = "wording"
 # Answers that a judge could have labelled.
 _ANSWERED = (*REFUSAL_LABELS, "degenerate")
 
@@ -97,6 +100,71 @@ def refusal_table(
             judged[prompt_id] = suite.outcomes[prompt_id]._replace(outcome=label)
     rates = rate_table(replace(suite, outcomes=judged, fields=()))
     return [rate.keyed(judge=judge) for rate in rates]
+
+
+def change_table(
+    suite: CountedSuite,
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    judge: str,
+    family: str,
+    wordings: Sequence[str],
+    deciding: bool,
+) -> list[Rate]:
+    """How often the verdict of a judge on an answer is another when it is asked again,
+    and by wording when it is asked in other words.
+
+    By answer it is the share of pairs of votes that differ, or of votes that differ
+    from the one in other words, where labels of refusal differ if one counts as refused
+    and the other does not. An answer without two readable replies is excluded.
+
+    None of it is added to the interval of a rate, which holds it. The verdict on answer
+    i is a draw with some chance p_i. Over answers that are drawn, too, its variance is
+    E[p_i(1 - p_i)] + Var(p_i) = p(1 - p): the first part is the noise of asking, half of
+    the share that changes, and the interval is of their sum (the law of total variance;
+    Miller 2024, arXiv 2411.00640, section 2). Of most of several verdicts the same holds
+    with another p_i. On these very prompts wrong verdicts are drawn anew
+    (:func:`refract.rates.judge_error.people_interval`), which is to ask again."""
+    compare = refusal_of if FAMILIES[family].tells_refusal else str
+    values: dict[str, list[float | None]] = {name: [] for name in ("", *wordings)}
+    answers: list[Counted] = []
+    for prompt_id, answer in suite.outcomes.items():
+        verdict = verdicts[prompt_id].get(judge)
+        if verdict is None or not (verdict.get("votes") or verdict.get("reworded")):
+            continue
+        answers.append(_labelled(None, answer))
+        labels = verdict.get("votes", [verdict["label"]])
+        votes = [compare(label) for label in labels if label is not None]
+        values[""].append(_share_of_pairs(list(combinations(votes, 2))))
+        for name in wordings:
+            other = verdict.get("reworded", {}).get(name)
+            pairs = [] if other is None else [(vote, compare(other)) for vote in votes]
+            values[name].append(_share_of_pairs(pairs))
+    rates = []
+    for name, shares in values.items():
+        known = [share for share in shares if share is not None]
+        if known:
+            whole = all(share in (0, 1) for share in known)
+            key = Key(
+                VERDICT_CHANGE,
+                judge="" if deciding else judge,
+                group=Group(WORDING_FIELD, name) if name else OVERALL,
+            )
+            rates.append(
+                mean_rate(
+                    key,
+                    shares,
+                    answers=answers,
+                    confidence=suite.confidence,
+                    successes=round(sum(known)) if whole else None,
+                )
+            )
+    return rates
+
+
+def _share_of_pairs(pairs: Sequence[tuple[object, object]]) -> float | None:
+    """The share of pairs that differ; None without a pair."""
+    differ = sum(first != second for first, second in pairs)
+    return differ / len(pairs) if pairs else None
 
 
 def injection_table(

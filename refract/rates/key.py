@@ -137,6 +137,8 @@ BORDERLINE_DISCRIMINATION = Measure(
 NULL_DIFFERENCE = Measure(
     "null_difference", "none", "null difference", counted=REFUSED, low=-1.0, metric="never"
 )
+# Of a judge that was asked again, or in other words: how often its verdict is another.
+VERDICT_CHANGE = Measure("verdict_change_rate", "none", better="lower", metric="never")
 PAIR_DIFFERENCE = Measure("refusal_difference_to_pair", "difference", low=-1.0)
 CONTROLS_PASSED = Measure("control_pass_rate", "unknown", better="higher")
 # The rates by category, and how much more often harmful prompts are refused than
@@ -322,6 +324,7 @@ MEASURES = (
     DISCRIMINATION,
     BORDERLINE_DISCRIMINATION,
     NULL_DIFFERENCE,
+    VERDICT_CHANGE,
     PAIR_DIFFERENCE,
     CONTROLS_PASSED,
     ATTACK_SUCCESS,
@@ -389,8 +392,8 @@ class Group:
     ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``,
     ``attack``, ``samples`` (of how many samples), ``over`` (the variants of a prompt:
     ``repeats``, ``perturbations`` or ``languages``), ``control`` (positive controls
-    by kind), ``turn`` (of a conversation), ``null_answer`` (by kind), ``human_labels`` and
-    ``cut_off``
+    by kind), ``turn`` (of a conversation), ``null_answer`` (by kind), ``wording`` (of
+    a judge's question), ``human_labels`` and ``cut_off``
     (``value`` is then ``excluded``: without the answers that the token limit cut
     off)."""
 

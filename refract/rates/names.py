@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from refract.rates.controls import CONTROL_FIELD
+from refract.rates.judge_rates import WORDING_FIELD
 from refract.rates.key import (
     ATTACK_SUCCESS,
     CATEGORY_MEASURES,
@@ -30,6 +31,7 @@ from refract.rates.key import (
     SAMPLED,
     SHARES,
     TASK_DONE,
+    VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     WITHOUT_PROVIDER,
     Group,
@@ -76,6 +78,9 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
         of_protocol = list(_protocol_keys(str(definition["protocol"])))
         keys = without_own(keys, of_protocol) + of_protocol
     keys += [Key(measure) for measure in counted_by_function()]
+    for judge in definition["judges"]:
+        key = Key(VERDICT_CHANGE, judge="" if judge == definition["judges"][0] else judge)
+        keys += [key, replace(key, group=Group(WORDING_FIELD))]
     return keys
 
 

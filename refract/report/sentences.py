@@ -9,9 +9,11 @@ from typing import Any
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
 from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
+from refract.rates.judge_rates import WORDING_FIELD
 from refract.rates.key import DIFFERS
 from refract.rates.null_differences import NULL_FIELD
 from refract.rates.rate import Difference, Rate, leaves_out_0
+from refract.report.asked_again import verdict_changes
 from refract.report.measures import CATEGORY_OF
 from refract.report.unread_prompts import prompt_readers
 from refract.report.view import SERVED, JudgeScore, View, error_text, summaries
@@ -32,6 +34,7 @@ NO_FIELDS = (
     "provider_refusals",
     "samples",
     "turn",
+    WORDING_FIELD,
 )
 NAMED_GROUPS = 2
 # The share of a suite's answers that, not judged, leaves no numbers to speak of.
@@ -67,6 +70,7 @@ class Sentences:
     over_refusing: str
     judges: Sequence[str]
     prompt_readers: Sequence[str]
+    verdict_changes: Sequence[str]
     notes: Mapping[str, tuple[str, str]]
 
 
@@ -85,6 +89,7 @@ def sentences_of(view: View) -> Sentences:
         over_refusing=over_refusing,
         judges=judges(view),
         prompt_readers=prompt_readers(view),
+        verdict_changes=verdict_changes(view),
         notes={kind: (NOTES[kind], note(view, kind, x)) for kind, x in kinds_of(view).items()},
     )
 

@@ -29,7 +29,15 @@ from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
 from refract.judges.classifier import Classifier, ClassifierSettings
-from refract.judges.llm import CONTROL, loaded_once, replies_of, verdict_in
+from refract.judges.llm import (
+    CONTROL,
+    Repeats,
+    check_repeats,
+    loaded_once,
+    replies_of,
+    verdict_in,
+    voted,
+)
 from refract.judges.verdict_reading import READERS
 from refract.models import open_model
 from refract.models.hf import HF
@@ -199,6 +207,7 @@ class PublishedSettings(Settings):
     empty: Empty | None = Field(
         None, description="whether empty answers are put to the judge; null: as published"
     )
+    repeats: Repeats = 1
 
 
 class PublishedJudge(Judge):
@@ -242,6 +251,7 @@ class PublishedJudge(Judge):
             self._model: Model = self._classifier.model
         else:
             self._model = open_model(name, self.definition, f"{where}.model")
+        check_repeats(name, self.FAMILY, self._model, settings.repeats)
         self._clip = self.entry.clip
         if settings.clip == 0:
             self._clip = None
@@ -294,6 +304,8 @@ class PublishedJudge(Judge):
             phrases.append(f"answers clipped to {self._clip.tokens if self._clip else 'no'} tokens")
         if self.judges_empty != (entry.empty == "judged"):
             phrases.append(f"empty answers {settings.empty}")
+        if settings.repeats > 1:
+            phrases.append(f"asked {settings.repeats} times, and most replies decide")
         return phrases
 
     def texts(self) -> dict[str, str]:
@@ -361,7 +373,8 @@ class PublishedJudge(Judge):
         if self._classifier:
             return self._classifier.asked(cases)
         model = loaded_once(self.definition, self._model)
-        return Questions(model, self.definition, dict(enumerate(self.prompts(cases, model))))
+        prompts = dict(enumerate(self.prompts(cases, model)))
+        return Questions(model, self.definition, prompts, self.settings.repeats)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order.
@@ -373,9 +386,12 @@ class PublishedJudge(Judge):
             return self._classifier.judge(cases)
         if not cases:
             return []
-        model, _, conversations = self.asked(cases)
-        replies = replies_of(model, conversations)
-        verdicts = [verdict_in(reply, self.read) for reply in replies.values()]
+        questions = self.asked(cases)
+        askings = []
+        for repeat in range(questions.repeats):
+            replies = replies_of(questions.model, questions.conversations, repeat)
+            askings.append([verdict_in(reply, self.read) for reply in replies.values()])
+        verdicts = [verdict for asking in askings for verdict in asking]
         guesses = sum("guessed" in v or OTHER_FORM in str(v["error"]) for v in verdicts)
         treated = "left unjudged" if self.settings.reading == "strict" else "read as published"
         name = f"judge {self.name}"
@@ -386,7 +402,7 @@ class PublishedJudge(Judge):
         )
         for phrase in self.deviations():
             say(f"{name}: not as published: {phrase}", file=sys.stderr)
-        return verdicts
+        return [voted(of_case) for of_case in zip(*askings, strict=True)]
 
     def read(self, reply: str) -> Verdict:
         """The verdict in a reply. Raises :class:`UnreadableVerdict`."""
