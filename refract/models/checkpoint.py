@@ -557,7 +557,9 @@ class Loader:
             with quiet:
                 model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
             if hasattr(model, "peft_config"):  # transformers loads its base, of which no hash knows
-                raise ValueError("it is a PEFT adapter; give it as adapter_path, its base as model_id")
+                raise ValueError(
+                    "it is a PEFT adapter; give it as adapter_path, its base as model_id"
+                )
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.models.checkpoint import read_json
-from refract.models.protocol import AdapterError, first_line
+from refract.models.protocol import AdapterError
 
 _MERGE = (
     "merge it into its base: PeftModel.from_pretrained(BASE, FOLDER).merge_and_unload()"
@@ -113,9 +113,10 @@ def add_adapter(model: Any, folder: Path) -> None:
         if wrong:
             raise ValueError(f"{len(wrong)} of its weights fit nothing, first {wrong[0]}")
     except Exception as error:  # whatever PEFT raises
+        reason = " ".join(str(error).split())[:300]  # which is not in the first line
         raise AdapterError(
             f"adapter_path: {folder} cannot be put on {model.config.name_or_path}: "
-            f"{type(error).__name__}: {first_line(error)}; name the base that it was trained on"
+            f"{type(error).__name__}: {reason}; name the base that it was trained on"
         ) from error
 
 
