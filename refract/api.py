@@ -20,7 +20,7 @@ from refract.models import open_model
 from refract.models.function import BatchFunction, TextFunction, function_name, text_model
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore, open_store
-from refract.project import Project, find_judge, find_model, find_project
+from refract.project import Project, find_judge, find_model, find_project, source_name
 from refract.results import Results, run_tables
 from refract.results.sources import Result, Side, compare_sides, find_side
 from refract.results.table_rows import difference_to_row
@@ -85,7 +85,7 @@ def measure(
         name, definition = name or model, find_model(model, project)
         opened = open_model(name, dict(definition))
     elif isinstance(model, Mapping):
-        name = name or Path(str(model.get("model_id", model.get("adapter")))).name
+        name = name or source_name(model)
         definition = model
         opened = open_model(name, dict(definition))
     elif is_function:

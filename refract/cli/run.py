@@ -175,7 +175,7 @@ def run(
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
-    from refract.project import find_judges, find_model, find_project, find_suite
+    from refract.project import find_judges, find_model, find_project, find_suite, source_name
     from refract.report.asked_again import verdict_changes
     from refract.report.unread_prompts import prompt_readers
     from refract.results.sources import run_files, write_run
@@ -197,7 +197,7 @@ def run(
     settings |= _yaml_settings(set_ or [])
     named = {} if model is None else find_model(model, project)
     definition = named | settings
-    name = name or model or Path(str(definition.get("model_id", definition["adapter"]))).name
+    name = name or model or source_name(definition)
     if not name.strip() or not name.isprintable():
         raise UsageError(f"--name takes a printable text that is not empty (got {name!r})")
     if without_secrets(name)[1]:

@@ -99,10 +99,10 @@ def write_records(export: Export) -> Iterator[str]:
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
-    """A model's id as DEVELOPER/NAME: that of the hub or provider, else
-    ``local/NAME``."""
+    """A model's id as DEVELOPER/NAME: that of the hub or provider, else, and with an
+    adapter of its own, ``local/NAME``."""
     stated, adapter = str(definition.get("model_id", "")), definition["adapter"]
-    local = adapter in ("hf", "vllm")
+    local = adapter in ("hf", "vllm") and not definition.get("adapter_path")
     if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
         return stated
     if _is_served(definition):
@@ -230,7 +230,8 @@ class Evaluated:
             "parameters": facts["model"].get("parameters"),
             "dtype": facts["model"].get("dtype"),
         }
-        name = definition.get("model_id") or self.model.rpartition("/")[2]
+        stated = None if definition.get("adapter_path") else definition.get("model_id")
+        name = stated or self.model.rpartition("/")[2]
         return {
             "schema_version": SCHEMA,
             "evaluation_id": self.id,

@@ -116,6 +116,12 @@ class HFSettings(LocalModelSettings):
         "`owner/name`, or with gguf_file a package `name==version` of the package index",
         json_schema_extra={"allowed": MODEL_IDS},
     )
+    adapter_path: Text | None = Field(
+        None,
+        description="a folder with a LoRA adapter of PEFT (adapter_config.json and "
+        "adapter_model.safetensors) that is put on the checkpoint",
+        json_schema_extra={"allowed": "a folder, or null"},
+    )
     gguf_file: Text | None = Field(
         None,
         description="the GGUF file in that folder, hub repository or package; its weights are "
@@ -241,8 +247,7 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     Raises AdapterError."""
     if (folder / "adapter_config.json").is_file():
         raise AdapterError(
-            f"{folder} holds a PEFT adapter; merge it into its base: PeftModel.from_pretrained(BASE,"
-            " FOLDER).merge_and_unload().save_pretrained(NEW)"
+            f"{folder} holds a PEFT adapter: give it as adapter_path, and its base as model_id"
         )
     if not (folder / "config.json").is_file():
         raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
@@ -251,6 +256,14 @@ def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     for pattern in (*FILES, *([named] if isinstance(named, str) else [])):
         files.update(folder.glob(pattern))
     return sorted(files)
+
+
+def content_sha256(folder: Path, files: Iterable[Path]) -> str:
+    """The SHA-256 over (name, SHA-256) of files of a folder, in their order."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(f"{path.relative_to(folder).as_posix()}\0{sha256_file(path)}\n".encode())
+    return total.hexdigest()
 
 
 def parameter_count(folder: Path) -> int:
@@ -438,18 +451,15 @@ class Loader:
         if gguf_file:
             return {"sha256": sha256_file(gguf_file), "format": "gguf"}
         if folder:
-            # The SHA-256 over the sorted (name, SHA-256) of its files.
-            total = hashlib.sha256()
-            for path in content_files(folder, code=settings.trust_remote_code):
-                name = path.relative_to(folder).as_posix()
-                total.update(f"{name}\0{sha256_file(path)}\n".encode())
-            return {"sha256": total.hexdigest()}
+            files = content_files(folder, code=settings.trust_remote_code)
+            return {"sha256": content_sha256(folder, files)}
         file = {"gguf_file": settings.gguf_file} if settings.gguf_file else {}
         return {"model_id": settings.model_id, "commit": self.commit, **file, **pinned}
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
-        need_local("torch", "transformers", *(["gguf"] if self.settings.gguf_file else []))
+        more = {"gguf": self.settings.gguf_file, "peft": self.settings.adapter_path}
+        need_local("torch", "transformers", *(name for name in more if more[name]))
         file, pinned = self.gguf_file, self.settings.sha256
         if pinned and not file:
             from huggingface_hub import hf_hub_download
@@ -546,6 +556,10 @@ class Loader:
                 arguments.setdefault("device_map", {"": device})
             with quiet:
                 model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
+            if hasattr(model, "peft_config"):  # transformers loads its base, of which no hash knows
+                raise ValueError(
+                    "it is a PEFT adapter; give it as adapter_path, its base as model_id"
+                )
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")

@@ -19,6 +19,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
+from refract.models.lora import add_like
+
 # Numbers in a matrix that is made float64 at a time.
 CHUNK = 2**24
 # Numbers of a model whose matrices stay float64 while it is opened: 1.5 GB of them.
@@ -177,7 +179,9 @@ class Reference:
         if hasattr(config, "quantization_config"):
             del config.quantization_config
         with init_empty_weights(include_buffers=False), self._computing():
-            self.model: Any = type(model)(config).eval()
+            self.model: Any = type(model)(config)
+            add_like(self.model, model)
+            self.model.eval()
         self._share(model)
         self._keep(keep and sum(p.numel() for p in model.parameters()) <= KEPT_WEIGHTS)
         ids = torch.arange(4, device=self.device)[None] % self.vocabulary

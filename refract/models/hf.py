@@ -8,12 +8,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import commonprefix
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.tool_calls import MARKERS, calls_in
 from refract.core.types import FinishReason, Message, Row
-from refract.models import checkpoint, turn
+from refract.models import checkpoint, lora, turn
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import (
     AdapterError,
@@ -116,6 +117,10 @@ class HF(Model):
         for key in ADDED:
             if getattr(settings, key) is not None:
                 identity[key] = getattr(settings, key)
+        if self._adapter_folder:
+            files = lora.adapter_files(self._adapter_folder)
+            sha256 = checkpoint.content_sha256(self._adapter_folder, files)
+            identity["peft"] = {"sha256": sha256}
         return identity
 
     def description(self) -> dict[str, Any]:
@@ -395,11 +400,24 @@ class HF(Model):
                 "chat_template: false"
             )
 
+    @property
+    def _adapter_folder(self) -> Path | None:
+        """The folder of the LoRA adapter, if there is one."""
+        path = self.settings.adapter_path
+        return None if path is None else Path(path).expanduser()
+
+    def _load_model(self, numbers: str | None = None) -> Any:
+        """The checkpoint's model, with the adapter; ``numbers`` as in ``Loader.model``."""
+        model = self.loader.model(self.config, numbers=numbers)
+        if self._adapter_folder:
+            lora.add_adapter(model, self._adapter_folder)
+        return model
+
     def _load_decoder(self) -> Decoder:
         if self._decoder is not None:
             return self._decoder
         began = time.monotonic()
-        model = self.loader.model(self.config)
+        model = self._load_model()
         import torch
         import transformers
 
@@ -494,7 +512,7 @@ class HF(Model):
         quantised = getattr(model.config, "quantization_config", None) is not None
         if not quantised and (stored in (None, used) or used == "float32"):
             return None
-        return self.loader.model(self.config, numbers=stored)
+        return self._load_model(stored)
 
     def prepared(
         self, requests: Sequence[Request], most: int | None = None

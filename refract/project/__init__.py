@@ -257,6 +257,15 @@ def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, A
     raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
 
 
+def source_name(definition: Mapping[str, Any]) -> str:
+    """What a model without a name of its own is called: its LoRA adapter, checkpoint or
+    model of a provider, or how it is reached."""
+    for key in ("adapter_path", "model_id"):
+        if definition.get(key):
+            return Path(str(definition[key])).name
+    return str(definition.get("adapter"))
+
+
 def _judging_model(model: str, project: Project) -> dict[str, Any]:
     """The definition of the model that judges, without ``samples``."""
     adapter, colon, model_id = model.partition(":")

@@ -18,7 +18,7 @@ from refract.core.params import INPUTS
 from refract.core.progress import read_object
 from refract.core.showing import say
 from refract.judges import judges_to_measure, read_judge
-from refract.models import checkpoint
+from refract.models import checkpoint, lora
 from refract.models.answering import ANSWERS
 from refract.models.protocol import LASTING_ERRORS
 
@@ -33,7 +33,7 @@ MOST_FILES = 10_000
 # How a verdict's error begins whose judge model did not answer.
 JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
-FOLDERS = ("model_id", "encoder")
+FOLDERS = ("model_id", "adapter_path", "encoder")
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
     "file",
@@ -113,15 +113,17 @@ def named_path(key: str, text: str) -> Path | None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that are hashed: those of a checkpoint that determine answers, or all
-    of a folder."""
+    """The files that are hashed: those of a checkpoint or an adapter that determine
+    answers, or all of a folder."""
     if not path.is_dir():
         return [path]
-    if (path / "config.json").is_file():
-        try:
+    try:
+        if (path / lora.CONFIG).is_file():
+            return lora.adapter_files(path)
+        if (path / "config.json").is_file():
             return checkpoint.content_files(path, code=True)
-        except RefractError:  # it cannot be loaded either, which its stage says
-            return sorted(path.glob("*"))
+    except RefractError:  # it cannot be loaded either, which its stage says
+        return sorted(path.glob("*"))
     return sorted(entry for entry in path.rglob("*") if entry.is_file())[:MOST_FILES]
 
 

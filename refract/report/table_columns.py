@@ -430,14 +430,18 @@ def model_columns(titles: Titles) -> list[Column[Named]]:
 
 
 def _source(definition: Row) -> object:
-    return definition.get("model_id") or definition.get("path") or MISSING
+    source = definition.get("model_id") or definition.get("path") or MISSING
+    adapter = definition.get("adapter_path")
+    return f"{source} + {adapter}" if adapter else source
 
 
 def _content(identity: Row) -> object:
     content = identity.get("model")
     if not isinstance(content, dict):
         content = identity
-    return (content.get("commit") or content.get("sha256") or MISSING)[:16]
+    stated = (content.get("commit") or content.get("sha256") or MISSING)[:16]
+    adapter = (identity.get("peft") or {}).get("sha256")
+    return f"{stated} + {adapter[:16]}" if adapter else stated
 
 
 def _decoding(model: Row) -> str:

@@ -15,6 +15,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.vocabulary import JUDGED
+from refract.export.every_eval_ever import model_id
 from refract.statistics.proportions import settled, wilson
 from tests.builders import NO, YES, Project, suite_rows
 from tests.results.test_results import computed_project, refract
@@ -169,6 +170,12 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     assert {row["evaluation_result_id"] for row in samples} == {"harmful_refusal_rate"}
     assert "left out, not judged or not compared: 1 error" in said
     assert "one as local/one; --model-id names them otherwise" in said
+
+
+def test_a_model_with_an_adapter_is_not_called_by_its_base():
+    base = {"adapter": "hf", "model_id": "owner/base"}
+    assert model_id("m", base) == "owner/base"
+    assert model_id("m", {**base, "adapter_path": "tuned"}) == "local/m"
 
 
 def test_records_without_texts_have_rates_alone(project, tmp_path):

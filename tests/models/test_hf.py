@@ -495,9 +495,9 @@ def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once
         answers(model(copy), [ask("Hi")])
 
 
-def test_a_peft_adapter_says_how_it_is_merged(copy):
+def test_a_peft_adapter_is_no_model_id(copy):
     (copy / "adapter_config.json").write_text("{}")
-    with pytest.raises(AdapterError, match=r"merge it into its base: PeftModel\.from_pretrained"):
+    with pytest.raises(AdapterError, match=r"give it as adapter_path, and its base as model_id"):
         model(copy).identity()
 
 

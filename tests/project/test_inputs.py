@@ -7,12 +7,15 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ruamel.yaml import YAML
+from safetensors.numpy import save_file
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import INPUTS
+from refract.models.lora import CONFIG, WEIGHTS
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes, nothing_changed, read_state
 from stages.check_inputs import main
@@ -97,6 +100,23 @@ def test_a_folder_of_weights_that_changes_in_place_changes_its_models_file(proje
     after = inputs()
     assert after["models/m.json"] != before["models/m.json"]
     assert {**after, "models/m.json": 0} == {**before, "models/m.json": 0}
+
+
+def test_an_adapters_two_files_are_watched_and_no_others(project):
+    adapter = project / "tuned"
+    adapter.mkdir()
+    (adapter / CONFIG).write_text('{"peft_type": "LORA"}', "utf-8")
+    save_file({"q.lora_A.weight": np.zeros((1, 1))}, adapter / WEIGHTS)
+    write_params(models=hf(adapter_path="tuned"))  # a word, and yet a path
+    main()
+    before = inputs()
+    assert set(before["models/m.json"]) == {"model_id", "adapter_path"}
+    (adapter / "optimizer.pt").write_bytes(b"x")
+    main()
+    assert inputs() == before
+    save_file({"q.lora_A.weight": np.ones((1, 1))}, adapter / WEIGHTS)
+    main()
+    assert inputs() != before
 
 
 def test_weights_of_the_same_size_and_time_are_told_apart(project):
