@@ -47,8 +47,8 @@ lint: setup
 	ruff format --check .
 	mypy
 
-# The pages as a site with search, in site/; a link that leads nowhere fails it. The pages are copied under their own
-# paths, since some stand beside what they are about.
+# The pages as a site, in site/; a link that leads nowhere fails it. Served (python -m http.server --directory site) it has
+# search. The pages are copied under their own paths, since some stand beside what they are about.
 docs: setup
 	python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	rm -rf build/pages && mkdir -p build/pages
