@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
-.PHONY: setup repro test fuzz mutants machines families lint readme
+.PHONY: setup repro test fuzz mutants machines families lint readme docs
 
 setup: .venv/installed
 
@@ -47,9 +47,18 @@ lint: setup
 	ruff format --check .
 	mypy
 
+# The pages as a site, in site/; a link that leads nowhere fails it. Served (python -m http.server --directory site) it has
+# search. The pages are copied under their own paths, since some stand beside what they are about.
+docs: setup
+	python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	rm -rf build/pages && mkdir -p build/pages
+	git ls-files -z -- docs metrics tools '*.md' CITATION.cff LICENSE ':!tests' | tar -c --null -T - | tar -x -C build/pages
+	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
+
 # What the docs show of results and commands.
 readme: setup
 	python -m tools.reference
 	python -m tests.docs.test_readme
 	python -m tests.docs.test_numbers
 	python -m tests.docs.test_docs_cli
+	python -m tests.docs.test_docs_python

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, write_rows
-from refract.core.params import (
-    definition,
-    grid,
-    load_definitions,
-    load_params,
-    null_settings,
-    run_seed,
-)
+from refract.core.params import grid, load_definitions, load_params, null_settings, run_seed
 from refract.core.progress import StageRun, ran_file, run_stage
 from refract.core.types import VerdictRow
 from refract.judges import check_counted, judge_rows, language_warnings, noting_errors, open_judges
+from refract.judges.cases import Judge
 from refract.judges.null_answers import null_verdicts
 from refract.models.origins import note_verdicts
 
@@ -34,18 +27,12 @@ def main(name: str) -> None:
     params = load_definitions("judges")
     folder = Path("data/verdicts") / name
     null_folder = Path("data/null_verdicts") / name
-    suites = {suite: definition(params, "suites", suite) for suite in grid(params, "suites")}
-    definitions: dict[str, dict[str, Any]] = {
-        judge: definition(params, "judges", judge)
-        for given in suites.values()
-        for judge in given["judges"]
-    }
+    suites = {suite: params["suites"][suite] for suite in grid(params, "suites")}
+    definitions = params["judges"]  # of the grid's suites, and no others
     judges = open_judges(definitions)  # all of them, before the first one costs anything
-    of_suite = {
-        suite: {judge: judges[judge] for judge in given["judges"]}
-        for suite, given in suites.items()
-    }
+    of_suite: dict[str, dict[str, Judge]] = {}
     for suite, given in suites.items():
+        of_suite[suite] = {judge: judges[judge] for judge in given["judges"]}
         check_counted(suite, of_suite[suite], perturbed=bool(given.get("perturbations")))
     judged: Counter[str] = Counter()
     counts = Counter(reused=0, judged=0)

@@ -21,6 +21,7 @@ from refract.evaluate.judge_errors import (
 from refract.judges import open_judges
 
 PAIRS = Path("data/validation/validation.jsonl")
+SHOWN = ("kappa", "precision", "recall", "label_kappa")
 
 
 def main() -> None:
@@ -45,11 +46,8 @@ def main() -> None:
             f"{shown_gap(entry)} points, n={entry.n} (partial = {settings.partial})"
         )
     for judge, numbers in result.metrics.items():
-        shown = " ".join(
-            f"{name} {numbers[name]:.4f}"
-            for name in ("kappa", "precision", "recall", "label_kappa")
-            if name in numbers
-        )
+        names = [name for name in SHOWN if name in numbers]
+        shown = " ".join(f"{name} {numbers[name]:.4f}" for name in names)
         say(f"{judge}: {shown}, n={numbers['n']} (partial = {settings.partial})")
         if numbers["unjudged"]:
             run.warn(f"{judge} gave no label to {numbers['unjudged']} labelled pairs")

@@ -213,7 +213,9 @@ def main() -> int:
     if alone:
         show(f"computed from outcomes alone, since answers are not here: {'; '.join(alone)}")
     if not counted_by:
-        show("no other number was computed again; with Refract (pip install refract-eval) all are")
+        show(
+            "no other number was computed again; with Refract (pip install path/to/its/clone) all are"
+        )
     return 2
 
 

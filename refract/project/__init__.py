@@ -121,7 +121,10 @@ def write_project(folder: Path) -> None:
         raise UsageError(f"not written, since these exist: {', '.join(present)}")
     for path, target in targets.items():
         write_bytes(target, [path.read_bytes()])
-    versions = {"refract-eval": version("refract-eval")} | library_versions()
+    versions = {"refract-eval": version("refract-eval")}
+    for name, number in library_versions().items():
+        # Without the label of a build: `torch==2.13.0+cpu` keeps a co-author from using a GPU.
+        versions[name] = number.partition("+")[0]
     text = "".join(f"{name}=={number}\n" for name, number in versions.items())
     write_bytes(constraints, [text.encode()])
 

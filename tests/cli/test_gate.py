@@ -322,6 +322,9 @@ def test_the_github_workflow_gates_and_comments(merging, tmp_path):
     clone, env = merging
     workflow = ROUND_TRIP.load(ROOT / "docs/templates/github-actions.yml")
     (job,) = workflow["jobs"].values()
+    (own,) = ROUND_TRIP.load(ROOT / ".github/workflows/refract.yml")["jobs"].values()
+    theirs = [step for step in job["steps"] if step.get("name") != "Install"]
+    assert [step for step in own["steps"] if step.get("name") != "Install"] == theirs
     codes = {
         step["name"]: clone.run(
             *("bash", "-e", "-c", step["run"]), **env, GITHUB_BASE_REF="main", NUMBER="7"
@@ -337,7 +340,8 @@ def test_the_github_workflow_gates_and_comments(merging, tmp_path):
         "Comment": 0,
     }
     assert (tmp_path / "called").read_text("utf-8") == (
-        "pip install refract-eval --constraint constraints.txt\n"
+        "pip install refract-eval @ git+https://HOST/OWNER/refract@COMMIT"
+        " --constraint constraints.txt\n"
         "gh pr comment 7 --edit-last --create-if-none --body-file comparison.md\n"
     )
     comment = (clone.folder / "comparison.md").read_text("utf-8").splitlines()

@@ -477,6 +477,14 @@ def test_links_between_pages_lead_somewhere():
                 assert not heading or heading in headings(found), f"{page.name}: {target}"
 
 
+def test_the_map_and_the_site_name_every_page():
+    every = {page.name for page in (ROOT / "docs").glob("*.md")}
+    linked = re.findall(r"\]\(([\w-]+\.md)", (ROOT / "docs/README.md").read_text("utf-8"))
+    in_site = re.findall(r"docs/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert {*linked, "README.md"} == every
+    assert sorted(in_site) == sorted(every)
+
+
 def test_no_page_that_people_write_is_long():
     generated = ("cli.md", "params.md")
     written = [page for page in (ROOT / "docs").glob("*.md") if page.name not in generated]

@@ -89,6 +89,13 @@ def test_nothing_but_the_package_stands_in_site_packages(installed):
     assert metadata.startswith("refract_eval-")
 
 
+def test_an_extra_is_added_to_an_installed_package_without_a_release(installed):
+    """What messages say, ``pip install 'refract-eval[…]'``, asks no index for the package itself."""
+    pip = (sys.executable, "-m", "pip", "--python", installed.python, "install", "--no-index")
+    printed = installed.run(*pip, "--dry-run", "refract-eval[parquet]")
+    assert f"already satisfied: refract-eval[parquet] in {installed.packages}" in printed
+
+
 def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
     def refract(*arguments: object, code: int = 0) -> str:
         return installed.run("refract", *arguments, cwd=tmp_path, code=code)
@@ -140,6 +147,8 @@ def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
     assert "not written, since these exist" in installed.run("refract", "init", folder, code=2)
     for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
         installed.run(*command, cwd=folder)
+    # A build of PyTorch for processors alone is nobody else's.
+    assert "+" not in (folder / "constraints.txt").read_text("utf-8")
     first = Reproduction(installed.run("dvc", "repro", cwd=folder))
     assert first.generated["synthetic", "example"] > 8  # the prompts and their variants
     assert json.loads((folder / "metrics/synthetic.json").read_text())["example"]["n"] == 8
