@@ -17,6 +17,7 @@ import refract
 from refract.evaluate import Suite, evaluate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore
+from refract.project import source_name
 from tests.builders import ROOT
 from tests.documents import blocks
 
@@ -83,6 +84,12 @@ def test_names_definitions_and_files_are_measured_as_refract_run_does(cli, tmp_p
     by_file = refract.measure(definition, file, {"kind": "rules"}, limit=60)
     # The project sets thresholds for the suite that is named, and none for a file.
     assert {**values(by_file), "passed": 0} == values(by_name)
+
+
+def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
+    base = {"adapter": "hf", "model_id": "models/base"}
+    named = [source_name(base), source_name({**base, "adapter_path": "out/tuned/"})]
+    assert [*named, source_name({"adapter": "synthetic"})] == ["base", "tuned", "synthetic"]
 
 
 @pytest.mark.parametrize(
