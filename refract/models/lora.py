@@ -99,9 +99,9 @@ def adapter_files(folder: Path) -> list[Path]:
 
 
 def add_adapter(model: Any, folder: Path) -> None:
-    """Puts an adapter on the layers of a loaded model. Its weights become float32, as
-    which it is stored or wider than that. Raises AdapterError where it is of another
-    base."""
+    """Puts an adapter on the layers of a loaded model. Its weights become float32,
+    whatever the model's type, which changes none that is stored in 16 bits. Raises
+    AdapterError where it is of another base."""
     from peft import LoraConfig, PeftModel
 
     try:

@@ -20,7 +20,7 @@ from refract.models.protocol import AdapterError
 from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer, tiny
 
 __all__ = ["tiny"]
-# Adapters of this base cannot be merged where a layer is tied to another one.
+# An output layer that is the embedding too cannot be merged with an adapter of its own.
 UNTIED = {"tie_word_embeddings": False}
 
 
