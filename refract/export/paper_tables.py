@@ -15,7 +15,7 @@ from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import Compared, number_of_tests
-from refract.report.first_table import mark_notes, mark_of, sample_notes
+from refract.report.first_table import KAPPA_ITEMS, mark_notes, mark_of, sample_notes
 from refract.report.markdown import Column, ShownTable, shown_table
 from refract.report.measures import HEADLINES, title_of
 from refract.report.view import View, check_names
@@ -104,7 +104,8 @@ def paper_table(
     table = table.only([*names, *range(3, len(table.header))])
     notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles(draws=draws))]
     if KAPPA.name in columns:
-        notes.append(f"{title_of(KAPPA)}: Cohen's κ with the suite's first judge, refused or not")
+        with_first = "Cohen's κ with the suite's first judge, refused or not"
+        notes.append(f"{title_of(KAPPA)}: {with_first}{KAPPA_ITEMS}")
     notes = [f"{text}." for text in notes] + ([note] if note else [])
     of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"

@@ -51,6 +51,8 @@ from refract.report.wording import (
 )
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
+# Clusters, such as the variants of a request, are not in the interval of κ.
+KAPPA_ITEMS = "; its interval takes each answer as an item of its own"
 MARKS = {
     CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",
     NOT_JUDGED: "not judged",
@@ -83,7 +85,7 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
     header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES)]
     header += [DISCRIMINATION.title, KAPPA.title]
     judges = ", ".join(dict.fromkeys(view.deciding.values()))
-    kappa = f"{KAPPA.title}: Cohen's κ with {judges} on the same answers, refused or not"
+    kappa = f"{KAPPA.title}: Cohen's κ with {judges}, refused or not{KAPPA_ITEMS}"
     more = [kappa] if any(line.judge for line in lines) else []
     notes = [*mark_notes(marked), _contrast_note(view, lines), *more, *notes]
     return ShownTable(header, rows, list(filter(None, notes))).filled
