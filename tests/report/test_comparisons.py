@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from refract.rates.rate import Difference, Interval
-from refract.report.compared_sides import SidesText
+from refract.report.compared_sides import FLIPS, LEFT_OUT, SidesText
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
@@ -169,6 +169,7 @@ def test_a_share_that_rounds_to_nothing_has_no_minus():
         bounds=None,
         outer=None,
         p=None,
+        prompts=dict.fromkeys((*FLIPS, *LEFT_OUT), ()),
         model="one",
     )
     for wide in (False, True):
