@@ -12,10 +12,10 @@ from refract.agreement.unseen_models import counting_lines
 from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
 from refract.rates.comparison import DISCRIMINATION
-from refract.rates.key import Key, Measure, measure_called
+from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import Compared, number_of_tests
-from refract.report.first_table import mark_notes, mark_of, sample_notes
+from refract.report.first_table import KAPPA_ITEMS, mark_notes, mark_of, sample_notes
 from refract.report.markdown import Column, ShownTable, shown_table
 from refract.report.measures import HEADLINES, title_of
 from refract.report.view import View, check_names
@@ -69,16 +69,21 @@ def paper_table(
             fields |= {rate.group.field} if rate.group else set()
     check_names("--suite", suites, sorted(draws))
     check_names("--by", [by] if by else [], sorted(fields))
-    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
+    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}  # by suite, model and value
     for model, rates in tables.items():
         for rate in rates:
             wanted = not suites or rate.suite in suites
             if wanted and rate.group.field == (by or ""):
                 line = lines.setdefault((rate.suite, model, rate.group.value), {})
                 line[rate.name] = rate
+                if rate.key.judge and rate.measure.counted_for == "suite":
+                    by_judge = f"{model}, by {rate.key.judge}"
+                    line = lines.setdefault((rate.suite, by_judge, rate.group.value), {})
+                    line[rate.measure.name] = rate
     present = sorted({measure for line in lines.values() for measure in line})
     check_names("--measure", measures, present)
-    columns = list(measures) or [measure for measure in HEADLINES if measure in present]
+    first = (*HEADLINES, KAPPA.name)
+    columns = list(measures) or [measure for measure in first if measure in present]
     if not columns:
         raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
@@ -98,6 +103,9 @@ def paper_table(
     names = [place for place, kept in enumerate((several, True, by)) if kept]
     table = table.only([*names, *range(3, len(table.header))])
     notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles(draws=draws))]
+    if KAPPA.name in columns:
+        with_first = "Cohen's κ with the suite's first judge, refused or not"
+        notes.append(f"{title_of(KAPPA)}: {with_first}{KAPPA_ITEMS}")
     notes = [f"{text}." for text in notes] + ([note] if note else [])
     of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"

@@ -294,7 +294,11 @@ def _rates_of_judges(
         if family == "refusal":
             if name != definition["judges"][0]:
                 rates += refusal_table(
-                    suite, verdicts, judge=name, cut_off=definition.get("cut_off")
+                    suite,
+                    verdicts,
+                    first=definition["judges"][0],
+                    judge=name,
+                    cut_off=definition.get("cut_off"),
                 )
         elif name not in (strings, similarity):
             left_out = earlier

@@ -22,6 +22,7 @@ from refract.rates.counting import (
 from refract.rates.key import (
     FAMILY_MEASURES,
     INJECTION_SUCCESS,
+    KAPPA,
     OVERALL,
     TASK_DONE,
     VERDICT_CHANGE,
@@ -30,7 +31,8 @@ from refract.rates.key import (
     Key,
     Measure,
 )
-from refract.rates.rate import Rate
+from refract.rates.rate import Counts, Interval, Rate
+from refract.statistics.raters import cohen_kappa
 
 WORDING_FIELD = "wording"
 # Answers that a judge could have labelled.
@@ -84,12 +86,13 @@ def judge_table(
 def refusal_table(
     suite: CountedSuite,
     verdicts: Mapping[str, Mapping[str, Verdict]],
+    first: str,
     judge: str,
     cut_off: str | None,
 ) -> list[Rate]:
-    """The refusal rates of a suite's clean prompts by another judge than the first
-    one."""
-    judged = {}
+    """The refusal rates of a suite's clean prompts by another judge than the ``first``
+    one, and Cohen's κ of the two on the answers that both judged, each as one item."""
+    judged, by_first, by_other = {}, [], []
     for row in suite.requested:
         for prompt_id in suite.ids(row["id"]):
             verdict = verdicts[prompt_id].get(judge)
@@ -98,7 +101,19 @@ def refusal_table(
                 response, verdict, cut_off=cut_off, refused_endings=suite.refused_endings
             )
             judged[prompt_id] = suite.outcomes[prompt_id]._replace(outcome=label)
+            of_first = verdicts[prompt_id].get(first)
+            refused = refusal_of(of_first["label"]) if of_first else None
+            refused_too = refusal_of(verdict["label"]) if verdict else None
+            if refused is not None and refused_too is not None:
+                by_first.append(refused)
+                by_other.append(refused_too)
     rates = rate_table(replace(suite, outcomes=judged, fields=()))
+    kappa = cohen_kappa(by_first, by_other, suite.confidence)
+    if kappa.kappa is not None:
+        ends = None
+        if kappa.low is not None and kappa.high is not None:
+            ends = Interval(kappa.low, kappa.high)
+        rates.append(Rate(Key(KAPPA), Counts(None, kappa.n), kappa.kappa, ends))
     return [rate.keyed(judge=judge) for rate in rates]
 
 

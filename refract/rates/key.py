@@ -246,6 +246,9 @@ FIRST_MEASURES = (
     FIRST_BORDERLINE_REFUSAL,
 )
 
+# Cohen's κ of the suite's first judge and another one, on refused or not.
+KAPPA = Measure("kappa", "none", "agreement (κ)", low=-1.0, better="higher", metric="threshold")
+
 # --- further judges, by the family of their labels (refract.core.vocabulary.FAMILIES)
 FAILED = Measure(
     "fail_rate",
@@ -335,6 +338,7 @@ MEASURES = (
     *SAMPLED,
     *FIRST_MEASURES,
     REFUSED_UNTIL_END,
+    KAPPA,
     FAILED,
     HARMFUL,
     CANNOT,

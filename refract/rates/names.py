@@ -21,6 +21,7 @@ from refract.rates.key import (
     FIRST_MEASURES,
     HUMAN_LABELLED,
     INJECTION_SUCCESS,
+    KAPPA,
     LANGUAGE_LOOPHOLE,
     LANGUAGE_OVER_REFUSAL,
     LOOPHOLE,
@@ -66,7 +67,7 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
         family = families[judge]
         if family == "refusal":
             if judge != definition["judges"][0]:
-                keys += _refusal_keys(judge, ())
+                keys += [*_refusal_keys(judge, ()), Key(KAPPA, judge=judge)]
         else:
             keys += _with_uncut(Key(FAMILY_MEASURES[family], judge=judge))
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):

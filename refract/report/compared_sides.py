@@ -170,7 +170,7 @@ class SidesText:
         if drop.p_worse_holm is not None:
             text += f", {self.worse_title} {drop.p_worse_holm:.2g}"
         if drop.worst is not None:
-            text += f", worst case {drop.worst:+.3f}"
+            text += f", worst case {drop.worst:+z.3f}"
         reason = f" ({drop.reason})" if drop.reason else ""
         return f"{text} against a margin of {drop.margin}: {drop.decision}{reason}"
 
@@ -187,8 +187,8 @@ def _cells(difference: Difference) -> list[str]:
     return [
         *_names(difference),
         str(difference.n),
-        _number(difference.a, ".2f"),
-        _number(difference.b, ".2f"),
+        _number(difference.a, "z.2f"),
+        _number(difference.b, "z.2f"),
         short_estimate(difference.value, difference.shown, "+"),
         difference.drop.decision if difference.drop else MISSING,
     ]
@@ -203,7 +203,7 @@ def _wide_cells(difference: Difference) -> list[str]:
     left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
     decision = [MISSING] * 4
     if drop:
-        worse, worst = _number(drop.p_worse_holm, ".2g"), _number(drop.worst, "+.3f")
+        worse, worst = _number(drop.p_worse_holm, ".2g"), _number(drop.worst, "+z.3f")
         decision = [worse, worst, _number(drop.detectable), drop.decision]
     return [
         *_names(difference),
@@ -220,5 +220,5 @@ def _wide_cells(difference: Difference) -> list[str]:
     ]
 
 
-def _number(value: float | None, form: str = ".3f") -> str:
+def _number(value: float | None, form: str = "z.3f") -> str:
     return MISSING if value is None else format(value, form)

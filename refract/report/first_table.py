@@ -13,9 +13,14 @@ from itertools import chain
 
 from refract.rates.key import (
     BORDERLINE_DISCRIMINATION,
+    BORDERLINE_REFUSAL,
     CATEGORY_MEASURES,
     DISCRIMINATION,
     FIRST_MEASURES,
+    HARMFUL_REFUSAL,
+    KAPPA,
+    OVER_REFUSAL,
+    REFUSAL,
     REFUSED_UNTIL_END,
     Key,
 )
@@ -46,6 +51,8 @@ from refract.report.wording import (
 )
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
+# Clusters, such as the variants of a request, are not in the interval of κ.
+KAPPA_ITEMS = "; its interval takes each answer as an item of its own"
 MARKS = {
     CUT_OFF: "a tenth of the answers or more was cut off, and judged by what was said",
     NOT_JUDGED: "not judged",
@@ -65,25 +72,59 @@ def first_table(view: View, *, wide: bool = False) -> ShownTable:
         return table._replace(notes=list(filter(None, notes))).filled
     rows, marked = [], []
     for line in lines:
-        cells = [view.titles.plain(line.suite), view.titles.model(line.model)]
+        cells = [view.titles.plain(line.suite), name_of(view, line)]
         for rate in line.headlines:
             mark = mark_of(rate)
             cells.append(f"{short_text(rate)} {mark}".rstrip())
             if rate:
                 # What was not judged is counted over all clean answers of the suite.
                 counted = line.refusal if mark == NOT_JUDGED else rate
-                marked.append((mark, view.titles.model(line.model), counted))
-        rows.append([*cells, short_text(contrast_of(view, line))])
-    header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES), DISCRIMINATION.title]
-    notes = [*mark_notes(marked), _contrast_note(view, lines), *notes]
+                marked.append((mark, name_of(view, line), counted))
+        contrast = short_text(contrast_of(view, line))
+        rows.append([*cells, contrast, short_text(kappa_of(view, line))])
+    header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES)]
+    header += [DISCRIMINATION.title, KAPPA.title]
+    judges = ", ".join(dict.fromkeys(view.deciding.values()))
+    kappa = f"{KAPPA.title}: Cohen's κ with {judges}, refused or not{KAPPA_ITEMS}"
+    more = [kappa] if any(line.judge for line in lines) else []
+    notes = [*mark_notes(marked), _contrast_note(view, lines), *more, *notes]
     return ShownTable(header, rows, list(filter(None, notes))).filled
 
 
 def first_lines(view: View) -> list[Summary]:
-    """The lines of the first table. Of a sample of another suite's prompts the
-    perturbed ones count."""
+    """The lines of the first table, those of further judges of refusal below the first
+    judge's. Of a sample of another suite's prompts the perturbed ones count."""
     repeated = view.repeated
-    return [line for line in summaries(view) if line.suite not in repeated]
+    lines = []
+    for line in summaries(view):
+        if line.suite not in repeated:
+            lines += [line, *_by_other_judges(view, line)]
+    return lines
+
+
+def _by_other_judges(view: View, line: Summary) -> Iterator[Summary]:
+    """The same suite and model by each further judge of refusal."""
+    overall = view.overall[line.suite, line.model]
+    for judge in view.judges:
+        refusal = overall.get(Key(REFUSAL, judge=judge).name)
+        if refusal:
+            headlines = []
+            for measure in (HARMFUL_REFUSAL, OVER_REFUSAL, BORDERLINE_REFUSAL):
+                headlines.append(overall.get(Key(measure, judge=judge).name))
+            yield line._replace(
+                headlines=headlines, refusal=refusal, limited=[], without={}, judge=judge
+            )
+
+
+def name_of(view: View, line: Summary) -> str:
+    """What readers call the model of a line, with the judge if it is a further one."""
+    model = view.titles.model(line.model)
+    return f"{model}, by {line.judge}" if line.judge else model
+
+
+def kappa_of(view: View, line: Summary) -> Rate | None:
+    """Cohen's κ of a further judge with the first one."""
+    return view.overall[line.suite, line.model].get(Key(KAPPA, judge=line.judge).name)
 
 
 def unmet_thresholds(view: View) -> list[Rate]:
@@ -166,7 +207,10 @@ def contrast_of(view: View, line: Summary) -> Rate | None:
     """Harmful minus helpful refused, where the suite has helpful prompts; else minus
     borderline."""
     overall = view.overall[line.suite, line.model]
-    return overall.get(DISCRIMINATION.name) or overall.get(BORDERLINE_DISCRIMINATION.name)
+    helpful = Key(DISCRIMINATION, judge=line.judge).name
+    return overall.get(helpful) or overall.get(
+        Key(BORDERLINE_DISCRIMINATION, judge=line.judge).name
+    )
 
 
 def _limits(rate: Rate | None) -> set[str]:
@@ -179,7 +223,7 @@ def _limits(rate: Rate | None) -> set[str]:
         limits.add(CUT_OFF)
     if rate.counts.unjudged:
         limits.add(NOT_JUDGED)
-    if rate.value is not None and rate.shown is None:
+    if rate.value is not None and rate.shown is None and rate.measure != KAPPA:
         limits.add(SEVERAL)
     return limits
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from refract.core.decimals import MISSING, decimals, interval_text
-from refract.rates.key import DISCRIMINATION
+from refract.rates.key import DISCRIMINATION, KAPPA
 from refract.rates.rate import Interval, Rate
 from refract.report.comparisons import Compared
 from refract.report.first_table import (
@@ -115,14 +115,15 @@ def _rates_by_column(view: View, line: Summary) -> dict[str, Rate | None]:
     rates: dict[str, Rate | None] = {DISCRIMINATION.title: contrast_of(view, line)}
     for rate in line.headlines:
         if rate:
-            rates[MEASURES[rate.name]] = rate
+            rates[MEASURES[rate.measure.name]] = rate
     return rates
 
 
 def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) -> ResultCell:
     if rate is None or rate.value is None:
-        return ResultCell(column, text, rate is not None)
-    category = CATEGORY_OF.get(rate.name, "")
+        measured = rate is not None or (column == KAPPA.title and text != MISSING)
+        return ResultCell(column, text, measured)
+    category = CATEGORY_OF.get(rate.measure.name, "")
     detail, without = detail_text(rate), line.without.get(rate.name)
     if without:
         detail += f"; without cut-off answers: {rate_text(without)}"
@@ -130,6 +131,8 @@ def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) 
         detail += f"; {limit_text(rate.threshold)} asked: {rate.decision}"
 
     def link(outcome: str) -> str:
+        # The page filters by what the first judge said.
+        outcome = "" if line.judge else outcome
         return filter_link(
             model=view.titles.model(line.model),
             suite=view.titles.suite(line.suite),
@@ -148,7 +151,7 @@ def _cell(view: View, line: Summary, column: str, text: str, rate: Rate | None) 
         mark=mark_of(rate) if category else "",
         detail=detail,
         link=link("refused" if category and rate.counts.successes else ""),
-        unjudged=link("not judged") if category and rate.counts.unjudged else "",
+        unjudged=link("not judged") if category and rate.counts.unjudged and not line.judge else "",
     )
 
 

@@ -257,8 +257,8 @@ def over_refusal(view: View, model: str) -> str:
     for rate in _most_refused(view.rates[model]):
         kind = f"{CATEGORY_OF[rate.name]} prompts of {rate.group.field} {rate.group.value}"
         kinds.append(f"{kind} ({rate.counts.successes} of {rate.counts.n})")
-    text += f"; by the lower end of the interval most of {' and '.join(kinds)}" if kinds else ""
-    return f"{text}."
+    most = f" It most often refused {' and '.join(kinds)}." if kinds else ""
+    return f"{text}.{most}"
 
 
 def _most_refused(rates: Sequence[Rate]) -> list[Rate]:

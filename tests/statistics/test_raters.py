@@ -69,7 +69,7 @@ def test_perfect_and_no_agreement_have_an_interval_with_width():
         ([[10, 0], [0, 90]], True),
         ([[0, 12], [12, 105]], True),
         (
-            [[40, 3, 1], [2, 3, 0], [1, 0, 2]],
+            [[140, 3, 1], [2, 3, 0], [1, 0, 2]],
             False,
         ),  # the second rater: 9 outside of the first label
         ([[40, 3, 2], [2, 4, 1], [1, 2, 9]], True),
@@ -87,6 +87,36 @@ def test_rare_labels_leave_kappa_without_an_interval_and_others_one_that_is_poss
             least = sum(max(0, a + b - n) for a, b in zip(*margins, strict=True)) / n
             possible = (least - found.chance_agreement) / (1 - found.chance_agreement)
             assert possible - 1e-12 <= found.low <= found.kappa <= found.high <= 1
+
+
+def test_kappa_of_fifteen_items_has_the_exact_interval_of_agreement():
+    # Clopper & Pearson: 13 of 15 is .867 [.595, .983]; 7 and 7 of 15 positive leave .502 to chance.
+    result = kappa_of_table([[6, 1], [1, 7]])
+    chance = (7 * 7 + 8 * 8) / 15**2
+    ends = [(end - chance) / (1 - chance) for end in (0.5953973, 0.9834241)]
+    assert (result.low, result.high) == pytest.approx(ends, abs=1e-6)
+    # One item alone says nothing of a label.
+    assert kappa_of_table([[1, 0], [0, 5]]).low is None
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.4, 0.8])
+def test_the_exact_interval_of_kappa_covers_at_every_table_of_ten_items(kappa):
+    from scipy.stats import multinomial
+
+    n, positive = 10, 0.4
+    both = positive**2 + kappa * positive * (1 - positive)
+    cells = (both, positive - both, positive - both, 1 - 2 * positive + both)
+    has = covered = 0.0
+    for a in range(n + 1):
+        for b in range(n + 1 - a):
+            for c in range(n + 1 - a - b):
+                chance = multinomial.pmf((a, b, c, n - a - b - c), n, cells)
+                result = kappa_of_table([[a, b], [c, n - a - b - c]])
+                if result.low is not None:
+                    has += chance
+                    covered += chance * (result.low <= kappa <= result.high)
+    assert has > 0.9
+    assert covered / has > 0.97
 
 
 # The true κ and how often each rater says yes; ordinary tables cover in 93 to 96.5 %

@@ -229,8 +229,8 @@
     if (!choices.length) return [card(row, "Answer")];
     const wanted = chosenBeside ?? ($("f-differs").value || "clean");
     const [key, , other] = choices.find((choice) => choice[0] === wanted) ?? ["", "", -1];
-    const select = element("select"), labelled = element("label", "check", "Beside it ");
-    for (const [value, text] of [["", "nothing"], ...choices]) select.append(Object.assign(element("option", "", text), { value }));
+    const select = element("select"), labelled = element("label", "check", "Compare with ");
+    for (const [value, text] of [["", "no other answer"], ...choices]) select.append(Object.assign(element("option", "", text), { value }));
     select.id = "beside";
     select.value = key;
     select.addEventListener("change", () => {
