@@ -291,13 +291,22 @@ def noting_errors(
         yield row
 
 
-def language_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
-    """A warning for each judge that does not read the language of some rows of a suite."""
+def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
+    """What judges do not read of a suite: a warning for images, which none sees, and for each
+    judge that was not measured in the language of some rows."""
     counts: Counter[str] = Counter()
+    total_rows = with_images = 0
     for row in rows:
+        total_rows += 1
+        with_images += bool(row.get("images"))
         if isinstance(row.get("language"), str):
             counts[row["language"]] += 1
     warnings = []
+    if with_images:
+        warnings.append(
+            f"{with_images} of {total_rows} prompts hold images that no judge saw: verdicts are of "
+            "the texts alone"
+        )
     for name, definition in judges.items():
         languages = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
         if not languages:

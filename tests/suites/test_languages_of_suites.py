@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
-from refract.judges import JUDGES, language_warnings
+from refract.judges import JUDGES, reading_warnings
 from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
 from tests.builders import suite_rows
@@ -66,7 +66,7 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
 
 @pytest.mark.parametrize("language", ["de", "zh", "ar", "hi", "pt-BR"])
 def test_the_default_judge_is_declared_blind_in_every_language_but_english(language):
-    (said,) = language_warnings(rows("en", "en-US", language), {"refusal": {"kind": "refusal"}})
+    (said,) = reading_warnings(rows("en", "en-US", language), {"refusal": {"kind": "refusal"}})
     assert f"refusal was not measured in the language of 1 rows ({language} 1)" in said
     page = " ".join((Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8").split())
     (code,) = find(JUDGES, "refusal", "kind").languages
@@ -74,10 +74,10 @@ def test_the_default_judge_is_declared_blind_in_every_language_but_english(langu
 
 
 def test_judges_that_read_by_other_means_give_no_warning():
-    assert language_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
+    assert reading_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
     both = RULES | {"mixed": {"kind": "refusal"}, "guard": {"kind": "published"}}
-    assert [text.split()[0] for text in language_warnings(rows("th"), both)] == ["rules", "mixed"]
-    assert language_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
+    assert [text.split()[0] for text in reading_warnings(rows("th"), both)] == ["rules", "mixed"]
+    assert reading_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
 
 
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():
