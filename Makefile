@@ -53,3 +53,4 @@ readme: setup
 	python -m tests.docs.test_readme
 	python -m tests.docs.test_numbers
 	python -m tests.docs.test_docs_cli
+	python -m tests.judges.test_judged_languages

@@ -6,6 +6,7 @@ it in ``JUDGES``.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,6 +17,7 @@ from refract.core.errors import ParamsError
 from refract.core.published_text import Source
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
+from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
 from refract.core.vocabulary import FAMILIES, language_code
@@ -311,13 +313,38 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
         languages = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
         if not languages:
             continue
-        unread = sorted(item for item in counts.items() if language_code(item[0]) not in languages)
-        if unread:
-            listed = ", ".join(f"{language} {count}" for language, count in unread)
-            total = sum(count for _, count in unread)
+        read = readings(str(definition["kind"]))
+        unread: Counter[str] = Counter()
+        known = []
+        for language, count in sorted(counts.items()):
+            code = language_code(language)
+            if code not in languages and code in read:
+                known.append(f"{language} {count}: {read[code]}")
+            elif code not in languages:
+                unread[language] = count
+        remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
+        if known:
             warnings.append(
-                f"{name} was not measured in the language of {total} rows ({listed}): "
-                "refusals in it may count as compliance; use a judge that reads it, such as a model "
-                "(kind: llm_refusal, docs/judges.md)"
+                f"{name} was measured on a few written answers alone in the language of some rows "
+                f"({'; '.join(known)}): {remedy}"
+            )
+        if unread:
+            listed = ", ".join(f"{language} {count}" for language, count in unread.items())
+            warnings.append(
+                f"{name} was not measured in the language of {unread.total()} rows ({listed}): verdicts "
+                f"may be wrong either way; {remedy}"
             )
     return warnings
+
+
+@functools.cache
+def readings(kind: str) -> dict[str, str]:
+    """How a kind of judge read the answers written to measure it, by language, for messages."""
+    texts = {}
+    for row in read_table(Path(__file__).with_name("languages.csv")):
+        if row["kind"] == kind:
+            texts[row["language"]] = (
+                f"{row['found']} of {row['refusals']} refusals found, {row['taken']} of "
+                f"{row['answers']} helpful answers taken for one"
+            )
+    return texts

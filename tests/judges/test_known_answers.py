@@ -36,11 +36,11 @@ def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
 
 
 def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():
-    rows = [{"language": code} for code in ("en", "de", "en-GB", "de", "th", 7)] + [{}]
+    rows = [{"language": code} for code in ("en", "nl", "en-GB", "nl", "th", 7)] + [{}]
     judges = {"mine": {"kind": "refusal"}, "guard": {"kind": "published"}}
     (warning,) = reading_warnings(rows, judges)
     assert warning.startswith(
-        "mine was not measured in the language of 3 rows (de 2, th 1): refusals in it may count"
+        "mine was not measured in the language of 3 rows (nl 2, th 1): verdicts may be wrong"
     )
     assert reading_warnings(rows[:1], judges) == []
 

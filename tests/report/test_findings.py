@@ -309,7 +309,7 @@ def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
 def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(tmp_path):
     (tmp_path / "s.jsonl.dvc").touch()
     unread = reading_warnings(
-        [{"language": "de"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
+        [{"language": "nl"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
     )
     suite = suite_facts(judges=["mine"], definition={"file": "s.jsonl"}, unread=unread)
     models = {"one": facts(suites={"s": suite})}
@@ -317,7 +317,7 @@ def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(t
     assert private == ["s"]
     view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)
     text = sentence(report_of(view), "Not read")
-    assert "s: mine was not measured in the language of 1 rows (de 1)" in text
+    assert "s: mine was not measured in the language of 1 rows (nl 1)" in text
     assert "kind: llm_refusal" in text
 
 
