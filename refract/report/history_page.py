@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from refract.core.decimals import MISSING, estimate_text
@@ -59,6 +60,6 @@ def history_page(history: History) -> str:
     )
 
 
-def _line(tag: str, cells: tuple[str, ...] | list[str]) -> str:
+def _line(tag: str, cells: Sequence[str]) -> str:
     inner = "".join(f"<{tag}>{escape(printable(cell))}</{tag}>" for cell in cells)
     return f"<tr>{inner}</tr>"

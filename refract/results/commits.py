@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import RefractError
-from refract.core.jsonl import parse_json
+from refract.core.jsonl import has_form, parse_json
 from refract.core.params import DecisionSettings
 from refract.core.progress import ran_file
 from refract.core.types import Row
@@ -32,8 +32,10 @@ Kind = Literal["suite", "model", "judge", "settings", "code"]
 KINDS: tuple[Kind, ...] = ("suite", "model", "judge", "settings", "code")
 # Of a suite's provenance, what is of its file, what is of its judge, and what is a result.
 OF_FILE = ("sha256", "prompts_sha256")
-OF_JUDGE = ("judges", "judge_error", "null_verdicts_sha256", "unread")
-OF_ANSWERS = ("responses_sha256", "verdicts_sha256")
+OF_JUDGE = ("judges", "judge_error", "null_verdicts_sha256")
+OF_RESULTS = ("responses_sha256", "verdicts_sha256", "unread")
+# What is read of metrics/ran; see has_form.
+RAN = {"judged": {"code": {"refract": str, "sha256": str}}}
 
 
 class Commit(NamedTuple):
@@ -177,7 +179,7 @@ def _read_ran(root: Path, model: str, commit: Commit) -> Row:
         ran = parse_json(reader(root, commit.sha)(str(ran_file(model))) or b"{}")
     except ValueError:
         return {}
-    return ran if isinstance(ran, dict) else {}
+    return ran if has_form(ran, RAN) else {}
 
 
 def _changes(
@@ -215,20 +217,20 @@ def _causes(before: _Model, now: _Model, suite: str) -> dict[Kind, list[str]]:
 def _inputs(model: _Model, suite: str) -> dict[Kind, Row]:
     """What the numbers of a suite were made of, by kind; without what is not known."""
     inputs: dict[Kind, Row] = {}
-    code = (model.ran.get("judged") or {}).get("code")
-    if code:
-        inputs["code"] = {key: code.get(key) for key in ("refract", "sha256")}
+    if model.ran:
+        code = model.ran["judged"]["code"]
+        inputs["code"] = {"refract": code["refract"], "sha256": code["sha256"]}
     facts = model.result.provenance
     if not facts or suite not in facts["suites"]:
         return inputs
     about = dict(facts["suites"][suite])
-    for name in OF_ANSWERS:
+    for name in OF_RESULTS:
         about.pop(name, None)
     inputs["suite"] = {name: about.pop(name) for name in OF_FILE}
     inputs["model"] = {"seed": facts["model"].get("seed"), **facts["model"]["identity"]}
     judging = {name: about.pop(name, None) for name in OF_JUDGE}
     inputs["judge"] = {**judging, **(deciding_judge(facts, about | judging) or {})}
-    inputs["settings"] = {**about, **(facts.get("decisions") or {})}
+    inputs["settings"] = {**about, "decisions": facts.get("decisions")}
     return inputs
 
 
