@@ -62,3 +62,4 @@ readme: setup
 	python -m tests.docs.test_numbers
 	python -m tests.docs.test_docs_cli
 	python -m tests.docs.test_docs_python
+	python -m tests.judges.test_judged_languages

@@ -10,7 +10,7 @@ from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, wri
 from refract.core.params import grid, load_definitions, load_params, null_settings, run_seed
 from refract.core.progress import StageRun, ran_file, run_stage
 from refract.core.types import VerdictRow
-from refract.judges import check_counted, judge_rows, language_warnings, noting_errors, open_judges
+from refract.judges import check_counted, judge_rows, noting_errors, open_judges, reading_warnings
 from refract.judges.cases import Judge
 from refract.judges.null_answers import null_verdicts
 from refract.models.origins import note_verdicts
@@ -43,7 +43,7 @@ def main(name: str) -> None:
         )
         file = Path(given["file"])
         mine = {judge: definitions[judge] for judge in of_suite[suite]}
-        unread[suite] = language_warnings(iter_rows(file), mine)
+        unread[suite] = reading_warnings(iter_rows(file), mine)
         for warning in unread[suite]:
             run.warn(f"{suite}: {warning}")
         numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}

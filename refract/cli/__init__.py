@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from refract.cli import (
     compare,
     gate,
+    history,
     human_labels,
     label,
     models,
@@ -123,6 +124,7 @@ COMMANDS: dict[str, list[Callable[..., object]]] = {
         outputs.show,
         compare.compare,
         gate.gate,
+        history.history,
         outputs.page,
         outputs.table,
         outputs.figures,

@@ -171,7 +171,7 @@ def run(
     from refract.core.params import decision_settings, null_settings
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.judges import language_warnings
+    from refract.judges import reading_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
@@ -243,7 +243,7 @@ def run(
             opened = open_model(name, definition)
             suites = read_suites(suite or [], project, cut_off, samples)
             for read in suites:
-                for warning in language_warnings(read.rows, judges):
+                for warning in reading_warnings(read.rows, judges):
                     say(f"{read.name}: {warning}", file=sys.stderr)
             evaluation = evaluate(
                 suites,

@@ -66,6 +66,7 @@ def judge(
     Example: refract judge --judge refusal --in answers.jsonl --out verdicts.jsonl
     """
     from refract.api import judge_rows
+    from refract.judges import reading_warnings
     from refract.models.recorded import read_answers
     from refract.project import MODEL_JUDGE, find_judge, find_project
 
@@ -76,7 +77,10 @@ def judge(
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
     definition = find_judge(name, find_project(), judge_model, judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
-    write_rows(out, judge_rows(read_answers(in_), name, definition, f"{in_}: row"))
+    rows = read_answers(in_)
+    for warning in reading_warnings(rows, {name: definition}):
+        say(f"{in_}: {warning}", file=sys.stderr)
+    write_rows(out, judge_rows(rows, name, definition, f"{in_}: row"))
 
 
 def kappa(

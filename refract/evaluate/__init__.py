@@ -33,8 +33,8 @@ from refract.core.types import (
 from refract.judges import (
     check_counted,
     judge_suite,
-    language_warnings,
     open_judges,
+    reading_warnings,
     with_calls_judged,
 )
 from refract.judges.cases import Judge
@@ -312,7 +312,7 @@ def evaluate(
                 "null_verdicts_sha256": rows_sha256(result.null_verdicts),
             },
             _suite_inputs(suite, seed if sample is not None else None),
-            unread=language_warnings(suite.rows, {j: judges[j] for j in used[suite.name]}),
+            unread=reading_warnings(suite.rows, {j: judges[j] for j in used[suite.name]}),
             argument=suite.argument,
         )
     responses = [row for result in results.values() for row in result.responses]

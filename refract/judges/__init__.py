@@ -6,6 +6,7 @@ it in ``JUDGES``.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -16,6 +17,7 @@ from refract.core.errors import ParamsError
 from refract.core.published_text import Source
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
+from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
 from refract.core.vocabulary import FAMILIES, language_code
@@ -291,24 +293,58 @@ def noting_errors(
         yield row
 
 
-def language_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
-    """A warning for each judge that does not read the language of some rows of a suite."""
+def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
+    """What judges do not read of a suite: a warning for images, which none sees, and for each
+    judge that was not measured in the language of some rows."""
     counts: Counter[str] = Counter()
+    total_rows = with_images = 0
     for row in rows:
+        total_rows += 1
+        with_images += bool(row.get("images"))
         if isinstance(row.get("language"), str):
             counts[row["language"]] += 1
     warnings = []
+    if with_images:
+        warnings.append(
+            f"{with_images} of {total_rows} prompts hold images that no judge saw: verdicts are of "
+            "the texts alone"
+        )
     for name, definition in judges.items():
         languages = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
         if not languages:
             continue
-        unread = sorted(item for item in counts.items() if language_code(item[0]) not in languages)
-        if unread:
-            listed = ", ".join(f"{language} {count}" for language, count in unread)
-            total = sum(count for _, count in unread)
+        read = readings(str(definition["kind"]))
+        unread: Counter[str] = Counter()
+        known = []
+        for language, count in sorted(counts.items()):
+            code = language_code(language)
+            if code not in languages and code in read:
+                known.append(f"{language} {count}: {read[code]}")
+            elif code not in languages:
+                unread[language] = count
+        remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
+        if known:
             warnings.append(
-                f"{name} was not measured in the language of {total} rows ({listed}): "
-                "refusals in it may count as compliance; use a judge that reads it, such as a model "
-                "(kind: llm_refusal, docs/judges.md)"
+                f"{name} was measured on a few written answers alone in the language of some rows "
+                f"({'; '.join(known)}): {remedy}"
+            )
+        if unread:
+            listed = ", ".join(f"{language} {count}" for language, count in unread.items())
+            warnings.append(
+                f"{name} was not measured in the language of {unread.total()} rows ({listed}): verdicts "
+                f"may be wrong either way; {remedy}"
             )
     return warnings
+
+
+@functools.cache
+def readings(kind: str) -> dict[str, str]:
+    """How a kind of judge read the answers written to measure it, by language, for messages."""
+    texts = {}
+    for row in read_table(Path(__file__).with_name("languages.csv")):
+        if row["kind"] == kind:
+            texts[row["language"]] = (
+                f"{row['found']} of {row['refusals']} refusals found, {row['taken']} of "
+                f"{row['answers']} helpful answers taken for one"
+            )
+    return texts

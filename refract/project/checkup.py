@@ -13,7 +13,7 @@ from refract.core.environment import git
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import iter_rows
 from refract.core.params import DecisionSettings, definition, read_yaml
-from refract.judges import language_warnings
+from refract.judges import reading_warnings
 from refract.models.store import open_store
 from refract.project import PARAMS, read_project
 
@@ -81,7 +81,7 @@ def _check_languages(root: Path, params: Mapping[str, Any]) -> Iterator[Check]:
         path = root / suite["file"]
         if path.is_file():
             judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
-            warnings = language_warnings(iter_rows(path), judges)
+            warnings = reading_warnings(iter_rows(path), judges)
             yield Check(f"languages of {name}", remedy="; ".join(warnings))
 
 

@@ -169,8 +169,8 @@ def suite_provenance(
     this module).
 
     ``hashes`` are those of its files or rows, by name, ``inputs`` what params.yaml
-    says of it, with its perturbations and seed. ``unread`` are warnings of languages
-    that a judge was not measured in, ``argument`` is what a user named it by."""
+    says of it, with its perturbations and seed. ``unread`` says what judges do not
+    read, images and languages, ``argument`` is what a user named it by."""
     suite, draw = numbers.definition, numbers.draw
     facts: Row = {
         **hashes,

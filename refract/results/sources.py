@@ -125,10 +125,13 @@ def find_side(root: Path, spec: str | None) -> Side:
     )
 
 
-def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Result]:
-    """The results in a project's folder, of the grid's models unless some are named,
-    unchecked."""
-    return _read_models(_reader(root), tree_models(root) if models is None else models)
+def read_tree(
+    root: Path, models: Sequence[str] | None = None, commit: str = ""
+) -> dict[str, Result]:
+    """The results in a project's folder, or in a commit of it, of the grid's models
+    unless some are named, unchecked. Raises :class:`ResultsError`."""
+    wanted = tree_models(root, commit) if models is None else models
+    return _read_models(reader(root, commit), wanted, commit)
 
 
 def read_side(
@@ -137,7 +140,7 @@ def read_side(
     """The same as a side, checked against params.yaml and inputs that are here, its rates
     against its outcomes; of a ``commit`` read from git alone. Raises
     :class:`ResultsError`."""
-    read = _reader(root, commit)
+    read = reader(root, commit)
     params = _read_params(root, read, commit)
     wanted = grid(params, "models") if models is None else models
     results = _read_models(read, wanted, commit)
@@ -153,12 +156,15 @@ def read_side(
     return Side(name, results, reasons + inputs.reasons, inputs.remarks)
 
 
-def tree_models(root: Path) -> list[str]:
-    """The models in the grid of a project. Raises :class:`ResultsError`."""
-    return grid(_read_params(root, _reader(root)), "models")
+def tree_models(root: Path, commit: str = "") -> list[str]:
+    """The models in the grid of a project, or of a commit of it. Raises
+    :class:`ResultsError`."""
+    return grid(_read_params(root, reader(root, commit), commit), "models")
 
 
-def _reader(root: Path, commit: str = "") -> ReadFile:
+def reader(root: Path, commit: str = "") -> ReadFile:
+    """Reads files of a project, or of a commit of it, by their paths from its folder."""
+
     @functools.cache
     def read(path: str) -> bytes | None:
         if commit:
@@ -196,9 +202,10 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
         try:
             result = _read_model(read, model)
         except ValueError as error:
+            why = "another release wrote them, or they were edited" if commit else remedy
             raise ResultsError(
                 f"the results of {model}{_commit_note(commit)} in metrics/ are not as dvc repro writes "
-                f"them ({error}); {remedy}"
+                f"them ({error}); {why}"
             ) from None
         _check_usable(outcomes + _commit_note(commit), result.outcomes)
         results[model] = result
@@ -506,7 +513,7 @@ def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
     errors = {}
     for name, suite in a["suites"].items():
         other = b["suites"].get(name)
-        if other is None or _deciding(a, suite) != _deciding(b, other):
+        if other is None or deciding_judge(a, suite) != deciding_judge(b, other):
             continue
         known = JudgeError.read(other.get("judge_error") or suite.get("judge_error"))
         if known is not None:
@@ -514,7 +521,7 @@ def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
     return errors
 
 
-def _deciding(facts: Row, suite: Row) -> Row | None:
+def deciding_judge(facts: Row, suite: Row) -> Row | None:
     """The definition of the judge that decides a suite's refusals: the first."""
     definition: Row | None = facts["judges"].get(next(iter(suite["judges"]), ""))
     return definition
@@ -588,4 +595,4 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
 
 def _judging(facts: Row, suite: Row) -> Row:
     """What decides the outcomes of a suite's answers."""
-    return {"judge": _deciding(facts, suite), "cut_off": suite.get("cut_off")}
+    return {"judge": deciding_judge(facts, suite), "cut_off": suite.get("cut_off")}

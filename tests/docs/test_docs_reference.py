@@ -187,6 +187,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "rubric",
         "rubric_score",
         "control",
+        "images",
         *("tools", *NAMING),
     }
     assert names(ROWS["Suite"][1:]) == known

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from refract.judges import language_warnings
+from refract.judges import reading_warnings
 from refract.judges.refusal import _decisive, encoder
 from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, read_sentences
@@ -36,13 +36,13 @@ def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
 
 
 def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():
-    rows = [{"language": code} for code in ("en", "de", "en-GB", "de", "th", 7)] + [{}]
+    rows = [{"language": code} for code in ("en", "nl", "en-GB", "nl", "th", 7)] + [{}]
     judges = {"mine": {"kind": "refusal"}, "guard": {"kind": "published"}}
-    (warning,) = language_warnings(rows, judges)
+    (warning,) = reading_warnings(rows, judges)
     assert warning.startswith(
-        "mine was not measured in the language of 3 rows (de 2, th 1): refusals in it may count"
+        "mine was not measured in the language of 3 rows (nl 2, th 1): verdicts may be wrong"
     )
-    assert language_warnings(rows[:1], judges) == []
+    assert reading_warnings(rows[:1], judges) == []
 
 
 def test_two_rounds_and_a_half_of_one_line_are_a_loop():

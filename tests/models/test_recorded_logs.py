@@ -7,6 +7,8 @@ taken out.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import sys
 import zipfile
@@ -189,6 +191,47 @@ def test_the_last_prompt_of_a_conversation_is_what_was_sent():
     ]
     (row,) = inspect_rows({"eval": {}, "samples": [sample(messages=turns, input=turns[:1])]})
     assert (row["prompt"], row["input"]) == ("second", "first")
+
+
+def test_an_image_of_a_prompt_is_named_by_its_hash_and_no_judge_saw_it(cli, tmp_path):
+    png, held = b"\x89PNG of a lock", "held apart"
+    stored = hashlib.sha256(held.encode()).hexdigest()
+    seen = hashlib.sha256(png).hexdigest()
+    url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    text = {"type": "text", "text": "What is this?"}
+    images = [
+        {"type": "image", "image": "attachment://a", "detail": "auto"},
+        {"type": "image", "image": held, "detail": "auto"},
+    ]
+    asked_with = [{"role": "user", "content": [images[0], text, images[1]]}]
+    answered = [*asked_with, {"role": "assistant", "content": "I can't help with that."}]
+    first = sample(messages=answered, input=asked_with, attachments={"a": url})
+    first["output"]["choices"][0]["message"] = answered[1]
+    log = {"status": "success", "eval": {}, "samples": [first, sample(id=2)]}
+    Path("log.json").write_text(json.dumps(log))
+    columns = ("--category", "harmful", "--out", "asked.jsonl")
+    assert cli("import-suite", "generic", "log.json", *columns).code == 0
+    prompt = f"[image sha256:{seen[:12]}]\nWhat is this?\n[image sha256:{stored[:12]}]"
+    rows = read_rows(Path("asked.jsonl"))
+    assert [(row["prompt"], row.get("images")) for row in rows] == [
+        (prompt, [seen, stored]),
+        ("sent", None),
+    ]
+    recorded = ("--adapter", "recorded", "--path", "log.json", "--judge", "rules")
+    done = cli("run", "--suite", "asked.jsonl", *recorded, "--out", "r.json")
+    assert done.code == 0, done.err
+    results = json.loads(Path("r.json").read_text())
+    warning = "1 of 2 prompts hold images that no judge saw: verdicts are of the texts alone"
+    assert results["provenance"]["suites"]["asked"]["unread"] == [warning]
+    assert f"asked: {warning}" in done.err
+    done = cli("judge", "--judge", "rules", "--in", "log.json", "--out", "v.jsonl")
+    assert done.err == f"log.json: {warning}\n"
+    # lm-evaluation-harness logs messages for a chat API as a text.
+    content = [text, {"type": "image_url", "image_url": {"url": url}}]
+    sent = json.dumps([{"role": "user", "content": content}])
+    (row,) = lm_eval_rows([samples_row(arguments={"gen_args_0": {"arg_0": sent}})])
+    assert row["images"] == [seen]
+    assert row["prompt"] == f"What is this?\n[image sha256:{seen[:12]}]"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refract.judges import language_warnings
+from refract.judges import reading_warnings
 from refract.rates.comparison import DEFAULTS
 from refract.rates.rate import Difference, DropDecision, Interval, Rate
 from refract.report.comparisons import compare_models, compare_nearest, compare_perturbed
@@ -306,16 +306,16 @@ def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
 
 def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(tmp_path):
     (tmp_path / "s.jsonl.dvc").touch()
-    unread = language_warnings(
-        [{"language": "de"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
+    unread = reading_warnings(
+        [{"language": "nl"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
     )
     suite = suite_facts(judges=["mine"], definition={"file": "s.jsonl"}, unread=unread)
     models = {"one": facts(suites={"s": suite})}
     unread, private = _of_suites(tmp_path, models)
     assert private == ["s"]
     view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)
-    text = sentence(report_of(view), "Language")
-    assert "s: mine was not measured in the language of 1 rows (de 1)" in text
+    text = sentence(report_of(view), "Not read")
+    assert "s: mine was not measured in the language of 1 rows (nl 1)" in text
     assert "kind: llm_refusal" in text
 
 

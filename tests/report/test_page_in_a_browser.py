@@ -417,7 +417,7 @@ def test_an_answer_leads_to_its_variants_and_to_the_command_that_makes_it_again(
     asked = []
     for number in range(len(TEXTS)):
         opened(browser, f"one/s/row-{number:02d}")
-        choices = ["nothing", f"row-{number:02d}/typos: compliance, flipped"]
+        choices = ["no other answer", f"row-{number:02d}/typos: compliance, flipped"]
         assert texts(browser, "#beside option") == choices
         commands = texts(browser, "#detail .command")
         asked.append(bool(commands))

@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
-from refract.judges import JUDGES, language_warnings
+from refract.judges import JUDGES, reading_warnings, readings
 from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
 from tests.builders import suite_rows
@@ -48,9 +48,7 @@ def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):
     tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
     found = {row["value"]: row["n"] for row in tables if row["field"] == "language"}
     assert found == {"de": 2, "en": 1}
-    assert "refusal was not measured in the language of 2 rows (de 2)" in done.err.replace(
-        "\n", " "
-    )
+    assert f"alone in the language of some rows (de 2: {readings('refusal')['de']})" in done.err
 
 
 def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
@@ -58,26 +56,28 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
     done = cli("run", "--adapter", "synthetic", "--suite", "three.jsonl", "--out", "r.json")
     assert done.code == 0, done.err
     assert (
-        "three: refusal was not measured in the language of 3 rows (sw-KE 1, th 2): refusals in it may "
-        "count as compliance; use a judge that reads it, such as a model (kind: llm_refusal, "
+        "three: refusal was not measured in the language of 3 rows (sw-KE 1, th 2): verdicts may be "
+        "wrong either way; use a judge that reads it, such as a model (kind: llm_refusal, "
         "docs/judges.md)"
     ) in done.err.replace("\n", " ")
 
 
-@pytest.mark.parametrize("language", ["de", "zh", "ar", "hi", "pt-BR"])
-def test_the_default_judge_is_declared_blind_in_every_language_but_english(language):
-    (said,) = language_warnings(rows("en", "en-US", language), {"refusal": {"kind": "refusal"}})
-    assert f"refusal was not measured in the language of 1 rows ({language} 1)" in said
+def test_the_default_judge_is_declared_to_read_english_alone():
+    said = reading_warnings(rows("en", "en-US", "ar-EG", "it"), {"refusal": {"kind": "refusal"}})
+    assert [f"(ar-EG 1: {readings('refusal')['ar']})" in said[0], "1 rows (it 1)" in said[1]] == [
+        True,
+        True,
+    ]
     page = " ".join((Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8").split())
     (code,) = find(JUDGES, "refusal", "kind").languages
-    assert f"measured in English (`{code}`) alone, and is declared blind in every other" in page
+    assert f"It was trained in English (`{code}`) alone." in page
 
 
 def test_judges_that_read_by_other_means_give_no_warning():
-    assert language_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
+    assert reading_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
     both = RULES | {"mixed": {"kind": "refusal"}, "guard": {"kind": "published"}}
-    assert [text.split()[0] for text in language_warnings(rows("th"), both)] == ["rules", "mixed"]
-    assert language_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
+    assert [text.split()[0] for text in reading_warnings(rows("th"), both)] == ["rules", "mixed"]
+    assert reading_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
 
 
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():

@@ -3,12 +3,16 @@ lm-evaluation-harness's samples.
 
 A row has ``id``, ``prompt`` (what was sent last), ``response``, ``finish_reason`` and
 ``error`` as far as they are recorded, and under ``LOG`` the ``thinking`` and counts of
-tokens."""
+tokens. An image of a prompt stands in its text as its hash, and ``images`` lists the
+hashes: judges read texts alone."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -173,6 +177,9 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     }
     if calls and not error:
         row["tool_calls"] = calls
+    images = _images(_last_content(sent))
+    if images:
+        row["images"] = images
     return row
 
 
@@ -213,12 +220,49 @@ def _text(content: Any, kind: str = "text") -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
-    """The text of the user's last message."""
+def _last_content(messages: Sequence[dict[str, Any]]) -> Any:
+    """The content of the user's last message: a text or parts; None without one."""
     for message in reversed(messages):
         if message.get("role") == "user":
-            return _text(message.get("content"))
+            return message.get("content")
     return None
+
+
+def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
+    """The text of the user's last message, with the hashes of its images in their places."""
+    content = _last_content(messages)
+    if not isinstance(content, list):
+        return _text(content)
+    lines = []
+    for part in content:
+        hashes = _images([part])
+        if hashes:
+            lines.append(f"[image sha256:{hashes[0][:12]}]")
+        elif part.get("type") == "text":
+            lines.append(part.get("text") or "")
+    return "\n".join(lines)
+
+
+def _images(content: Any) -> list[str]:
+    """The SHA-256 of each image in a message's content: of its bytes, or of its address
+    where the log has no more than that.
+
+    Inspect writes ``{"type": "image", "image": …}`` and chat APIs ``{"type": "image_url",
+    "image_url": {"url": …}}``; each value is an address or a ``data:`` URL."""
+    hashes = []
+    for part in content if isinstance(content, list) else ():
+        kind = part.get("type")
+        if kind not in ("image", "image_url"):
+            continue
+        value = part.get(kind)
+        address = str(value.get("url") if isinstance(value, dict) else value)
+        head, _, data = address.partition(";base64,")
+        image = address.encode("utf-8", "surrogatepass")
+        if head.startswith("data:"):
+            with suppress(ValueError):  # cut off, say: a hash of what there is
+                image = base64.b64decode(data)
+        hashes.append(hashlib.sha256(image).hexdigest())
+    return hashes
 
 
 def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
@@ -274,29 +318,29 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
             answer = {
                 "id": id_,
                 "repeat": repeat,
-                "prompt": _sent(row["arguments"]),
                 "response": text,
                 LOG: {},
-            }
+            } | _sent(row["arguments"])
             if isinstance(row["doc"], dict):
                 answer |= {f"doc.{name}": value for name, value in row["doc"].items()}
             answers.setdefault((id_, repeat), answer)
     return list(answers.values())
 
 
-def _sent(arguments: Any) -> str | None:
+def _sent(arguments: Any) -> Row:
+    """``prompt`` as it was sent, and its ``images`` where it has any."""
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     text = first.get("arg_0") if isinstance(first, dict) else None
     if isinstance(text, list) and len(text) == 1:
         text = text[0]
     if not isinstance(text, str):
-        return None
+        return {"prompt": None}
     if text.startswith("[{"):  # messages, for a chat API
-        try:
-            return _last_prompt(parse_json(text))
-        except (ValueError, AttributeError):
-            return text
-    return text
+        with suppress(ValueError, AttributeError):
+            messages = parse_json(text)
+            images = _images(_last_content(messages))
+            return {"prompt": _last_prompt(messages)} | ({"images": images} if images else {})
+    return {"prompt": text}
 
 
 def about_log(path: Path) -> dict[str, Any] | None:
