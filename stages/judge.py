@@ -18,7 +18,14 @@ from refract.core.params import (
 )
 from refract.core.progress import StageRun, ran_file, run_stage
 from refract.core.types import VerdictRow
-from refract.judges import check_counted, judge_rows, language_warnings, noting_errors, open_judges
+from refract.judges import (
+    check_counted,
+    judge_rows,
+    language_warnings,
+    noting_errors,
+    open_judges,
+    thinking_warnings,
+)
 from refract.judges.null_answers import null_verdicts
 from refract.models.origins import note_verdicts
 
@@ -57,7 +64,7 @@ def main(name: str) -> None:
         file = Path(given["file"])
         mine = {judge: definitions[judge] for judge in of_suite[suite]}
         unread[suite] = language_warnings(iter_rows(file), mine)
-        for warning in unread[suite]:
+        for warning in unread[suite] + thinking_warnings(rows.responses.values(), mine):
             run.warn(f"{suite}: {warning}")
         numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}
         sources = RowsById(file, numbers, key="id")
