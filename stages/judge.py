@@ -10,7 +10,14 @@ from refract.core.jsonl import RowsById, iter_rows, stored_rows, write_json, wri
 from refract.core.params import grid, load_definitions, load_params, null_settings, run_seed
 from refract.core.progress import StageRun, ran_file, run_stage
 from refract.core.types import VerdictRow
-from refract.judges import check_counted, judge_rows, noting_errors, open_judges, reading_warnings
+from refract.judges import (
+    check_counted,
+    judge_rows,
+    noting_errors,
+    open_judges,
+    reading_warnings,
+    thinking_warnings,
+)
 from refract.judges.cases import Judge
 from refract.judges.null_answers import null_verdicts
 from refract.models.origins import note_verdicts
@@ -44,7 +51,7 @@ def main(name: str) -> None:
         file = Path(given["file"])
         mine = {judge: definitions[judge] for judge in of_suite[suite]}
         unread[suite] = reading_warnings(iter_rows(file), mine)
-        for warning in unread[suite]:
+        for warning in unread[suite] + thinking_warnings(rows.responses.values(), mine):
             run.warn(f"{suite}: {warning}")
         numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}
         sources = RowsById(file, numbers, key="id")

@@ -66,6 +66,7 @@ OPENROUTER = {
 }
 # Why Anthropic's API says that it refused.
 DECLINED = {"category": "cyber", "explanation": "This request was declined."}
+APIS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 # Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
 CLOUDS = (
     "/openai/deployments/m/chat/completions",
@@ -168,7 +169,7 @@ class FaultServer:
     def reply(self, method: str, path: str, head: str, body: bytes) -> tuple[int, bytes, str]:
         """Status, body and what to do to the connection."""
         anthropic = path.startswith("/v1/messages") or not path.startswith(("/v1", "/openai"))
-        if method == "POST" and path in ("/v1/chat/completions", "/v1/messages", *CLOUDS):
+        if method == "POST" and path in (*APIS, *CLOUDS):
             request = json.loads(body)
             if self.keep:
                 self.bodies.append(request)
@@ -178,7 +179,8 @@ class FaultServer:
 
     def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
         """The answer to one conversation."""
-        text = _text(request["messages"][-1]["content"])
+        messages = request.get("messages") or request["input"]
+        text = _text(messages[-1]["content"])
         count = self.calls[text]
         self.calls[text] += 1
         self.arrived += 1
@@ -208,10 +210,13 @@ class FaultServer:
             return 200, b'{"choices": [{"message": {"content": "ha', name
         if name == "not_an_answer":
             return 200, _json({"object": "list", "data": []}), name
-        said = self.script(request["messages"]) if self.script else f"echo: {text}"
-        message = (_message if anthropic else _completion)(said, name)
-        if name and name.startswith("call_"):
-            _with_call(message, name.removeprefix("call_"), request["tools"], anthropic)
+        said = self.script(messages) if self.script else f"echo: {text}"
+        if "input" in request:
+            message = _response(said, name, request)
+        else:
+            message = (_message if anthropic else _completion)(said, name)
+            if name and name.startswith("call_"):
+                _with_call(message, name.removeprefix("call_"), request["tools"], anthropic)
         message["model"] = "another" if name == "fallback" else request.get("model", "played")
         return 200, _json(message), name or ""
 
@@ -235,7 +240,10 @@ class FaultServer:
             if anthropic:
                 items = [(item["custom_id"], item["params"]) for item in request["requests"]]
             else:
-                lines = map(json.loads, self.files[request["input_file_id"]].splitlines())
+                lines = [json.loads(x) for x in self.files[request["input_file_id"]].splitlines()]
+                for line in lines:
+                    used = "/v1/responses" if "input" in line["body"] else "/v1/chat/completions"
+                    assert line["url"] == request["endpoint"] == used
                 items = [(line["custom_id"], line["body"]) for line in lines]
             results = [self.batch_result(key, params, anthropic) for key, params in items]
             self.batches[name] = {"results": results, "polls": self.polls}
@@ -256,7 +264,7 @@ class FaultServer:
         self, key: str, params: dict[str, Any], anthropic: bool
     ) -> tuple[bool, dict[str, Any]]:
         """Whether it succeeded, and a line of a batch's results."""
-        text = _text(params["messages"][-1]["content"])
+        text = _text((params.get("messages") or params["input"])[-1]["content"])
         if "[[expire" in text:
             self.calls[text] += 1
             self.arrived += 1
@@ -375,6 +383,71 @@ def _completion(text: str, name: str | None) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
     }
+
+
+def published(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
+    """A reply, which must be one of a kind that the provider's package publishes, with fields that
+    this kind has."""
+
+    def check(part: Any) -> None:
+        assert not getattr(part, "model_extra", None), (type(part), part.model_extra)
+        values = dict(part).values() if hasattr(part, "model_extra") else part
+        for inner in values if isinstance(part, list) or hasattr(part, "model_extra") else ():
+            check(inner)
+
+    check(kind.model_validate(value))
+    return value
+
+
+def _response(text: str, name: str | None, request: dict[str, Any]) -> dict[str, Any]:
+    """A response of OpenAI's Responses API that ends as requested."""
+    from openai.types.responses import Response
+
+    texts = {"empty": [""], "parts": [text[:3], text[3:]]}.get(name or "", [text])
+    parts = [{"type": "output_text", "text": part, "annotations": []} for part in texts]
+    if name in ("refusal", "declined"):
+        parts = [{"type": "refusal", "refusal": "I can't help with that."}]
+    item: dict[str, Any] = {"type": "message", "id": "msg_1", "role": "assistant"}
+    output = [{**item, "status": "completed", "content": parts}]
+    if name in ("content_filter", "SAFETY", "null", "policy", "failed"):
+        output = []
+    elif name == "thinking":
+        summary = [{"type": "summary_text", "text": "let me think"}]
+        output.insert(0, {"type": "reasoning", "id": "rs_1", "summary": summary})
+    elif name and name.startswith("call_"):
+        tools = {tool["name"]: tool["strict"] for tool in request["tools"]}
+        call = {"name": name.removeprefix("call_"), "arguments": '{"to": "all@example.org"}'}
+        assert tools[call["name"]] is False
+        output = [{"type": "function_call", "id": "fc_1", "call_id": "call_1", **call}]
+    ends = {
+        "length": {"incomplete_details": {"reason": "max_output_tokens"}, "status": "incomplete"},
+        "content_filter": {
+            "incomplete_details": {"reason": "content_filter"},
+            "status": "incomplete",
+        },
+        "policy": {"error": {"code": "bio_policy", "message": "no"}, "status": "failed"},
+        "failed": {"error": {"code": "server_error", "message": "oh"}, "status": "failed"},
+    }
+    ends["SAFETY"] = ends["content_filter"]
+    response = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "played",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": request.get("tools", []),
+        "usage": {
+            "input_tokens": 7,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": 3,
+            "output_tokens_details": {"reasoning_tokens": 1},
+            "total_tokens": 10,
+        },
+        **ends.get(name or "", {"status": "completed"}),
+    }
+    return published(Response, response)
 
 
 def _message(text: str, name: str | None) -> dict[str, Any]:

@@ -68,7 +68,11 @@ CATALOGUES = {
             "validate": {
                 "type": "boolean",
                 "description": "measure it on the labelled pairs in the stage validate-judges",
-            }
+            },
+            "reads": {
+                "enum": ["answer", "thinking"],
+                "description": "thinking: it reads the thinking as if that were the answer",
+            },
         },
     ),
     "models": Catalogue("adapter", ADAPTERS, for_models()),

@@ -171,7 +171,7 @@ def run(
     from refract.core.params import decision_settings, null_settings
     from refract.evaluate import evaluate, read_suites, rows_sha256
     from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.judges import reading_warnings
+    from refract.judges import reading_warnings, thinking_warnings
     from refract.models import open_model
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
@@ -258,6 +258,9 @@ def run(
                 null_answers=null_answers,
                 folders=[project.folder / ANSWERS / model] if model else [],
             )
+    for suite_name, result in evaluation.suites.items():
+        for warning in thinking_warnings(result.responses, judges):
+            say(f"{suite_name}: {warning}", file=sys.stderr)
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
     results["rows_sha256"] = rows_sha256(answers)

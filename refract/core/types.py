@@ -98,7 +98,8 @@ class ResponseRow(TypedDict):
 
 class Verdict(TypedDict):
     """One judge's verdict on one answer. ``label`` is None where the judge gives none,
-    ``refused`` where the label tells nothing about refusal; a judge may add fields."""
+    ``refused`` where the label tells nothing about refusal; a judge may add fields.
+    ``reads`` is there where the thinking was judged in place of the answer."""
 
     label: str | None
     refused: bool | None
@@ -112,6 +113,7 @@ class Verdict(TypedDict):
     truncated: NotRequired[bool]
     guessed: NotRequired[bool]
     of_empty: NotRequired[bool]
+    reads: NotRequired[Literal["thinking"]]
     probabilities: NotRequired[dict[str, float]]
     votes: NotRequired[list[str | None]]
     reworded: NotRequired[dict[str, str | None]]

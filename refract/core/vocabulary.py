@@ -43,11 +43,12 @@ class Family(NamedTuple):
     :data:`refract.rates.key.FAMILY_MEASURES` says what a judge of each family adds up to."""
 
     labels: tuple[str, ...]
+    of_answers: bool = True
 
     @property
     def tells_refusal(self) -> bool:
         """Whether its labels can decide the outcomes of a suite."""
-        return self.labels == LABELS
+        return self.labels == LABELS and self.of_answers
 
 
 # Every judge states one of these.
@@ -64,6 +65,8 @@ FAMILIES = {
     "score": Family(()),
     # A score for perturbed answers alone: the first such judge says whether they changed.
     "similarity": Family(()),
+    # Of a judge of refusal that reads thinking; its labels are compared with the first judge's.
+    "refusal_in_thought": Family(LABELS, of_answers=False),
 }
 # How far below 1 the similarity of an answer must be for it to have changed, unless a judge says.
 OUTPUT_SENSITIVITY = 0.2

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from refract.core.jsonl import iter_rows, stored_rows
 from refract.core.params import definition, grid
-from refract.judges import case_of, open_judges
-from refract.judges.cases import judgeable
+from refract.judges import case_of, case_read_by, is_read, open_judges
 from refract.judges.kept import verdict_keys
 from refract.models.store import ResponseStore
 from refract.project import Project
@@ -53,7 +52,8 @@ def judge_again(
                 prompt = rows.prompts[id_]
                 cases.append(case_of(prompt, rows.prompts, rows.responses, sources=sources))
             for name, judge in judges.items():
-                judged = [x for x in cases if judgeable(x.response, empty=judge.judges_empty)]
+                read = [case_read_by(judge, case) for case in cases]
+                judged = [case for case in read if is_read(judge, case)]
                 keys = verdict_keys(judge, judged) or []
                 answers = store.get(keys)
                 kept = [place for place, key in enumerate(keys) if key in answers]

@@ -27,6 +27,8 @@ from refract.judges.kept import judge_kept
 
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
+# Kinds that look for something in answers that thinking has not.
+OF_ANSWERS = ("calls", "similarity", "strings")
 # Judges of refusal that need no model; the first is the default.
 SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
@@ -105,6 +107,11 @@ def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], S
     validate = settings.pop("validate", False)
     if not isinstance(validate, bool):
         raise ParamsError(f"{where}: validate must be true or false (got {validate!r})")
+    reads = settings.pop("reads", "answer")
+    if reads not in ("answer", "thinking"):
+        raise ParamsError(f"{where}: reads must be answer or thinking (got {reads!r})")
+    if reads == "thinking" and definition["kind"] in OF_ANSWERS:
+        raise ParamsError(f"{where}: a judge of the kind {definition['kind']} reads answers alone")
     return kind, read_settings(kind.Settings, where, settings)
 
 
@@ -117,6 +124,10 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     """
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
+    if definition.get("reads") == "thinking":
+        judge.reads = "thinking"
+        if judge.FAMILY == "refusal":
+            judge.FAMILY = "refusal_in_thought"
     if judge.FAMILY not in FAMILIES:
         raise ParamsError(
             f"judges.{name}: nothing counts verdicts of the family {judge.FAMILY!r}; FAMILY must be "
@@ -124,8 +135,8 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
         )
     if definition.get("validate") and not FAMILIES[judge.FAMILY].tells_refusal:
         raise ParamsError(
-            f"judges.{name}: validate: true is for judges that label refusal; this one says "
-            f"{_labels(judge) or 'a score alone'}"
+            f"judges.{name}: validate: true is for judges that label refusal in answers; this one "
+            f"says {_labels(judge) or 'a score alone'} (reads: {judge.reads})"
         )
     return judge
 
@@ -141,10 +152,12 @@ def open_judges(definitions: Definitions) -> dict[str, Judge]:
 
 def judges_to_measure(definitions: Definitions) -> dict[str, Mapping[str, Any]]:
     """Those that validate-judges measures: the ``SHIPPED`` kinds, and others with
-    ``validate: true``.
+    ``validate: true``. None has been measured on thinking.
     """
     measured = {}
     for name, definition in definitions.items():
+        if definition.get("reads") == "thinking":
+            continue
         if definition.get("validate", definition.get("kind") in SHIPPED):
             measured[name] = definition
     return measured
@@ -177,6 +190,11 @@ def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -
             f"texts, as in [{first}, refusal]"
         )
     for name, judge in judges.items():
+        if name == first and judge.reads == "thinking":
+            raise ParamsError(
+                f"{where} the first decides refusal by the answers, and {name} reads thinking; put one "
+                f"that reads answers before it, as in [refusal, {name}]"
+            )
         if name == first and not FAMILIES[judge.FAMILY].tells_refusal:
             raise ParamsError(
                 f"{where} the first decides refusal, and {name} gives "
@@ -235,10 +253,11 @@ def judge_cases(
         rows.append({"prompt_id": case.prompt["prompt_id"], "judges": verdicts_by_judge})
     for name, judge in judges.items():
         judged = []
-        for index, case in enumerate(cases):
-            if judgeable(case.response, empty=judge.judges_empty):
+        readable = [case_read_by(judge, case) for case in cases]
+        for index, case in enumerate(readable):
+            if is_read(judge, case):
                 judged.append(index)
-        verdicts = judge_kept(judge, [cases[index] for index in judged], counts)
+        verdicts = judge_kept(judge, [readable[index] for index in judged], counts)
         labels = {str(verdict["label"]) for verdict in verdicts}
         unknown = labels.difference(FAMILIES[judge.FAMILY].labels, ["None"])
         if unknown:
@@ -247,12 +266,27 @@ def judge_cases(
                 f"the family {judge.FAMILY} are {_labels(judge) or 'none'}"
             )
         for index, verdict in zip(judged, verdicts, strict=True):
-            if not judgeable(cases[index].response):
+            if not judgeable(readable[index].response):
                 verdict["of_empty"] = True  # it counts by its label, and not as empty
             rows[index]["judges"][name] = verdict
+        if judge.reads == "thinking":
+            for row in rows:
+                row["judges"][name]["reads"] = "thinking"
     for row in rows:
         hand_on(row["judges"], judges)
     return rows
+
+
+def case_read_by(judge: Judge, case: Case) -> Case:
+    """A case as a judge reads it: with the thinking in the answer's place where its
+    definition says so."""
+    return case.of_thinking if judge.reads == "thinking" else case
+
+
+def is_read(judge: Judge, case: Case) -> bool:
+    """Whether a judge is given a case, which is as :func:`case_read_by` makes it."""
+    empty = judge.judges_empty and judge.reads == "answer"
+    return judgeable(case.response, empty=empty)
 
 
 def case_of(
@@ -291,6 +325,21 @@ def noting_errors(
             if verdict["error"]:
                 errors[judge][verdict["error"]] += 1
         yield row
+
+
+def thinking_warnings(responses: Iterable[ResponseRow], judges: Definitions) -> list[str]:
+    """A warning for each judge that reads thinking, where some answers come without."""
+    reading = [name for name, judge in judges.items() if judge.get("reads") == "thinking"]
+    if not reading:
+        return []
+    total = without = 0
+    for row in responses:
+        total += 1
+        without += not (row.get("thinking") or "").strip()
+    if not without:
+        return []
+    text = f"reads thinking, which {without} of {total} answers lack: these it does not judge"
+    return [f"{name} {text}" for name in reading]
 
 
 def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:

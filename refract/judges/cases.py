@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -34,6 +34,17 @@ class Case:
 
     pair: Case | None = None
     """The case to agree with: the clean prompt's, or that of ``pair_id``."""
+
+    @property
+    def of_thinking(self) -> Case:
+        """The case with the thinking in the answer's place; without thinking there is
+        nothing to judge in it."""
+        return replace(
+            self,
+            response=_thinking_of(self.response),
+            clean=None if self.clean is None else _thinking_of(self.clean),
+            pair=None if self.pair is None else self.pair.of_thinking,
+        )
 
     @property
     def turns(self) -> Sequence[Message]:
@@ -67,6 +78,19 @@ class Case:
     def answer(self) -> str:
         """The text to judge."""
         return self.response["response"]
+
+
+def _thinking_of(response: ResponseRow) -> ResponseRow:
+    # An answer without a text may have been cut off while the model was thinking.
+    unfinished = response["finish_reason"] in UNFINISHED and not response["response"].strip()
+    thinking: ResponseRow = {
+        **response,
+        "response": response.get("thinking") or "",
+        "thinking": None,
+        "finish_reason": response["finish_reason"] if unfinished else "stop",
+    }
+    thinking.pop("tool_calls", None)
+    return thinking
 
 
 def unjudged(error: str | None = None) -> Verdict:
@@ -155,6 +179,9 @@ class Judge(Protocol):
 
     judges_empty: bool = False
     """Whether it is given empty answers, too."""
+
+    reads: Literal["answer", "thinking"] = "answer"
+    """Which text of a row it is given as the answer, by its definition."""
 
     cases_a_process: ClassVar[int | None] = None
     """How many cases are worth a process of their own; None: one process judges all.

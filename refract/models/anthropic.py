@@ -62,7 +62,7 @@ class Anthropic(Served):
     Settings = AnthropicSettings
     settings: AnthropicSettings
     PACKAGE = "anthropic"
-    PATH = "/v1/messages"
+    path = "/v1/messages"
 
     def client(self, options: dict[str, Any]) -> Any:
         # The clouds' clients find address and credentials in the environment where none
@@ -112,6 +112,11 @@ class Anthropic(Served):
             elif kind == "tool_use":
                 calls.append(tool_call(block["name"], block["input"]))
         usage = payload.get("usage") or {}
+        # The model that answered in place of the one asked for, which had refused.
+        fallback = None
+        for step in usage.get("iterations") or ():
+            if step.get("type") == "fallback_message":
+                fallback = step.get("model")
         prompt_tokens = usage.get("input_tokens")
         if prompt_tokens is not None:
             prompt_tokens += usage.get("cache_creation_input_tokens") or 0
@@ -125,6 +130,7 @@ class Anthropic(Served):
             thinking=thinking or None,
             tool_calls=calls or None,
             stop_details=stop_details(payload.get("stop_details")),
+            said_model=fallback,
         )
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:

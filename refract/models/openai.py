@@ -1,5 +1,5 @@
-"""Models behind OpenAI's chat completions: OpenAI's own, and every server that speaks
-the same.
+"""Models behind OpenAI's chat completions or its Responses API: OpenAI's own, and every
+server that speaks the same.
 
 Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reached with
 ``base_url`` and, where they ask for no key, ``api_key_env: null``.
@@ -8,20 +8,24 @@ Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from refract.core.tool_calls import tool_call
-from refract.core.types import Message
+from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
 from refract.models.provider import (
     Address,
+    Failure,
     InvalidResponse,
     KeyVariable,
     ServedSettings,
     ending_called,
+    error_parts,
     finish_reason,
+    says_filtered,
 )
 from refract.models.sending import Served
 from refract.models.turn import Markers, split_reasoning
@@ -39,8 +43,12 @@ class OpenAISettings(ServedSettings):
         None,
         description="azure: a deployment (`model_id`) of the Azure OpenAI resource in `base_url`",
     )
+    api: Literal["responses"] | None = Field(
+        None,
+        description="responses: OpenAI's Responses API, which some models need; null: chat completions",
+    )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="the name under which `max_tokens` is sent"
+        "max_tokens", description="the name under which chat completions are sent `max_tokens`"
     )
     seed: bool = Field(
         False, description="true sends the row's seed where the temperature is above 0"
@@ -62,18 +70,23 @@ class OpenAISettings(ServedSettings):
                 "prefill: OpenAI's own API does not go on with a turn that was begun; servers such as "
                 f"vLLM and SGLang do (got {self.prefill!r:.80})"
             )
+        if self.api == "responses" and (self.seed or self.prefill is not None):
+            raise ValueError("api: responses takes neither seed nor prefill; leave them out")
         return self
 
 
 class OpenAI(Served):
-    """Chat completions. Batches are files of requests and of results."""
+    """Chat completions, or responses. Batches are files of requests and of results."""
 
     adapter = "openai"
     version = "1"
     Settings = OpenAISettings
     settings: OpenAISettings
     PACKAGE = "openai"
-    PATH = "/chat/completions"
+
+    @property
+    def path(self) -> str:
+        return "/responses" if self.settings.api else "/chat/completions"
 
     def client(self, options: dict[str, Any]) -> Any:
         if self.settings.client == "azure":
@@ -84,55 +97,57 @@ class OpenAI(Served):
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         settings = self.settings
-        body: dict[str, Any] = {settings.max_tokens_field: settings.max_tokens}
+        if settings.api == "responses":
+            # The server need not keep what is never asked for again.
+            return {"input": messages, "max_output_tokens": settings.max_tokens, "store": False}
+        body: dict[str, Any] = {
+            "messages": messages,
+            settings.max_tokens_field: settings.max_tokens,
+        }
         if settings.seed and (settings.temperature or 0) > 0:
             body["seed"] = seed % 2**31  # some servers hold it in 32 bits
         if settings.prefill is not None:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body
 
+    def tool(self, tool: Row) -> Row:
+        if self.settings.api is None:
+            return tool
+        # Chat completions are not strict unless asked to be; responses are.
+        no_parameters = {"type": "object", "properties": {}}
+        return {
+            "type": "function",
+            "strict": False,
+            "parameters": no_parameters,
+            **tool["function"],
+        }
+
     def read(self, payload: Any, attempt: int) -> Answer:
-        choice = payload["choices"][0]
-        reason = choice.get("finish_reason")
-        if reason == "error" or choice.get("error"):
-            raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
-        # Azure leaves the message out of a filtered completion.
-        filtered = ending_called(reason) == "content_filter"
-        message = choice.get("message", {}) if filtered else choice["message"]
-        usage = payload.get("usage") or {}
-        calls = []
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            calls.append(tool_call(function["name"], function["arguments"]))
-        finish = finish_reason(reason, calls)
-        text = message.get("content")
-        if isinstance(text, list):  # some servers send it in parts
-            text = "".join(part.get("text") or "" for part in text)
-        text = "" if text is None else text
-        if message.get("refusal"):
-            text, finish = message["refusal"], "refusal"
-        elif choice.get("native_finish_reason") == "refusal":  # OpenRouter's word of the provider
-            finish = "refusal"
-        thinking = message.get("reasoning_content") or message.get("reasoning") or None
-        if self.settings.reasoning and thinking is None:
-            text, thinking = split_reasoning(text, self.settings.reasoning)
-        return Answer(
-            response=text,
-            finish_reason=finish,
-            attempt=attempt,
-            prompt_tokens=usage.get("prompt_tokens"),
-            completion_tokens=usage.get("completion_tokens"),
-            thinking=thinking,
-            tool_calls=calls or None,
-        )
+        if self.settings.api == "responses":
+            answer = read_response(payload, attempt)
+        else:
+            answer = read_completion(payload, attempt)
+        if self.settings.reasoning and answer.thinking is None:
+            text, thinking = split_reasoning(answer.response, self.settings.reasoning)
+            answer = replace(answer, response=text, thinking=thinking)
+        return answer
+
+    def failure_of(self, error: Exception, client: Any) -> Failure:
+        failure = super().failure_of(error, client)
+        if self.settings.api is None and "v1/responses" in failure.text:
+            hint = "set api: responses in the model's definition, or --set api=responses"
+            return failure._replace(text=f"{failure.text}; {hint}")
+        return failure
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        line = b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions", "body": %s}\n'
-        lines = b"".join(line % (name.encode(), body) for name, body in bodies.items())
+        url = f"/v1{self.path}"
+        line = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
+        items = bodies.items()
+        lines = b"".join(line % (name.encode(), url.encode(), body) for name, body in items)
         file = await client.files.create(file=("requests.jsonl", lines), purpose="batch")
         batch = await client.with_options(max_retries=0).batches.create(
             input_file_id=file.id,
-            endpoint="/v1/chat/completions",
+            endpoint=url,
             completion_window="24h",
         )
         return str(batch.id)
@@ -152,3 +167,83 @@ class OpenAI(Served):
         if line.get("response") is None:
             return 0, line.get("error")
         return line["response"]["status_code"], line["response"]["body"]
+
+
+def read_completion(payload: Any, attempt: int) -> Answer:
+    """A chat completion as an answer. Raises :class:`InvalidResponse` and look-up
+    errors."""
+    choice = payload["choices"][0]
+    reason = choice.get("finish_reason")
+    if reason == "error" or choice.get("error"):
+        raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
+    # Azure leaves the message out of a filtered completion.
+    filtered = ending_called(reason) == "content_filter"
+    message = choice.get("message", {}) if filtered else choice["message"]
+    usage = payload.get("usage") or {}
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        calls.append(tool_call(function["name"], function["arguments"]))
+    finish = finish_reason(reason, calls)
+    text = message.get("content")
+    if isinstance(text, list):  # some servers send it in parts
+        text = "".join(part.get("text") or "" for part in text)
+    text = "" if text is None else text
+    if message.get("refusal"):
+        text, finish = message["refusal"], "refusal"
+    elif choice.get("native_finish_reason") == "refusal":  # OpenRouter's word of the provider
+        finish = "refusal"
+    return Answer(
+        response=text,
+        finish_reason=finish,
+        attempt=attempt,
+        prompt_tokens=usage.get("prompt_tokens"),
+        completion_tokens=usage.get("completion_tokens"),
+        thinking=message.get("reasoning_content") or message.get("reasoning") or None,
+        tool_calls=calls or None,
+    )
+
+
+def read_response(payload: Any, attempt: int) -> Answer:
+    """A reply of the Responses API (``openai.types.responses.Response``) as an answer.
+    Raises :class:`InvalidResponse` and look-up errors.
+
+    Of reasoning its own text counts where the server gives it, and else its summary."""
+    text = ""
+    thoughts = []
+    calls = []
+    refused = False
+    for item in payload["output"]:
+        if item["type"] == "reasoning":
+            parts = item.get("content") or item.get("summary") or ()
+            thoughts += [part["text"] for part in parts]
+        elif item["type"] == "function_call":
+            calls.append(tool_call(item["name"], item["arguments"]))
+        elif item["type"] == "message":
+            for part in item["content"]:
+                is_refusal = part["type"] == "refusal"
+                text += part["refusal"] if is_refusal else part["text"]
+                refused |= is_refusal
+    usage = payload.get("usage") or {}
+    return Answer(
+        response=text,
+        finish_reason="refusal" if refused else _ending_of(payload),
+        attempt=attempt,
+        prompt_tokens=usage.get("input_tokens"),
+        completion_tokens=usage.get("output_tokens"),
+        thinking="\n\n".join(thoughts) or None,
+        tool_calls=calls or None,
+    )
+
+
+def _ending_of(payload: Any) -> FinishReason:
+    """How a response ended. Raises :class:`InvalidResponse` where it failed."""
+    status = payload.get("status")
+    if status == "completed":
+        return "stop"
+    if status == "incomplete":
+        return finish_reason((payload.get("incomplete_details") or {}).get("reason"))
+    message, codes = error_parts(payload)
+    if says_filtered(codes, message):
+        return "content_filter"
+    raise InvalidResponse(f"the response is {status}: {message}")

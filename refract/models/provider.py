@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -38,7 +38,7 @@ MOST_REPLY_BYTES = 8 * 2**20
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only
 # where they are set.
-ADDED = ("prefill", "client", "revision", "other_model")
+ADDED = ("prefill", "client", "revision", "other_model", "api")
 # Why a completion ended, by the words of all the servers that speak the two protocols,
 # in small letters.
 FINISHED: dict[str, FinishReason] = {
@@ -76,7 +76,13 @@ TOO_LONG = re.compile(
     r"|reduce the length of|inputs. tokens|string_above_max_length|request_too_large",
     re.IGNORECASE,
 )
-FILTER_CODES = {"content_filter", "responsibleaipolicyviolation", "moderation_blocked"}
+FILTER_CODES = {
+    "content_filter",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "bio_policy",
+    "misalignment_policy_violation",
+}
 FILTER_TEXT = re.compile(
     r"blocked by (?:the |our )?content.?filter|content management policy"
     r"|(?:input|prompt) was flagged|content.?policy.?violation",
@@ -322,7 +328,6 @@ class Provider(Model):
     """
 
     PACKAGE: ClassVar[str]
-    PATH: ClassVar[str]
     runs_here = False
     portable = False
 
@@ -353,10 +358,15 @@ class Provider(Model):
         """The package's asynchronous client, with ``options`` that all its clients
         take; a key of None: the package finds credentials itself."""
 
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """Where requests go, behind the client's address."""
+
     @abstractmethod
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        """A request's parameters beside, or in place of, model, messages, temperature
-        and top_p."""
+        """A request's parameters beside model, temperature and top_p: the messages in
+        the API's form, and settings of its own."""
 
     def tool(self, tool: Row) -> Row:
         """A function that the model may call, as its API takes it."""
@@ -386,7 +396,7 @@ class Provider(Model):
         """The model, the server and everything that a request's body takes from the
         definition."""
         settings = self.settings
-        left_out = SENDING | {key for key in ADDED if getattr(settings, key) is None}
+        left_out = SENDING | {key for key in ADDED if getattr(settings, key, None) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
             left_out |= {"base_url"}
         system = turn.system_identity(settings.system_prompt)
@@ -449,8 +459,8 @@ class Provider(Model):
         from httpx2 import Response
 
         if self.settings.client in ("bedrock", "vertex"):
-            return await client.post(self.PATH, cast_to=Response, body=json.loads(body))
-        return await client.post(self.PATH, cast_to=Response, content=body)
+            return await client.post(self.path, cast_to=Response, body=json.loads(body))
+        return await client.post(self.path, cast_to=Response, content=body)
 
     def say_where(self, client: Any, count: int) -> None:
         """Says which server gets how many requests, before the first of them."""
@@ -483,7 +493,7 @@ class Provider(Model):
         messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
             messages.append({"role": "assistant", "content": settings.prefill})
-        body: dict[str, Any] = {"model": settings.model_id, "messages": messages}
+        body: dict[str, Any] = {"model": settings.model_id}
         if settings.temperature is not None:
             body["temperature"] = settings.temperature
         if settings.top_p is not None:
@@ -507,7 +517,7 @@ class Provider(Model):
             why = payload.get("error") if isinstance(payload, dict) else None
             why = why or f"{type(error).__name__}: {error}"
             raise InvalidResponse(f"the response is not an answer ({why})") from None
-        name = payload.get("model")
+        name = answer.said_model or payload.get("model")
         said = self.clean(name) if isinstance(name, str) and name else None
         if self.settings.other_model and said and not self.is_asked(said):
             raise InvalidResponse(
@@ -612,7 +622,7 @@ class Provider(Model):
             )
             return Failure("Redirected", text, "final")
         words = " ".join([message, *sorted(codes)])
-        if codes & FILTER_CODES or (status <= 500 and FILTER_TEXT.search(words)):
+        if says_filtered(codes, words if status <= 500 else ""):
             return Failure(name, text, "filtered")
         if says_too_long(status, words):
             return Failure("PromptTooLong", text, "too long")
@@ -667,6 +677,11 @@ def error_parts(body: Any) -> tuple[str, set[str]]:
         return str(body.get("message") or ""), {str(code).lower() for code in codes}
     except RecursionError:  # nested deeper than Python prints
         return "", set()
+
+
+def says_filtered(codes: Collection[str], text: str) -> bool:
+    """Whether an error says that the provider's filter stopped the request."""
+    return not FILTER_CODES.isdisjoint(codes) or bool(FILTER_TEXT.search(text))
 
 
 def says_too_long(status: int | None, text: str) -> bool:

@@ -99,7 +99,7 @@ def check_names(params: Mapping[str, Any], suite: str) -> None:
     families = {}
     for judge in wanted["judges"]:
         given = definition(params, "judges", judge)
-        families[judge] = read_judge(judge, given)[0].FAMILY
+        families[judge] = open_judge(judge, given).FAMILY
     problems = name_problems(wanted, families)
     if problems:
         raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")

@@ -37,7 +37,13 @@ from refract.rates.counting import (
     outcome,
 )
 from refract.rates.judge_error import JudgeError, with_judge_errors
-from refract.rates.judge_rates import change_table, injection_table, judge_table, refusal_table
+from refract.rates.judge_rates import (
+    change_table,
+    injection_table,
+    judge_table,
+    refusal_table,
+    thinking_table,
+)
 from refract.rates.key import (
     CHANGED,
     SAMPLED,
@@ -300,6 +306,8 @@ def _rates_of_judges(
                     judge=name,
                     cut_off=definition.get("cut_off"),
                 )
+        elif family == "refusal_in_thought":
+            rates += thinking_table(suite, verdicts, judge=name)
         elif name not in (strings, similarity):
             left_out = earlier
             if family == "similarity":

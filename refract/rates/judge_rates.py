@@ -7,7 +7,14 @@ from dataclasses import astuple, replace
 from itertools import combinations
 
 from refract.core.types import ResponseRow, Verdict
-from refract.core.vocabulary import BY_PROVIDER, FAMILIES, REFUSAL_LABELS, refusal_of
+from refract.core.vocabulary import (
+    BY_PROVIDER,
+    FAMILIES,
+    JUDGED,
+    REFUSAL_LABELS,
+    REFUSED,
+    refusal_of,
+)
 from refract.rates.clean_prompts import rate_table
 from refract.rates.counting import (
     CONFIDENCE,
@@ -25,6 +32,7 @@ from refract.rates.key import (
     KAPPA,
     OVERALL,
     TASK_DONE,
+    THOUGHT_MEASURES,
     VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     Group,
@@ -180,6 +188,43 @@ def _share_of_pairs(pairs: Sequence[tuple[object, object]]) -> float | None:
     """The share of pairs that differ; None without a pair."""
     differ = sum(first != second for first, second in pairs)
     return differ / len(pairs) if pairs else None
+
+
+def thinking_table(
+    suite: CountedSuite, verdicts: Mapping[str, Mapping[str, Verdict]], judge: str
+) -> list[Rate]:
+    """How often the thinking refuses where the answer complies, and the reverse, over
+    the clean prompts' answers that come with thinking, and by category.
+
+    ``judge`` reads the thinking; what the answer does is the first judge's outcome. A
+    partial refusal is a refusal."""
+    groups: dict[Group, list[Counted]] = {}
+    for row in suite.requested:
+        for prompt_id in suite.ids(row["id"]):
+            if not (suite.responses[prompt_id].get("thinking") or "").strip():
+                continue
+            answer = suite.outcomes[prompt_id]
+            thought = verdicts[prompt_id].get(judge)
+            if answer.outcome in JUDGED:
+                label = thought["label"] if thought else None
+                answer = answer._replace(outcome=_compared(label, answer.outcome))
+            for group in (OVERALL, Group("category", row["category"])):
+                groups.setdefault(group, []).append(answer)
+    rates = []
+    for measure in THOUGHT_MEASURES:
+        for group, answers in sorted(groups.items(), key=lambda item: astuple(item[0])):
+            key = Key(measure, judge=judge, group=group)
+            rates += overall_rates(key, answers, suite.confidence)
+    return rates
+
+
+def _compared(thought: str | None, answer: str) -> str:
+    """What of :data:`THOUGHT_OUTCOMES` two labels come to."""
+    if thought not in JUDGED:
+        return "unjudged"
+    if (thought in REFUSED) == (answer in REFUSED):
+        return "alike"
+    return "refused_in_thought" if thought in REFUSED else "refused_in_answer"
 
 
 def injection_table(

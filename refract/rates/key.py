@@ -291,6 +291,24 @@ FAMILY_MEASURES = {
     "similarity": MEAN_SCORE,
 }
 
+# --- a judge of refusal that reads thinking, beside the first judge on the answer
+THOUGHT_OUTCOMES = ("refused_in_thought", "refused_in_answer", "alike")
+THINKS_REFUSAL = Measure(
+    "thinks_refusal_answers_compliance",
+    "unknown",
+    counted=("refused_in_thought",),
+    among=THOUGHT_OUTCOMES,
+    counted_for="judge",
+)
+THINKS_COMPLIANCE = Measure(
+    "thinks_compliance_answers_refusal",
+    "unknown",
+    counted=("refused_in_answer",),
+    among=THOUGHT_OUTCOMES,
+    counted_for="judge",
+)
+THOUGHT_MEASURES = (THINKS_REFUSAL, THINKS_COMPLIANCE)
+
 # --- perturbations
 CHANGED = Measure("fail_rate", "unknown", better="lower", counted_for="perturbation")
 DIFFERS = Measure("differs_rate", "none", metric="threshold", counted_for="perturbation")
@@ -344,6 +362,7 @@ MEASURES = (
     CANNOT,
     FOUND,
     MEAN_SCORE,
+    *THOUGHT_MEASURES,
     CHANGED,
     DIFFERS,
     LOOPHOLE,

@@ -32,6 +32,7 @@ from refract.rates.key import (
     SAMPLED,
     SHARES,
     TASK_DONE,
+    THOUGHT_MEASURES,
     VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     WITHOUT_PROVIDER,
@@ -68,6 +69,10 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
         if family == "refusal":
             if judge != definition["judges"][0]:
                 keys += [*_refusal_keys(judge, ()), Key(KAPPA, judge=judge)]
+        elif family == "refusal_in_thought":
+            for measure in THOUGHT_MEASURES:
+                keys += _with_uncut(Key(measure, judge=judge))
+                keys += _grouped([measure], "category", judge)
         else:
             keys += _with_uncut(Key(FAMILY_MEASURES[family], judge=judge))
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):

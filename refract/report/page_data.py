@@ -269,8 +269,9 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
 def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
     """Whether two judges of refusal say different things, full or partial refusal
     included."""
-    refused = {verdict["refused"] for verdict in verdicts.values()} - {None}
-    labels = {verdict["label"] for verdict in verdicts.values()} & {*JUDGED, "degenerate"}
+    of_answers = [verdict for verdict in verdicts.values() if "reads" not in verdict]
+    refused = {verdict["refused"] for verdict in of_answers} - {None}
+    labels = {verdict["label"] for verdict in of_answers} & {*JUDGED, "degenerate"}
     return len(refused) > 1 or len(labels) > 1
 
 
@@ -278,9 +279,12 @@ def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest
     """A verdict as the page shows it, with the evidence that lies within what it
     shows (in characters; a browser counts UTF-16 units) and the places of its
     texts."""
-    verdict, end = row.verdicts[judge], min(longest, len(row.response["response"]))
+    verdict = row.verdicts[judge]
+    text = row.response["thinking"] if "reads" in verdict else row.response["response"]
+    end = min(longest, len(text or ""))
     return {
         "judge": judge,
+        **({"reads": "thinking"} if "reads" in verdict else {}),
         "label": verdict["label"],
         "score": verdict["score"],
         "evidence": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 import time
@@ -11,6 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from anthropic.types.beta import BetaMessage
+from openai.types.responses import FunctionToolParam
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from refract.core.errors import ParamsError
 from refract.core.types import given_prompt
@@ -21,7 +25,7 @@ from refract.models.provider import Failure, InvalidResponse
 from refract.models.sending import delay
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
-from tests.fault_server import DECLINED, FaultServer, served
+from tests.fault_server import DECLINED, FaultServer, published, served
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-proj-0123456789abcdef"
@@ -50,6 +54,8 @@ def one(text: str, **settings: object) -> Answer:
 
 
 both = pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+RESPONSES = {"api": "responses"}
+each_api = pytest.mark.parametrize("api", [{}, {"adapter": "anthropic"}, RESPONSES], ids=str)
 
 
 # Definitions
@@ -71,6 +77,7 @@ both = pytest.mark.parametrize("adapter", ["openai", "anthropic"])
          "extra_headers.Authorization must hold no secret"),
         ("extra_body", {"x": float("nan")}, "JSON"),
         ("seed", "yes", "true or false"),
+        ("api", "chat", "must be responses or null|responses, or null"),
         ("reasoning", "<think>", "two markers"),
     ],
 )  # fmt: skip
@@ -152,6 +159,29 @@ def test_the_body_of_a_message_is_what_the_definition_says():
     assert full == {**sent, **numbers, "system": "be brief", "thinking": {"type": "disabled"}}
 
 
+def test_a_request_to_the_responses_api_is_what_the_definition_says():
+    roles = {"a": "user", "b": "assistant", "c": "user"}
+    turns = [{"role": role, "content": text} for text, role in roles.items()]
+    function = {"name": "search"}
+    asked = Request((tuple(turns),), tools=({"type": "function", "function": function},))
+    thinking = {"effort": "low", "summary": "auto"}
+    with FaultServer() as server:
+        answers(server, asked, **STATED, **RESPONSES, extra_body={"reasoning": thinking})
+        (body,) = server.bodies
+    no_parameters = {"type": "object", "properties": {}}
+    tool = {"type": "function", "strict": False, "parameters": no_parameters, **function}
+    assert body == {
+        "model": "m", "input": [{"role": "system", "content": "be brief"}, *turns],
+        "max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9, "store": False,
+        "reasoning": thinking, "tools": [tool],
+    }  # fmt: skip
+    # The package's types of a request forbid no key.
+    assert body.keys() <= ResponseCreateParamsNonStreaming.__annotations__.keys()
+    assert tool.keys() <= FunctionToolParam.__annotations__.keys()
+    identity = model(None, **RESPONSES).identity()
+    assert identity == {**model(None).identity(), "api": "responses"}
+
+
 def test_only_the_named_variable_holds_the_key(monkeypatch):
     # The package would take either from the environment.
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -193,13 +223,59 @@ ENDINGS = [
 ]  # fmt: skip
 
 
-@both
-def test_every_ending_is_recorded_and_asked_for_once(adapter):
+@each_api
+def test_every_ending_is_recorded_and_asked_for_once(api):
     with FaultServer() as server:
-        found = answers(server, *(request(text) for text, *_ in ENDINGS), adapter=adapter)
+        found = answers(server, *(request(text) for text, *_ in ENDINGS), **api)
         assert set(server.calls.values()) == {1}
     for (text, *expected), answer in zip(ENDINGS, found, strict=True):
-        assert answer == expected[-1 if adapter == "anthropic" else 0], text
+        assert answer == expected[-1 if "adapter" in api else 0], text
+
+
+def test_a_response_that_failed_is_an_error_unless_a_policy_stopped_it():
+    with FaultServer() as server:
+        stopped, failed = answers(server, request("[[policy]]"), request("[[failed]]"), **RESPONSES)
+    assert stopped == Answer("", "content_filter", 0, 7, 3)
+    assert failed == Answer.failed("InvalidResponse", "the response is failed: oh")
+
+
+def test_a_model_that_needs_responses_is_an_error_that_names_the_setting():
+    text = "This model is only supported in v1/responses and not in v1/chat/completions."
+    body = json.dumps({"error": {"message": text, "type": "invalid_request_error"}}).encode()
+    with FaultServer(given={"unsupported": (404, body, {})}) as server:
+        (failed,) = answers(server, request("[[unsupported]]"))
+    assert failed.error["message"].startswith(f"HTTP 404: {text}; set api: responses")
+
+
+def test_a_fallback_answer_of_anthropic_is_that_of_the_model_that_gave_it():
+    counts = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "input_tokens": 5}
+    counts["output_tokens"] = 3
+    to = {"model": "other-1"}
+    trigger = {"type": "refusal", "category": "cyber"}
+    served_by = [
+        {"type": "message", "model": "m", **counts},
+        {"type": "fallback_message", **to, **counts},
+    ]
+    message = published(
+        BetaMessage,
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+                {"type": "fallback", "from": {"model": "m"}, "to": to, "trigger": trigger},
+                {"type": "text", "text": "Yes."},
+            ],
+            "stop_reason": "end_turn",
+            "stop_details": None,
+            "usage": {**counts, "iterations": served_by},
+        },
+    )
+    expected = Answer("Yes.", "stop", 0, 7, 3, thinking="Hm.")
+    answer = model(None, "anthropic").read_reply(message, 0)
+    assert (answer, answer.said_model) == (expected, "other-1")
 
 
 @both
@@ -628,11 +704,11 @@ BATCH = [
 ]  # fmt: skip
 
 
-@both
-def test_a_batch_gives_the_rows_of_the_live_mode(cache, adapter):
+@each_api
+def test_a_batch_gives_the_rows_of_the_live_mode(cache, api):
     with FaultServer() as server:
-        live = answers(server, *BATCH, adapter=adapter)
-        assert answers(server, *BATCH, adapter=adapter, mode="batch", batch_poll=0.01) == live
+        live = answers(server, *BATCH, **api)
+        assert answers(server, *BATCH, **api, mode="batch", batch_poll=0.01) == live
         # One batch for each attempt that was needed.
         assert server.submitted == 3
     assert list(cache.glob("*")) == []

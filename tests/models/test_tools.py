@@ -77,11 +77,11 @@ def test_calls_are_part_of_a_stored_answer_and_of_its_checksum(tmp_path, tokens)
     assert len({answer_sha256("k", a) for a in (called, Answer("", tokens=tokens))}) == 2
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_server_is_offered_tools_in_its_own_schema_and_its_calls_are_read(adapter, monkeypatch):
+@pytest.mark.parametrize("api", [{}, {"adapter": "anthropic"}, {"api": "responses"}], ids=str)
+def test_a_server_is_offered_tools_in_its_own_schema_and_its_calls_are_read(api, monkeypatch):
     monkeypatch.setenv("KEY", "sk-secret-of-example")
     with FaultServer() as server:
-        served = open_model("m", server.model(adapter=adapter, api_key_env="KEY"))
+        served = open_model("m", server.model(**api, api_key_env="KEY"))
         asked = [Request(ask(x).attempts, tools=tuple(TOOLS)) for x in ("[[call_send_mail]]", "x")]
         called, said = answers(served, asked)
         (plain,) = answers(served, [ask("y")])

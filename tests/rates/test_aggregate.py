@@ -34,6 +34,7 @@ from refract.rates.key import (
     LOOPHOLE,
     NEW_REFUSAL,
     REFUSAL,
+    THINKS_REFUSAL,
     WITHOUT_CUT_OFF,
     Key,
 )
@@ -621,7 +622,10 @@ def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
 def test_every_family_of_labels_reaches_a_number(family):
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance")
     labels = FAMILIES_OF_LABELS[family].labels
-    measure = (FAMILY_MEASURES | {"refusal": REFUSAL})[family]
+    own = {"refusal": REFUSAL, "refusal_in_thought": THINKS_REFUSAL}
+    measure = (FAMILY_MEASURES | own)[family]
+    for row in responses:
+        row["thinking"] = "Hm."
     for row in verdicts:
         score = None if measure.counted else 0.5
         said = verdict(labels[0] if labels else None) | {"score": score}
@@ -632,7 +636,8 @@ def test_every_family_of_labels_reaches_a_number(family):
         {"judges": ["first", "other", "more"]}, {"other": {}, "more": {}},
         {"first": "refusal", "other": family, "more": family},
     )  # fmt: skip
-    (rate,) = (rate for rate in found.table if rate.name == f"more_{measure.name}")
+    named = [rate for rate in found.table if rate.name == f"more_{measure.name}"]
+    (rate,) = (rate for rate in named if not rate.key.group)
     assert rate.value is not None
     # Refusal over harmful and helpful together is in the table and no headline.
     assert (rate.name in suite_metrics(found.table)) == (family != "refusal")

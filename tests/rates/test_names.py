@@ -91,6 +91,7 @@ def counted(grid):
             {
                 "prompt_id": id_,
                 "response": "words",
+                "thinking": "words",
                 "finish_reason": next(ends),
                 "attempt": 0,
                 "prompt_tokens": number,

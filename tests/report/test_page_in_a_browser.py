@@ -625,6 +625,27 @@ def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_wh
     assert texts(browser, "#detail u") == []
 
 
+def test_thinking_stands_beside_the_answer_where_both_were_judged(browser, tmp_path):
+    plain = with_prompt(hostile_answers()[2], "p")
+    plain.response.update(response="Take the pick.", thinking="No, refuse this.")
+    hit = {"rule": "refuse", "start": 4, "end": 10}
+    judged = {"label": "refusal", "refused": True, "score": None, "evidence": [hit], "error": None}
+    answered = {**judged, "label": "compliance", "refused": False, "evidence": []}
+    verdicts = {"rules": answered, "thought": {**judged, "reads": "thinking"}}
+    show(browser, tmp_path, plain._replace(verdicts=verdicts))
+    text = opened(browser, f"one/s/{plain.prompt['prompt_id']}")
+    assert "Judge rulescompliance" in text
+    assert "Judge thought of the thinkingrefusal" in text
+    assert texts(browser, "#detail .card .sides h4") == ["Thinking", "Answer"]
+    assert texts(browser, "#detail mark") == ["refuse"]
+    # What one judge says of the thinking contradicts none that reads the answer.
+    assert page_data([plain._replace(verdicts=verdicts)]).columns["disagree"] == [0]
+    show(browser, tmp_path, plain._replace(verdicts={"rules": answered}))
+    opened(browser, f"one/s/{plain.prompt['prompt_id']}")
+    assert texts(browser, "#detail .card .sides h4") == []
+    assert texts(browser, "#detail details summary")[-1] == "Thinking"
+
+
 def test_what_limits_a_number_is_opened_and_closed_by_keyboard(browser, hostile):
     from selenium.webdriver.common.keys import Keys
 

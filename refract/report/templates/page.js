@@ -193,17 +193,28 @@
     const pairs = [["Outcome", name("outcome", row).replaceAll("_", " ")], ["Answer ended", ENDED[columns.finish[row]] ?? columns.finish[row]], ["Error", textAt(columns.error[row])]];
     for (const verdict of judged) {
       const said = [verdict.label ?? "no label", verdict.score === null ? "" : "score " + verdict.score, textAt(verdict.reason), verdict.error !== null && "error: " + textAt(verdict.error)];
-      pairs.push(["Judge " + verdict.judge, said.filter(Boolean).join(", ")]);
+      pairs.push(["Judge " + verdict.judge + (verdict.reads ? " of the " + verdict.reads : ""), said.filter(Boolean).join(", ")]);
     }
     // Evidence is counted in characters, texts here in UTF-16 units.
-    const units = (count) => [...answer].slice(0, count).join("").length;
-    const evidence = judged.flatMap((verdict) => verdict.evidence.map((hit) => ({ start: units(hit.start), end: units(hit.end), tag: "mark", says: verdict.judge + ": " + hit.says })));
-    if (evidence.length) pairs.push(["Marked", [...new Set(evidence.map((hit) => hit.says))].join("; ")]);
+    const units = (text, count) => [...text].slice(0, count).join("").length;
+    const marks = (text, reads) => judged.filter((verdict) => verdict.reads === reads).flatMap((verdict) => verdict.evidence.map((hit) => ({ start: units(text, hit.start), end: units(text, hit.end), tag: "mark", says: verdict.judge + ": " + hit.says })));
+    const thought = texts[columns.thinking[row]] ?? "", evidence = marks(answer, undefined), inThought = marks(thought, "thinking");
+    if (evidence.length + inThought.length) pairs.push(["Marked", [...new Set([...evidence, ...inThought].map((hit) => hit.says))].join("; ")]);
     const made = element("div", "card");
-    made.append(element("h4", "", title), listed(pairs), answer ? box(answer, [...changes, ...evidence]) : element("p", "small", "empty"));
-    if (columns.thinking[row] !== null) {
+    made.append(element("h4", "", title), listed(pairs));
+    const shown = answer ? box(answer, [...changes, ...evidence]) : element("p", "small", "empty");
+    if (thought && judged.some((verdict) => verdict.reads)) {
+      const sides = element("div", "sides"), beside = element("div"), own = element("div");
+      beside.append(element("h4", "", "Thinking"), box(thought, inThought));
+      own.append(element("h4", "", "Answer"), shown);
+      sides.append(beside, own);
+      made.append(sides);
+      return made;
+    }
+    made.append(shown);
+    if (thought) {
       const thinking = element("details");
-      thinking.append(element("summary", "", "Thinking"), box(texts[columns.thinking[row]]));
+      thinking.append(element("summary", "", "Thinking"), box(thought));
       made.append(thinking);
     }
     return made;
