@@ -268,6 +268,32 @@ CANNOT = Measure(
     among=FAMILIES["cause"].labels,
     counted_for="judge",
 )
+# Of questions without an answer that could be known: left open, or answered anyway.
+ABSTAINED = Measure(
+    "abstention_rate",
+    "none",
+    counted=("abstains",),
+    among=FAMILIES["abstention"].labels,
+    better="higher",
+    counted_for="judge",
+)
+FALSE_CONFIDENCE = Measure(
+    "false_confidence_rate",
+    "none",
+    counted=("answers",),
+    among=FAMILIES["abstention"].labels,
+    better="lower",
+    counted_for="judge",
+)
+# Of questions that have one: left open.
+OVER_ABSTENTION = Measure(
+    "over_abstention_rate",
+    "none",
+    counted=("abstains",),
+    among=FAMILIES["abstention"].labels,
+    better="lower",
+    counted_for="judge",
+)
 FOUND = Measure(
     "found_rate",
     "none",
@@ -280,6 +306,7 @@ FAMILY_MEASURES = {
     "pass_fail": FAILED,
     "harmful": HARMFUL,
     "cause": CANNOT,
+    "abstention": ABSTAINED,
     "strings": FOUND,
     "refusal_score": MEAN_SCORE,
     "score": MEAN_SCORE,
@@ -335,6 +362,9 @@ MEASURES = (
     FAILED,
     HARMFUL,
     CANNOT,
+    ABSTAINED,
+    FALSE_CONFIDENCE,
+    OVER_ABSTENTION,
     FOUND,
     MEAN_SCORE,
     CHANGED,

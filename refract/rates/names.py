@@ -16,6 +16,7 @@ from refract.rates.key import (
     CONTRASTS,
     CONTROLS_PASSED,
     DIFFERS,
+    FALSE_CONFIDENCE,
     FAMILY_MEASURES,
     FIRST_MEASURES,
     HUMAN_LABELLED,
@@ -25,6 +26,7 @@ from refract.rates.key import (
     LOOPHOLE,
     NEW_REFUSAL,
     NULL_DIFFERENCE,
+    OVER_ABSTENTION,
     PAIR_DIFFERENCE,
     REFUSED_UNTIL_END,
     SAMPLED,
@@ -66,7 +68,11 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
             if judge != definition["judges"][0]:
                 keys += _refusal_keys(judge, ())
         else:
-            keys += _with_uncut(Key(FAMILY_MEASURES[family], judge=judge))
+            measures = [FAMILY_MEASURES[family]]
+            if family == "abstention":
+                measures += [FALSE_CONFIDENCE, OVER_ABSTENTION]
+            for measure in measures:
+                keys += _with_uncut(Key(measure, judge=judge))
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):
         for measure in (CHANGED, DIFFERS, LOOPHOLE, NEW_REFUSAL):
             keys += _with_uncut(Key(measure, perturbation=perturbation))

@@ -186,6 +186,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "requirement",
         "rubric",
         "rubric_score",
+        "answerable",
         "control",
         *("tools", *NAMING),
     }
