@@ -24,7 +24,7 @@ from refract.models.provider import (
     finish_reason,
 )
 from refract.models.sending import Served
-from refract.models.turn import Markers, split_reasoning
+from refract.models.turn import Markers, split_reasoning, with_call_ids
 
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -87,6 +87,8 @@ class OpenAI(Served):
         body: dict[str, Any] = {settings.max_tokens_field: settings.max_tokens}
         if settings.seed and (settings.temperature or 0) > 0:
             body["seed"] = seed % 2**31  # some servers hold it in 32 bits
+        if any(message["role"] == "tool" for message in messages):
+            body["messages"] = with_call_ids(messages, as_text=True)
         if settings.prefill is not None:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body

@@ -189,7 +189,13 @@ def row_problems(row: Row) -> list[str]:
     if category not in CATEGORIES:
         got = repr(category) if "category" in row else "none"
         problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
-    return problems + _content_problems(row) + field_problems(row)
+    problems += _content_problems(row) + field_problems(row)
+    if not problems and "tool_results" in row and played_turns(row):
+        problems.append(
+            "'tool_results' are for one request of the user's; 'messages' has two in a row, which "
+            "are played"
+        )
+    return problems
 
 
 def _is_text(value: Any) -> bool:
