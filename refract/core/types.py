@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -227,7 +228,14 @@ def conversation_text(attempt: Attempt) -> str:
     """A prompt as people read it: the text, or each message behind its role."""
     if isinstance(attempt, str):
         return attempt
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
+    texts = []
+    for message in attempt:
+        lines = [f"[{message['role']}]", message["content"]]
+        for call in message.get("tool_calls", ()):
+            arguments = json.dumps(call["arguments"], ensure_ascii=False)
+            lines.append(f"[call] {call['name']}({arguments})")
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def turn_id(id_: str, turn: int, turns: int) -> str:

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from refract.core.jsonl import canonical_json
 from refract.core.tool_calls import MARKERS, calls_in
@@ -575,7 +575,7 @@ class HF(Model):
                     "it has no place for what tools return; take a checkpoint whose template has, "
                     "or a served model"
                 )
-            messages = turn.with_call_ids(messages)
+            messages = cast("list[Message]", turn.with_call_ids(messages))
         if self._templated:
             with turn.stopped(f"models.{self.name}"):
                 text = self._tokenizer.apply_chat_template(

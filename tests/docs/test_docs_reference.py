@@ -188,7 +188,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "rubric_score",
         "answerable",
         "control",
-        *("tools", "tool_results", "max_steps", *NAMING),
+        *("tools", "tool_results", "max_steps", "insist", *NAMING),
     }
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)

@@ -32,6 +32,7 @@ from refract.suites.perturbations.variants import (
 )
 from refract.suites.rows import (
     SuiteError,
+    insisted,
     load_suite,
     played_turns,
     user_places,
@@ -165,7 +166,8 @@ def prompt_rows(
     :class:`ParamsError` for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
-    for row in rows:
+    for source in rows:
+        row = insisted(source)
         played = played_turns(row)
         clean: PromptRow = {
             **given_prompt(row["id"], as_sent(row, features_of(row), template)),
