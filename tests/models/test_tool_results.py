@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refract.core.conversations import answered_prompts
+from refract.core.jsonl import stored_rows, write_rows
 from refract.core.tool_calls import call_problems
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model
@@ -75,6 +76,10 @@ def test_a_model_is_told_what_tools_return_until_it_calls_none(server, adapter, 
         assert longest[3]["content"][0]["input"] == MAILED["arguments"]
     seen = answered_prompts(prompts, made["s"])
     assert [len(x["attempts"][0]) for x in seen[:6]] == [1, 3, 5, 1, 3, 3]
+    for name, written in (("prompts", prompts), ("responses", made["s"])):
+        write_rows(tmp_path / f"{name}.jsonl", written)
+    stored = stored_rows(tmp_path / "prompts.jsonl", tmp_path / "responses.jsonl")
+    assert list(stored.prompts.values()) == seen
 
 
 def test_a_harmful_call_at_any_step_counts_and_refusals_by_when_they_came(server):
