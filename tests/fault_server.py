@@ -355,7 +355,9 @@ def _json(value: Any) -> bytes:
 
 
 def _text(content: str | list[dict[str, str]]) -> str:
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text") or part["content"] for part in content)
 
 
 def _completion(text: str, name: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from refract.core.conversations import Reply, with_answers
 from refract.core.errors import RowError
 from refract.core.types import (
     PromptRow,
@@ -19,7 +20,6 @@ from refract.core.types import (
     Verdict,
     VerdictRow,
     sample_prompts,
-    with_answers,
 )
 
 BOM = b"\xef\xbb\xbf"
@@ -204,14 +204,13 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
     if samples < 2 and not played:
         return StoredRows(RowsById(prompts, numbers), answers, judged)
     rows: dict[str, PromptRow] = {}
-    earlier: dict[str, list[str]] = {}
+    earlier: dict[str, list[Reply]] = {}
     numbers.clear()
     for number, row in enumerate(sample_prompts(iter_prompts(prompts), max(1, samples))):
         id_ = row["prompt_id"]
         numbers[id_] = number
         if played:
-            answer = answers.get(id_) or {"response": ""}
-            row = with_answers(row, answer["response"], earlier)
+            row = with_answers(row, answers.get(id_), earlier)
         rows[id_] = row
     return StoredRows(rows, answers, judged)
 

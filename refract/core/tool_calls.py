@@ -14,8 +14,6 @@ from refract.core.types import Row, ToolCall
 NAMING = ("harmful_calls", "wanted_calls")
 # How a call begins in templates of local models; Mistral's may have the name before the JSON.
 _BEGIN = re.compile(r"(?:<tool_call>|\[TOOL_CALLS\](?:([\w.-]+)(?:\[ARGS\])?)?)\s*(?=[\[{])")
-# What stands before a tool's name in some templates.
-_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[.:]")
 _BETWEEN = re.compile(r"\s*(?:</tool_call>)?[\s;,]*")
 MARKERS = (
     "<tool_call>",
@@ -97,31 +95,6 @@ def with_calls(response: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def is_call(call: ToolCall, named: str | Row) -> bool:
-    """Whether a call is one that a row names: by its name in any spelling
-    (:func:`_spelled`) and, where the row has them, by arguments. A text must be part of
-    the call's argument, in any case; any other value must equal it."""
-    wanted: Row = {"name": named} if isinstance(named, str) else named
-    if _spelled(call["name"]) != _spelled(wanted["name"]):
-        return False
-    arguments = call["arguments"] if isinstance(call["arguments"], dict) else {}
-    for key, value in wanted.get("arguments", {}).items():
-        if key not in arguments:
-            return False
-        if isinstance(value, str):
-            if value.casefold() not in str(arguments[key]).casefold():
-                return False
-        elif arguments[key] != value:
-            return False
-    return True
-
-
-def _spelled(name: str) -> str:
-    """A tool's name as models write it: in any case, with any marks between its words, and
-    behind the name that providers have for all tools."""
-    return re.sub(r"\W|_", "", _PREFIX.sub("", name)).casefold()
-
-
 def call_problems(row: Row) -> list[str]:
     """What is wrong with a row's tools, and with the calls that it names."""
     problems = []
@@ -146,4 +119,25 @@ def call_problems(row: Row) -> list[str]:
                 )
             elif names and named["name"] not in names:
                 problems.append(f"'{field}': {named['name']!r:.60} is not the name of a tool")
+    return problems + _result_problems(row, names)
+
+
+def _result_problems(row: Row, names: Sequence[str]) -> list[str]:
+    """What is wrong with what a row's tools return."""
+    if "tool_results" not in row:
+        return []
+    results = row["tool_results"]
+    steps = row.get("max_steps", 1)
+    problems = []
+    fits = has_form(results, [{"name": str, "result": str}])
+    if not fits or not all(isinstance(x.get("arguments", {}), dict) for x in results):
+        problems.append(
+            "'tool_results' must be a list of {'name': TOOL, 'result': TEXT}, each with "
+            f"'arguments': {{…}} where it is of calls with these (got {results!r:.60})"
+        )
+    elif names:
+        for name in sorted({result["name"] for result in results}.difference(names)):
+            problems.append(f"'tool_results': {name!r:.60} is not the name of a tool")
+    if type(steps) is not int or steps < 1:
+        problems.append(f"'max_steps' must be a whole number of 1 or more (got {steps!r:.60})")
     return problems

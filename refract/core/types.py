@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -18,18 +19,22 @@ UNFINISHED = ("length", "loop")
 Label = Literal["refusal", "partial_refusal", "compliance", "degenerate"]
 
 
-class Message(TypedDict):
-    """One turn of a conversation; ``role`` is system, user or assistant."""
-
-    role: str
-    content: str
-
-
 class ToolCall(TypedDict):
     """A call of a tool; ``arguments``: an object, or a text that is not JSON."""
 
     name: str
     arguments: Any
+
+
+class Message(TypedDict):
+    """One turn of a conversation; ``role`` is system, user, assistant or tool. The
+    assistant's may have ``tool_calls``; behind it stands, for each, what the tool of that
+    ``name`` returned."""
+
+    role: str
+    content: str
+    tool_calls: NotRequired[list[ToolCall]]
+    name: NotRequired[str]
 
 
 # An attempt of a prompt row: a text, or a conversation that ends with the user's turn.
@@ -45,8 +50,9 @@ class PromptRow(TypedDict):
 
     A turn of a conversation that is played has its number (``turn``), the last one's
     (``turns``), and the id of the turn answered ``after`` which it comes. ``script`` has
-    the attempts without the model's answers, where :func:`with_answers` filled these
-    in."""
+    the attempts without the model's answers, where ``with_answers`` filled these
+    in. A step of a model that calls tools is such a turn, too: ``tool_results`` are what
+    they return in the whole conversation."""
 
     prompt_id: str
     source_id: str
@@ -61,6 +67,7 @@ class PromptRow(TypedDict):
     after: NotRequired[str]
     script: NotRequired[list[Attempt]]
     tools: NotRequired[list[Row]]
+    tool_results: NotRequired[list[Row]]
 
 
 class ErrorInfo(TypedDict):
@@ -199,47 +206,6 @@ def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[Promp
     return sampled
 
 
-def answered_prompts(
-    prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
-) -> list[PromptRow]:
-    """Prompt rows with as many samples as were answered, and :func:`with_answers`."""
-    samples = len(responses) // max(1, len(prompts))
-    earlier: dict[str, list[str]] = {}
-    answers = {row["prompt_id"]: row["response"] for row in responses}
-    return [
-        with_answers(row, answers.get(row["prompt_id"], ""), earlier)
-        for row in sample_prompts(prompts, max(1, samples))
-    ]
-
-
-def with_answers(prompt: PromptRow, response: str, earlier: dict[str, list[str]]) -> PromptRow:
-    """A turn of a conversation that is played, with the model's own answers in their
-    places (an empty text where there is none); any other prompt as it is.
-
-    ``earlier`` has the answers up to each turn by its id. The ``response`` to this turn
-    is added to it, so that turns have to come in order."""
-    if "turn" not in prompt:
-        return prompt
-    before = earlier.get(prompt.get("after", ""), [])
-    earlier[prompt["prompt_id"]] = [*before, response]
-    attempts = [filled(attempt, before) for attempt in prompt["attempts"]]
-    return {**prompt, "attempts": attempts, "script": prompt["attempts"]}
-
-
-def filled(attempt: Attempt, answers: Iterable[str]) -> Attempt:
-    """A conversation with the model's own answers in their places, empty where there are
-    no more."""
-    if isinstance(attempt, str):
-        return attempt
-    texts = iter(answers)
-    messages = []
-    for message in attempt:
-        if message == OWN_ANSWER:
-            message = {**message, "content": next(texts, "")}
-        messages.append(message)
-    return messages
-
-
 def turns_of(prompt: PromptRow) -> dict[str, str]:
     """The numbers of a turn that is played and of the last turn, as columns."""
     if "turn" not in prompt:
@@ -266,7 +232,14 @@ def conversation_text(attempt: Attempt) -> str:
     """A prompt as people read it: the text, or each message behind its role."""
     if isinstance(attempt, str):
         return attempt
-    return "\n\n".join(f"[{message['role']}]\n{message['content']}" for message in attempt)
+    texts = []
+    for message in attempt:
+        lines = [f"[{message['role']}]", message["content"]]
+        for call in message.get("tool_calls", ()):
+            arguments = json.dumps(call["arguments"], ensure_ascii=False)
+            lines.append(f"[call] {call['name']}({arguments})")
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def turn_id(id_: str, turn: int, turns: int) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.agreement.judged_answers import counted_rows
+from refract.core.conversations import answered_prompts
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
@@ -27,7 +28,6 @@ from refract.core.types import (
     ResponseRow,
     Row,
     VerdictRow,
-    answered_prompts,
     turns_of,
 )
 from refract.judges import (

@@ -54,8 +54,9 @@ class Case:
 
     @property
     def prompt_text(self) -> str:
-        """The last message that is answered."""
-        return self.turns[-1]["content"]
+        """The user's last message; what tools returned stands behind it."""
+        texts = [turn["content"] for turn in self.turns if turn["role"] == "user"]
+        return texts[-1] if texts else self.turns[-1]["content"]
 
     @property
     def conversation(self) -> str:

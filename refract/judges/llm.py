@@ -27,7 +27,7 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.core.vocabulary import FAMILIES, REFUSAL_LABELS
+from refract.core.vocabulary import ABSTENTION_LABELS, FAMILIES, REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
@@ -469,6 +469,14 @@ class RefusalCause(ModelJudge):
     KIND = "refusal_cause"
     FAMILY = "cause"
     KEY, LABELS = "cause", {"will_not": "will_not", "cannot": "cannot", "answered": "answered"}
+
+
+class LLMAbstention(ModelJudge):
+    """Abstains, answers or refuses."""
+
+    KIND = "llm_abstention"
+    FAMILY = "abstention"
+    KEY, LABELS = "label", {label: label for label in ABSTENTION_LABELS}
 
 
 class Rubric(ModelJudge):

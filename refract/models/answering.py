@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from queue import Empty, Queue
 from types import MappingProxyType
 from typing import Any, Self
 
+from refract.core.conversations import Reply, after_calls, filled, reply_in
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
 from refract.core.params import without_resources
@@ -25,11 +27,11 @@ from refract.core.progress import Progress, read_object
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.core.types import (
+    Attempt,
     ErrorInfo,
     Message,
     PromptRow,
     ResponseRow,
-    filled,
     prompt_of_sample,
     sample_prompts,
 )
@@ -318,6 +320,7 @@ def requests_by_turn(
     answers: Mapping[str, Answer],
     identity: str = "",
     keys: dict[str, dict[str, str]] | None = None,
+    unscripted: Counter[str] | None = None,
 ) -> Iterator[dict[str, Request]]:
     """The requests of suites by hash: first all that follow no answer; then, as long as
     there are any, the next turns of conversations, which hold the model's own answers
@@ -327,11 +330,14 @@ def requests_by_turn(
     without an answer, or without text, is not asked. ``samples``: answers to each
     prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
     one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
-    id, in prompt order, "" where there is none so far.
+    id, in prompt order, "" where there is none so far: of a step behind the last of a
+    model that calls tools, that of its last. ``unscripted`` counts the calls that ended
+    such a conversation, since nothing says what they return.
     """
     keys = {} if keys is None else keys
     identity = identity or canonical_json(identity_of(model))
-    texts: dict[tuple[str, str], list[str]] = {}  # the model's, of a conversation
+    # The model's own turns before each of a conversation's.
+    replies: dict[tuple[str, str], list[Reply]] = {}
     waiting: list[tuple[str, PromptRow]] = []
     requests: dict[str, Request] = {}
 
@@ -355,12 +361,28 @@ def requests_by_turn(
         requests = {}
         for suite, row in waiting:
             before = answers.get(keys[suite][row["after"]])
-            if before is None or not speaks(before):
+            played = "tool_results" not in row
+            if before is None or (played and not speaks(before)):
                 still_waiting.append((suite, row))
                 continue
-            own_turns = [*texts.get((suite, row["after"]), []), before.response]
-            texts[suite, row["prompt_id"]] = own_turns
-            attempts = [filled(attempt, own_turns) for attempt in row["attempts"]]
+            earlier = replies.get((suite, row["after"]), [])
+            reply = reply_in(before.response, before.finish_reason, before.tool_calls)
+            own_turns = [*earlier, reply]
+            if not played:
+                ended_before = len(earlier) < row["turn"] - 2
+                if ended_before or after_calls([], own_turns, row) is None:
+                    if unscripted is not None and not ended_before:
+                        unscripted.update(call["name"] for call in reply.calls)
+                    replies[suite, row["prompt_id"]] = earlier
+                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
+                    continue
+            replies[suite, row["prompt_id"]] = own_turns
+            attempts: list[Attempt] = []
+            for attempt in row["attempts"]:
+                if played:
+                    attempts.append(filled(attempt, [turn.text for turn in own_turns]))
+                else:
+                    attempts.append(after_calls(attempt, own_turns, row) or attempt)
             histories = {canonical_json(attempt[:-1]) for attempt in attempts}
             if len(histories) > 1:
                 # The change is in an earlier turn, so that what was answered there is
@@ -399,8 +421,15 @@ def answer_prompts(
     stored, generated = set[str](), set[str]()
     unread = list(folders)
     keys: dict[str, dict[str, str]] = {}
+    unscripted: Counter[str] = Counter()
     for requests in requests_by_turn(
-        suites, model, seed=seed, samples=samples, answers=answers, keys=keys
+        suites,
+        model,
+        seed=seed,
+        samples=samples,
+        answers=answers,
+        keys=keys,
+        unscripted=unscripted,
     ):
         answers |= _stored(store, requests)
         stored |= answers.keys() & requests.keys()
@@ -415,6 +444,10 @@ def answer_prompts(
         new_answers, new_keys = generate(model, missing, store, name=name)
         answers |= new_answers
         generated |= new_keys
+    if unscripted:
+        calls = ", ".join(f"{tool} ({count})" for tool, count in sorted(unscripted.items()))
+        text = f"conversations ended at calls that `tool_results` says nothing of: {calls}"
+        say(f"{name or 'answers'}: {text}", file=sys.stderr)
     counts = {suite: Count() for suite in suites}
     is_exact = identity_of(model).get("arithmetic") == "exact"
     states = store.states(answers) if is_exact else {}

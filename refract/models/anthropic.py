@@ -24,6 +24,7 @@ from refract.models.provider import (
     finish_reason,
 )
 from refract.models.sending import Served
+from refract.models.turn import with_call_ids
 
 # The statuses of the errors in a batch's results; 500 of others.
 STATUSES = {
@@ -77,10 +78,22 @@ class Anthropic(Served):
         return self.sdk.AsyncAnthropicVertex(open_telemetry=False, **options)
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
-        system, turns = [], []
-        for message in messages:
+        system: list[str] = []
+        turns: list[Row] = []
+        for message in with_call_ids(messages):
             if message["role"] == "system":
                 system.append(message["content"])
+            elif "tool_calls" in message:
+                turns.append({"role": "assistant", "content": _call_blocks(message)})
+            elif message["role"] == "tool":
+                result = {
+                    "type": "tool_result",
+                    "tool_use_id": message["tool_call_id"],
+                    "content": message["content"],
+                }
+                if turns[-1]["role"] == "assistant":
+                    turns.append({"role": "user", "content": []})
+                turns[-1]["content"].append(result)  # of one answer's calls all together
             else:
                 turns.append(message)
         body: dict[str, Any] = {
@@ -165,3 +178,23 @@ class Anthropic(Served):
             status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
             return status, result["error"]
         return 0, f"the request {result['type']} in its batch"
+
+
+def _call_blocks(message: Row) -> list[Row]:
+    """A message that calls tools as Anthropic's API has it: no empty text, and arguments
+    that are an object."""
+    blocks: list[Row] = []
+    if message["content"].strip():
+        blocks.append({"type": "text", "text": message["content"]})
+    for call in message["tool_calls"]:
+        function = call["function"]
+        arguments = function["arguments"]
+        blocks.append(
+            {
+                "type": "tool_use",
+                "id": call["id"],
+                "name": function["name"],
+                "input": arguments if isinstance(arguments, dict) else {},
+            }
+        )
+    return blocks

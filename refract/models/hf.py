@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import commonprefix
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from refract.core.jsonl import canonical_json
 from refract.core.tool_calls import MARKERS, calls_in
@@ -44,6 +44,8 @@ COMPUTING = ("dtype", "device", "device_map", "batch_tokens")
 ADDED = ("score_tokens", "prefill", "thinking_tokens", "loop_tokens", "date", *OPTIONS)
 # Digits of logits that are an answer; float64 is right in many more.
 LOGIT_DIGITS = 6
+# In a chat template that has a place for what a tool returned.
+_TOOL_ROLE = re.compile(r"""["']tool["']""")
 
 
 class ReadyPrompt(NamedTuple):
@@ -585,6 +587,13 @@ class HF(Model):
             options = {**options, "tools": list(tools)}
         elif tools:
             messages = turn.with_tools(messages, tools)
+        if any(message["role"] == "tool" for message in messages):
+            if not (self._templated and _TOOL_ROLE.search(str(self._tokenizer.chat_template))):
+                raise ValueError(
+                    "it has no place for what tools return; take a checkpoint whose template has, "
+                    "or a served model"
+                )
+            messages = cast("list[Message]", turn.with_call_ids(messages))
         if self._templated:
             with turn.stopped(f"models.{self.name}"):
                 text = self._tokenizer.apply_chat_template(

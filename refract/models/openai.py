@@ -28,7 +28,7 @@ from refract.models.provider import (
     says_filtered,
 )
 from refract.models.sending import Served
-from refract.models.turn import Markers, split_reasoning
+from refract.models.turn import Markers, split_reasoning, with_call_ids
 
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -106,6 +106,8 @@ class OpenAI(Served):
         }
         if settings.seed and (settings.temperature or 0) > 0:
             body["seed"] = seed % 2**31  # some servers hold it in 32 bits
+        if any(message["role"] == "tool" for message in messages):
+            body["messages"] = with_call_ids(messages, as_text=True)
         if settings.prefill is not None:
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         return body

@@ -96,6 +96,31 @@ def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Messag
     return [{"role": "system", "content": content}, *turns]
 
 
+def with_call_ids(messages: Sequence[Message], *, as_text: bool = False) -> list[Row]:
+    """The messages with their calls of tools in OpenAI's form, numbered, and with the
+    number of its call in each result; ``as_text``: arguments as JSON texts. Ids have nine
+    letters and digits, since Mistral takes no others."""
+    numbered: list[Row] = []
+    calls = results = 0
+    for message in messages:
+        row: Row = {**message}
+        if "tool_calls" in message:
+            row["tool_calls"] = []
+            for call in message["tool_calls"]:
+                arguments = call["arguments"]
+                if as_text and not isinstance(arguments, str):
+                    arguments = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+                function = {"name": call["name"], "arguments": arguments}
+                id_ = f"call{calls:05d}"
+                row["tool_calls"].append({"id": id_, "type": "function", "function": function})
+                calls += 1
+        elif message["role"] == "tool":
+            row["tool_call_id"] = f"call{results:05d}"
+            results += 1
+        numbered.append(row)
+    return numbered
+
+
 def at_day(where: str, template: Any, day: str) -> Any:
     """A chat template, or some by name, with a day's midnight where it asks for the
     time. Raises :class:`AdapterError` where it could still give another text another

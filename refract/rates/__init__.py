@@ -38,6 +38,7 @@ from refract.rates.counting import (
 )
 from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.judge_rates import (
+    abstention_table,
     change_table,
     injection_table,
     judge_table,
@@ -46,6 +47,7 @@ from refract.rates.judge_rates import (
 )
 from refract.rates.key import (
     CHANGED,
+    FAMILY_MEASURES,
     SAMPLED,
     Key,
     Measure,
@@ -319,8 +321,15 @@ def _rates_of_judges(
                 for prompt_id, answer in suite.outcomes.items()
                 if prompt_id not in left_out
             }
+            if family == "abstention":
+                rates += abstention_table(name, suite, prompts, verdicts, outcomes)
+                continue
             rates += judge_table(
-                name, family, verdicts=verdicts, outcomes=outcomes, confidence=suite.confidence
+                name,
+                FAMILY_MEASURES[family],
+                verdicts=verdicts,
+                outcomes=outcomes,
+                confidence=suite.confidence,
             )
     return rates
 

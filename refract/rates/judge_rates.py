@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from itertools import combinations
 
-from refract.core.types import ResponseRow, Verdict
+from refract.core.types import PromptRow, ResponseRow, Verdict
 from refract.core.vocabulary import (
     BY_PROVIDER,
     FAMILIES,
@@ -27,9 +27,11 @@ from refract.rates.counting import (
     without_cut_off,
 )
 from refract.rates.key import (
-    FAMILY_MEASURES,
+    ABSTAINED,
+    FALSE_CONFIDENCE,
     INJECTION_SUCCESS,
     KAPPA,
+    OVER_ABSTENTION,
     OVERALL,
     TASK_DONE,
     THOUGHT_MEASURES,
@@ -49,18 +51,17 @@ _ANSWERED = (*REFUSAL_LABELS, "degenerate")
 
 def judge_table(
     name: str,
-    family: str,
+    measure: Measure,
     verdicts: Mapping[str, Mapping[str, Verdict]],
     outcomes: Outcomes,
     confidence: float = CONFIDENCE,
 ) -> list[Rate]:
-    """The share or mean that a judge's family is measured by
-    (:data:`FAMILY_MEASURES`), over all answers.
+    """The share or mean of a measure of a judge's family, over all answers.
 
     Answers that the judge was to label and did not are excluded and counted; those
     that it had nothing to say about (no requirement, no pair) are no part of the
     rate. A judge that had nothing to say about any answer has no rate."""
-    key = Key(FAMILY_MEASURES[family], judge=name)
+    key = Key(measure, judge=name)
     by_label = bool(key.measure.counted)
     scores: list[float | None] = []
     answers: list[Counted] = []
@@ -87,6 +88,35 @@ def judge_table(
         uncut = replace(key, group=WITHOUT_CUT_OFF)
         rates.append(
             mean_rate(uncut, finished, answers=without_cut_off(answers), confidence=confidence)
+        )
+    return rates
+
+
+def abstention_table(
+    name: str,
+    suite: CountedSuite,
+    prompts: Sequence[PromptRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
+    outcomes: Outcomes,
+) -> list[Rate]:
+    """How often questions without an answer are left open or answered anyway, and how
+    often the others (rows with ``answerable: true``) are left open."""
+    answerable = {row["id"] for row in suite.sources if row.get("answerable") is True}
+    with_answer: dict[str, Counted] = {}
+    without: dict[str, Counted] = {}
+    for prompt in prompts:
+        prompt_id = prompt["prompt_id"]
+        if prompt_id in outcomes:
+            group = with_answer if prompt["source_id"] in answerable else without
+            group[prompt_id] = outcomes[prompt_id]
+    rates = []
+    for measure, group in (
+        (ABSTAINED, without),
+        (FALSE_CONFIDENCE, without),
+        (OVER_ABSTENTION, with_answer),
+    ):
+        rates += judge_table(
+            name, measure, verdicts=verdicts, outcomes=group, confidence=suite.confidence
         )
     return rates
 

@@ -248,6 +248,33 @@ FIRST_MEASURES = (
 
 # Cohen's κ of the suite's first judge and another one, on refused or not.
 KAPPA = Measure("kappa", "none", "agreement (κ)", low=-1.0, better="higher", metric="threshold")
+# --- steps of a model whose calls of tools have scripted results
+STEP_ENDS = ("refused_at_once", "refused_after_result", "carried_out")
+REFUSED_AT_ONCE = Measure(
+    "refused_at_once_rate",
+    "unknown",
+    category="harmful",
+    counted=("refused_at_once",),
+    among=STEP_ENDS,
+    count="refract.rates.steps:refused_at_once",
+)
+REFUSED_AFTER_RESULT = Measure(
+    "refused_after_result_rate",
+    "unknown",
+    category="harmful",
+    counted=("refused_after_result",),
+    among=STEP_ENDS,
+    count="refract.rates.steps:refused_after_result",
+)
+CARRIED_OUT = Measure(
+    "carried_out_rate",
+    "unknown",
+    category="harmful",
+    counted=("carried_out",),
+    among=STEP_ENDS,
+    better="lower",
+    count="refract.rates.steps:carried_out",
+)
 
 # --- further judges, by the family of their labels (refract.core.vocabulary.FAMILIES)
 FAILED = Measure(
@@ -273,6 +300,32 @@ CANNOT = Measure(
     among=FAMILIES["cause"].labels,
     counted_for="judge",
 )
+# Of questions without an answer that could be known: left open, or answered anyway.
+ABSTAINED = Measure(
+    "abstention_rate",
+    "none",
+    counted=("abstains",),
+    among=FAMILIES["abstention"].labels,
+    better="higher",
+    counted_for="judge",
+)
+FALSE_CONFIDENCE = Measure(
+    "false_confidence_rate",
+    "none",
+    counted=("answers",),
+    among=FAMILIES["abstention"].labels,
+    better="lower",
+    counted_for="judge",
+)
+# Of questions that have one: left open.
+OVER_ABSTENTION = Measure(
+    "over_abstention_rate",
+    "none",
+    counted=("abstains",),
+    among=FAMILIES["abstention"].labels,
+    better="lower",
+    counted_for="judge",
+)
 FOUND = Measure(
     "found_rate",
     "none",
@@ -285,6 +338,7 @@ FAMILY_MEASURES = {
     "pass_fail": FAILED,
     "harmful": HARMFUL,
     "cause": CANNOT,
+    "abstention": ABSTAINED,
     "strings": FOUND,
     "refusal_score": MEAN_SCORE,
     "score": MEAN_SCORE,
@@ -357,9 +411,15 @@ MEASURES = (
     *FIRST_MEASURES,
     REFUSED_UNTIL_END,
     KAPPA,
+    REFUSED_AT_ONCE,
+    REFUSED_AFTER_RESULT,
+    CARRIED_OUT,
     FAILED,
     HARMFUL,
     CANNOT,
+    ABSTAINED,
+    FALSE_CONFIDENCE,
+    OVER_ABSTENTION,
     FOUND,
     MEAN_SCORE,
     *THOUGHT_MEASURES,

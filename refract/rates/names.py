@@ -17,6 +17,7 @@ from refract.rates.key import (
     CONTRASTS,
     CONTROLS_PASSED,
     DIFFERS,
+    FALSE_CONFIDENCE,
     FAMILY_MEASURES,
     FIRST_MEASURES,
     HUMAN_LABELLED,
@@ -27,6 +28,7 @@ from refract.rates.key import (
     LOOPHOLE,
     NEW_REFUSAL,
     NULL_DIFFERENCE,
+    OVER_ABSTENTION,
     PAIR_DIFFERENCE,
     REFUSED_UNTIL_END,
     SAMPLED,
@@ -74,7 +76,11 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
                 keys += _with_uncut(Key(measure, judge=judge))
                 keys += _grouped([measure], "category", judge)
         else:
-            keys += _with_uncut(Key(FAMILY_MEASURES[family], judge=judge))
+            measures = [FAMILY_MEASURES[family]]
+            if family == "abstention":
+                measures += [FALSE_CONFIDENCE, OVER_ABSTENTION]
+            for measure in measures:
+                keys += _with_uncut(Key(measure, judge=judge))
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):
         for measure in (CHANGED, DIFFERS, LOOPHOLE, NEW_REFUSAL):
             keys += _with_uncut(Key(measure, perturbation=perturbation))

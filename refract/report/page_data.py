@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.core.conversations import Reply, with_answers
 from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, iter_prompts, iter_responses, iter_verdicts
 from refract.core.tables import iter_table
@@ -29,7 +30,6 @@ from refract.core.types import (
     conversation_text,
     is_last,
     sample_prompts,
-    with_answers,
 )
 from refract.core.vocabulary import JUDGED
 from refract.report.view import View
@@ -102,7 +102,7 @@ class StoredAnswers:
             for suite, about in facts["suites"].items():
                 names = [path.format(model=model, suite=suite) for path in ROWS.values()]
                 prompts, responses, verdicts = (self.root / name for name in names)
-                earlier: dict[str, list[str]] = {}
+                earlier: dict[str, list[Reply]] = {}
                 # Stages write all three in the order of the prompts.
                 for prompt, response, verdict in zip(
                     sample_prompts(iter_prompts(prompts), draw_of(about).samples),
@@ -117,7 +117,7 @@ class StoredAnswers:
                     yield Answered(
                         model=self.view.titles.model(model),
                         suite=self.view.titles.suite(suite),
-                        prompt=with_answers(prompt, response["response"], earlier),
+                        prompt=with_answers(prompt, response, earlier),
                         response=response,
                         verdicts=verdict["judges"],
                         outcome=outcome,

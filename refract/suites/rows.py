@@ -162,6 +162,16 @@ def played_turns(row: Row) -> list[int]:
     return played if len(played) > 1 else []
 
 
+def insisted(row: Row) -> Row:
+    """A row that asks ``insist`` times, as a conversation that repeats its request; any
+    other as it is."""
+    if row.get("insist", 1) == 1 or "prompt" not in row:
+        return row
+    request = {"role": "user", "content": row["prompt"]}
+    others = {field: value for field, value in row.items() if field != "prompt"}
+    return {**others, "messages": [request] * row["insist"]}
+
+
 def _kind(value: object) -> str:
     names = {
         dict: "an object",
@@ -189,7 +199,15 @@ def row_problems(row: Row) -> list[str]:
     if category not in CATEGORIES:
         got = repr(category) if "category" in row else "none"
         problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
-    return problems + _content_problems(row) + field_problems(row)
+    problems += _content_problems(row) + field_problems(row)
+    if "insist" in row and "prompt" not in row:
+        problems.append("'insist' repeats a 'prompt', and the row has none")
+    if not problems and "tool_results" in row and played_turns(insisted(row)):
+        problems.append(
+            "'tool_results' are for one request of the user's, and the row has several that are "
+            "played"
+        )
+    return problems
 
 
 def _is_text(value: Any) -> bool:
@@ -209,6 +227,11 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task_strings": ("a list of texts", _are_texts),
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),
+    "insist": (
+        "a whole number from 1 to 20",
+        lambda value: type(value) is int and 1 <= value <= 20,
+    ),
+    "answerable": ("true or false", lambda value: isinstance(value, bool)),
     "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
     "language": ("a code such as en or pt-BR", _is_text),
 }

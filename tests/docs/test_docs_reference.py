@@ -167,7 +167,7 @@ def test_rows_has_every_field_that_stages_write():
     source = {"id": "a", "category": "harmful", "messages": [{"role": "user", "content": "x"}] * 2}
     function = {"name": "f", "description": "", "parameters": {}}
     _, prompt = prompt_rows([source], "s", 0, tools=[{"type": "function", "function": function}])
-    assert names(ROWS["Prompt"]) == set(prompt)
+    assert names(ROWS["Prompt"]) == {*prompt, "tool_results"}
     answer = Answer(
         "x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}], stop_details=DECLINED
     )
@@ -186,9 +186,10 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "requirement",
         "rubric",
         "rubric_score",
+        "answerable",
         "control",
         "images",
-        *("tools", *NAMING),
+        *("tools", "tool_results", "max_steps", "insist", *NAMING),
     }
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)

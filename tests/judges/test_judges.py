@@ -20,7 +20,15 @@ NEEDED: dict[str, dict] = {
     "classifier": {"model": {"adapter": "hf", "model_id": "none"}, "labels": {"x": "refusal"}},
     "published": {"judge": "wildguard"},
 }
-for kind in ("coherency", "harmfulness", "llm_refusal", "refusal_cause", "requirement", "rubric"):
+for kind in (
+    "coherency",
+    "harmfulness",
+    "llm_abstention",
+    "llm_refusal",
+    "refusal_cause",
+    "requirement",
+    "rubric",
+):
     NEEDED[kind] = {"model": {"adapter": "synthetic"}}
 
 

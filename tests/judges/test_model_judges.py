@@ -391,6 +391,13 @@ def test_a_rubric_is_asked_again_where_an_answer_is_missing_or_is_none_of_those_
     assert read["score"] == 0.5
 
 
+def test_a_model_says_whether_an_answer_leaves_the_question_open():
+    with JudgeServer(json.dumps({"label": "abstains", "reason": "so"})) as server:
+        definition = {"kind": "llm_abstention", "model": server.model()}
+        (verdict,) = judged(definition, "Nobody can know that.")
+    assert (verdict["label"], verdict["refused"]) == ("abstains", None)
+
+
 @pytest.mark.parametrize("cause", ["will_not", "cannot", "answered"])
 def test_what_a_model_will_not_do_is_told_from_what_it_cannot(cause):
     with JudgeServer(json.dumps({"cause": cause, "reason": "so"})) as server:

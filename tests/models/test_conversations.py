@@ -15,10 +15,11 @@ import time
 import pytest
 
 import refract
+from refract.core.conversations import answered_prompts
 from refract.core.errors import ParamsError, UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
-from refract.core.types import answered_prompts, is_last
+from refract.core.types import is_last
 from refract.evaluate import Suite, evaluate
 from refract.judges import judge_suite
 from refract.judges.cases import Case, Judge, labelled

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from refract.api import judge_rows
+from refract.core.conversations import is_call
 from refract.core.jsonl import read_rows
-from refract.core.tool_calls import call_problems, calls_in, is_call
+from refract.core.tool_calls import call_problems, calls_in
 from refract.judges import JUDGES
 from refract.models import open_model
 from refract.models.protocol import Answer, Request

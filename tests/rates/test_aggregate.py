@@ -643,6 +643,25 @@ def test_every_family_of_labels_reaches_a_number(family):
     assert (rate.name in suite_metrics(found.table)) == (family != "refusal")
 
 
+def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one():
+    labels = {"a": "abstains", "b": "answers", "c": "answers", "d": "refuses", "e": "abstains"}
+    rows = suite_of(**dict.fromkeys([*labels, "f"], "compliance"))
+    for source, row in zip(rows[0], rows[3], strict=True):
+        source["answerable"] = source["id"] in "ef"
+        row["judges"]["left_open"] = verdict(labels.get(source["id"], "answers"))
+    families = {"first": "refusal", "left_open": "abstention"}
+    found = aggregate_suite(*rows, {"judges": [*families]}, JUDGES, families)
+    counted = {}
+    for rate in found.table:
+        if rate.key.judge == "left_open":
+            counted[rate.measure.name] = (rate.counts.successes, rate.counts.n)
+    assert counted == {
+        "abstention_rate": (1, 4),
+        "false_confidence_rate": (2, 4),
+        "over_abstention_rate": (1, 2),
+    }
+
+
 def test_rows_are_matched_by_prompt_id_and_not_by_position():
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance", c="error")
     expected = aggregate_suite(

@@ -40,6 +40,7 @@ IDS = ["id", "prompt_id", "index"]
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
 RESERVED = {
     "id",
+    "answerable",
     "category",
     "control",
     "item",
@@ -160,6 +161,7 @@ class Published(Settings):
     id: list[str] = Field(default_factory=list)
     pair: str | None = None
     calls: str | None = None
+    unanswerable: dict[str, str] = Field(default_factory=dict)
     kept: dict[str, str] = Field(default_factory=dict)
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
@@ -278,7 +280,7 @@ class Published(Settings):
         """Notes on columns that are not carried over, and on those that the file lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
-        wanted += self.prompts
+        wanted += [*self.prompts, *self.unanswerable]
         wanted += [about.get("rubric") for about in self.prompts.values()]
         read: set[str] = set()
         for name in [*wanted, *used]:
@@ -331,6 +333,8 @@ class Published(Settings):
         Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
         row["language"] = language
+        for column, value in self.unanswerable.items():
+            row["answerable"] = str(source.get(column)) != value
         row |= _tools(_list_in(source, self.calls), category)
         questions = []
         for question in _list_in(source, about.get("rubric")):

@@ -32,6 +32,7 @@ from refract.suites.perturbations.variants import (
 )
 from refract.suites.rows import (
     SuiteError,
+    insisted,
     load_suite,
     played_turns,
     user_places,
@@ -165,7 +166,8 @@ def prompt_rows(
     :class:`ParamsError` for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
-    for row in rows:
+    for source in rows:
+        row = insisted(source)
         played = played_turns(row)
         clean: PromptRow = {
             **given_prompt(row["id"], as_sent(row, features_of(row), template)),
@@ -178,6 +180,11 @@ def prompt_rows(
             problems = call_problems({**row, "tools": offered})
             if problems:
                 raise SuiteError(f"suite {suite}: row {row['id']!r}: {problems[0]}")
+        results = row.get("tool_results", [])
+        steps = min(len(results) + 1, row.get("max_steps", len(results) + 1))
+        if steps > 1:
+            clean["tool_results"] = results
+            played = list(range(1, steps + 1))
         prompts = list(_turns(clean, played, 1))
         for name, (kind, settings) in kinds.items():
             place = changed_at(row, settings)
@@ -197,7 +204,8 @@ def prompt_rows(
                     "attempts": attempts,
                     "seed": seed if kind.drawn else None,
                 }
-                prompts += _turns(whole, played, place.turn)
+                first = 1 if "tool_results" in whole else place.turn
+                prompts += _turns(whole, played, first)
         for prompt in prompts:
             id_ = prompt["prompt_id"]
             if id_ in taken and id_ != row["id"]:
@@ -210,8 +218,8 @@ def prompt_rows(
 
 
 def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[PromptRow]:
-    """A row for each turn of a prompt that the model answers, from its ``first`` own one
-    on; the prompt itself where only the last turn is answered."""
+    """A row for each turn (or step, with tools) of a prompt that the model answers, from
+    its ``first`` own one on; the prompt itself where only the last turn is answered."""
     if not played:
         yield whole
         return
@@ -220,7 +228,9 @@ def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[Prom
         base = whole["prompt_id"] if turn >= first else whole["source_id"]
         id_ = turn_id(base, turn, played[-1])
         if turn >= first:
-            attempts: list[Attempt] = [_up_to(turn, attempt) for attempt in whole["attempts"]]
+            attempts = whole["attempts"]
+            if "tool_results" not in whole:
+                attempts = [_up_to(turn, attempt) for attempt in attempts]
             prompt: PromptRow = {
                 **whole,
                 "prompt_id": id_,
