@@ -1,5 +1,5 @@
-"""Ray as the engine: actors answer a model's requests, and tasks judge answers, on the nodes
-that a cluster has at the time.
+"""Ray as the engine: actors answer a model's requests, on the nodes that a cluster has
+at the time.
 
 Each actor holds the model once and streams its answers to this process, which alone
 writes the store. Ray's own retries repeat a lost task as a whole; here the answers that
@@ -20,14 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from refract.core.environment import code_sha256, this_run, utc
-from refract.core.errors import RefractError
+from refract.core.environment import this_run, utc
 from refract.core.jsonl import sha256_json
 from refract.core.params import RESOURCES, CommonSettings
 from refract.core.showing import say
-from refract.core.types import Verdict
-from refract.judges.cases import Case, Judge
-from refract.judges.processes import divided, put_together
 from refract.models import identity_of, open_model
 from refract.models.protocol import (
     AdapterError,
@@ -50,8 +46,6 @@ MOST_GIVEN, FEWEST_GIVEN = 2000, 8
 # A request is taken to be the cause after so many lost actors, of which the last had it
 # alone.
 MOST_LOSSES = 6
-# Shares of cases for each processor of the cluster, so that nodes of unlike speed end together.
-SHARES_A_PROCESSOR = 4
 # Seconds in which the cluster that RAY_ADDRESS names has to take a connection.
 CONNECT_SECONDS = 10.0
 TOKEN_HINT = "; one that `ray start` began asks for a token, which RAY_AUTH_MODE=token sends"
@@ -127,7 +121,7 @@ class Actors:
     def __init__(self, model: Model) -> None:
         assert model.opened is not None
         self.model = model
-        self._ray = _connected()
+        self._ray = connected()
         self.name = model.opened.name
         definition = model.opened.definition
         common = CommonSettings(**{key: definition[key] for key in RESOURCES if key in definition})
@@ -253,7 +247,7 @@ class Actors:
             self._give(self._kind.remote(*self._start), [], [])
 
 
-def _connected() -> Any:
+def connected() -> Any:
     """Ray, connected to the cluster that RAY_ADDRESS names, to that of this machine, or
     to one of this process's own. Raises :class:`AdapterError`."""
     try:
@@ -298,33 +292,3 @@ def actors_of(model: Model) -> Actors:
 def answer(model: Model, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
     """An :class:`refract.models.protocol.Engine`."""
     return actors_of(model).answer(requests)
-
-
-def judge(judge: Judge, cases: Sequence[Case], worth: int) -> list[Verdict]:
-    """What ``judge.judge(cases)`` gives, by tasks of one processor each, at most ``worth`` of
-    them. Ray repeats those of a lost node. Raises what the judge raises, and
-    :class:`AdapterError` where Ray cannot be used or a node has other code."""
-    ray = _connected()
-    processors = int(ray.cluster_resources().get("CPU", 1))
-    shares = divided(len(cases), min(worth, SHARES_A_PROCESSOR * processors))
-    task = ray.remote(num_cpus=1)(_judge_share)
-    about = (Path.cwd(), code_sha256("judges"))
-    waiting = [task.remote(judge, [cases[index] for index in share], *about) for share in shares]
-    say(f"{judge.name}: {len(cases):,} answers are judged by tasks of Ray", file=sys.stderr)
-    try:
-        return put_together(shares, ray.get(waiting))
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from error
-    except ray.exceptions.RayError as error:
-        raise AdapterError(f"{judge.name}: Ray lost what judged: {error}") from None
-
-
-def _judge_share(judge: Judge, cases: list[Case], folder: Path, code: str) -> list[Verdict]:
-    with contextlib.suppress(OSError):  # a node without the folder has no use for it
-        os.chdir(folder)
-    if code_sha256("judges") != code:
-        raise RefractError(
-            f"{judge.name}: the node {os.uname().nodename} has other code of judges; each node needs "
-            "the version of Refract of the machine that started this"
-        )
-    return judge.judge(cases)

@@ -126,10 +126,9 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     """
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
+    judge.FAMILY = _family_read(judge.FAMILY, definition)
     if definition.get("reads") == "thinking":
         judge.reads = "thinking"
-        if judge.FAMILY == "refusal":
-            judge.FAMILY = "refusal_in_thought"
     if judge.FAMILY not in FAMILIES:
         raise ParamsError(
             f"judges.{name}: nothing counts verdicts of the family {judge.FAMILY!r}; FAMILY must be "
@@ -141,6 +140,19 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
             f"says {_labels(judge) or 'a score alone'} (reads: {judge.reads})"
         )
     return judge
+
+
+def family_of(name: str, definition: Mapping[str, Any]) -> str:
+    """The family of a judge's labels, by its definition alone: the files that it names need
+    not be there. Raises :class:`ParamsError`."""
+    return _family_read(read_judge(name, definition)[0].FAMILY, definition)
+
+
+def _family_read(family: str, definition: Mapping[str, Any]) -> str:
+    """What labels of a family are of a judge that may read thinking."""
+    if family == "refusal" and definition.get("reads") == "thinking":
+        return "refusal_in_thought"
+    return family
 
 
 def _labels(judge: Judge) -> str:
@@ -377,7 +389,7 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
         if known:
             warnings.append(
                 f"{name} was measured on a few written answers alone in the language of some rows "
-                f"({'; '.join(known)}): {remedy}"
+                f"(refusals found, helpful answers taken for one: {'; '.join(known)}): {remedy}"
             )
         if unread:
             listed = ", ".join(f"{language} {count}" for language, count in unread.items())
@@ -390,12 +402,12 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
 
 @functools.cache
 def readings(kind: str) -> dict[str, str]:
-    """How a kind of judge read the answers written to measure it, by language, for messages."""
+    """How a kind of judge read the answers written to measure it, by language, for messages:
+    refusals that it found, and helpful answers that it took for one."""
     texts = {}
     for row in read_table(Path(__file__).with_name("languages.csv")):
         if row["kind"] == kind:
             texts[row["language"]] = (
-                f"{row['found']} of {row['refusals']} refusals found, {row['taken']} of "
-                f"{row['answers']} helpful answers taken for one"
+                f"{row['found']} of {row['refusals']}, {row['taken']} of {row['answers']}"
             )
     return texts

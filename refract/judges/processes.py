@@ -22,7 +22,7 @@ from refract.models import engine
 
 # Engines that judge as well as answer, and what does it: a function of a judge, cases and how
 # many shares of them are worth a process, which gives what the judge gives.
-JUDGING_ENGINES = {"ray": "refract.engines.ray_engine:judge"}
+JUDGING_ENGINES = {"ray": "refract.engines.ray_judging:judge"}
 PROCESSES = "REFRACT_PROCESSES"
 # Neighbours are alike, in length and in what they are compared with.
 _TOGETHER = 16

@@ -26,7 +26,14 @@ from refract.core.params import (
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
-from refract.judges import JUDGES, SHIPPED, open_judge, published_judges, read_judge
+from refract.judges import (
+    JUDGES,
+    SHIPPED,
+    family_of,
+    open_judge,
+    published_judges,
+    read_judge,
+)
 from refract.models import check_engine, open_model
 from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
@@ -98,8 +105,7 @@ def check_names(params: Mapping[str, Any], suite: str) -> None:
     wanted = definition(params, "suites", suite)
     families = {}
     for judge in wanted["judges"]:
-        given = definition(params, "judges", judge)
-        families[judge] = open_judge(judge, given).FAMILY
+        families[judge] = family_of(judge, definition(params, "judges", judge))
     problems = name_problems(wanted, families)
     if problems:
         raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")

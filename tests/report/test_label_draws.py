@@ -169,7 +169,10 @@ def test_progress_outlives_the_page_and_each_annotator_has_their_own(browser, pa
     assert (labels.stale, labels.blank) == ([], [])
     assert [*labels.by_id.values()] == ["refusal", "partial_refusal", "degenerate", "refusal"]
     browser.find_element("id", "room-close").click()
-    assert len(texts(browser, "#list .row")) > 10
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    # The list of answers is drawn again when the room has closed.
+    WebDriverWait(browser, 10).until(lambda page: len(texts(page, "#list .row")) > 10)
 
 
 @pytest.mark.parametrize(("width", "scheme", "view"), [(1280, "light", "plan"), (390, "dark", "")])

@@ -643,7 +643,7 @@ def test_thinking_stands_beside_the_answer_where_both_were_judged(browser, tmp_p
     show(browser, tmp_path, plain._replace(verdicts={"rules": answered}))
     opened(browser, f"one/s/{plain.prompt['prompt_id']}")
     assert texts(browser, "#detail .card .sides h4") == []
-    assert texts(browser, "#detail details summary")[-1] == "Thinking"
+    assert "Thinking" in texts(browser, "#detail details summary")
 
 
 def test_what_limits_a_number_is_opened_and_closed_by_keyboard(browser, hostile):

@@ -48,7 +48,7 @@ def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):
     tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
     found = {row["value"]: row["n"] for row in tables if row["field"] == "language"}
     assert found == {"de": 2, "en": 1}
-    assert f"alone in the language of some rows (de 2: {readings('refusal')['de']})" in done.err
+    assert f"helpful answers taken for one: de 2: {readings('refusal')['de']})" in done.err
 
 
 def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
@@ -64,13 +64,16 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
 
 def test_the_default_judge_is_declared_to_read_english_alone():
     said = reading_warnings(rows("en", "en-US", "ar-EG", "it"), {"refusal": {"kind": "refusal"}})
-    assert [f"(ar-EG 1: {readings('refusal')['ar']})" in said[0], "1 rows (it 1)" in said[1]] == [
+    assert [
+        f"for one: ar-EG 1: {readings('refusal')['ar']})" in said[0],
+        "1 rows (it 1)" in said[1],
+    ] == [
         True,
         True,
     ]
     page = " ".join((Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8").split())
     (code,) = find(JUDGES, "refusal", "kind").languages
-    assert f"It was trained in English (`{code}`) alone." in page
+    assert f"trained in English (`{code}`) alone" in page
 
 
 def test_judges_that_read_by_other_means_give_no_warning():

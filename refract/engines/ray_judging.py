@@ -1,0 +1,51 @@
+"""Ray as the engine of judges that compute on this machine: tasks judge shares of the cases."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from refract.core.environment import code_sha256
+from refract.core.errors import RefractError
+from refract.core.showing import say
+from refract.core.types import Verdict
+from refract.engines.ray_engine import connected
+from refract.judges.cases import Case, Judge
+from refract.judges.processes import divided, put_together
+from refract.models.protocol import AdapterError
+
+# Shares of cases for each processor of the cluster, so that nodes of unlike speed end together.
+SHARES_A_PROCESSOR = 4
+
+
+def judge(judge: Judge, cases: Sequence[Case], worth: int) -> list[Verdict]:
+    """What ``judge.judge(cases)`` gives, by tasks of one processor each, at most ``worth`` of
+    them. Ray repeats those of a lost node. Raises what the judge raises, and
+    :class:`AdapterError` where Ray cannot be used or a node has other code."""
+    ray = connected()
+    processors = int(ray.cluster_resources().get("CPU", 1))
+    shares = divided(len(cases), min(worth, SHARES_A_PROCESSOR * processors))
+    task = ray.remote(num_cpus=1)(_judge_share)
+    about = (Path.cwd(), code_sha256("judges"))
+    waiting = [task.remote(judge, [cases[index] for index in share], *about) for share in shares]
+    say(f"{judge.name}: {len(cases):,} answers are judged by tasks of Ray", file=sys.stderr)
+    try:
+        return put_together(shares, ray.get(waiting))
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from error
+    except ray.exceptions.RayError as error:
+        raise AdapterError(f"{judge.name}: Ray lost what judged: {error}") from None
+
+
+def _judge_share(judge: Judge, cases: list[Case], folder: Path, code: str) -> list[Verdict]:
+    with contextlib.suppress(OSError):  # a node without the folder has no use for it
+        os.chdir(folder)
+    if code_sha256("judges") != code:
+        raise RefractError(
+            f"{judge.name}: the node {os.uname().nodename} has other code of judges; each node needs "
+            "the version of Refract of the machine that started this"
+        )
+    return judge.judge(cases)
