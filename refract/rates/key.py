@@ -248,6 +248,7 @@ FIRST_MEASURES = (
 
 # Cohen's κ of the suite's first judge and another one, on refused or not.
 KAPPA = Measure("kappa", "none", "agreement (κ)", low=-1.0, better="higher", metric="threshold")
+
 # --- steps of a model whose calls of tools have scripted results
 STEP_ENDS = ("refused_at_once", "refused_after_result", "carried_out")
 REFUSED_AT_ONCE = Measure(
