@@ -371,10 +371,7 @@ def _exact_definition(name: str, settings: Mapping[str, Any], project: Project) 
     if definition["adapter"] == "vllm":  # exact decoding of the same checkpoint
         kept = definition.keys() & LocalModelSettings.model_fields.keys()
         definition = {"adapter": "hf"} | {key: definition[key] for key in kept}
-    exact = with_fixed(name, definition, settings) | {"arithmetic": "exact", "samples": 1}
-    if not exact.get("quantization"):
-        exact["dtype"] = "float32"
-    return exact
+    return with_fixed(name, definition, settings) | {"arithmetic": "exact", "samples": 1}
 
 
 def _requests(

@@ -147,6 +147,7 @@ class DecodedRow:
     error: tuple[str, str] | None = None
     position: int = 0
     next_token: int = 0
+    drafted: list[int] = field(default_factory=list)
     uniforms: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
