@@ -1,5 +1,5 @@
-"""The numbers in docs/how-many-prompts.md and docs/scaling.md are those of the statistics, of the
-metrics in git and of the pocket models.
+"""The numbers in docs/how-many-prompts.md, docs/scaling.md and docs/exact-answers.md are those of the
+statistics, of the metrics in git, of the pocket models and of a count of bytes and operations.
 
 ``python -m tests.docs.test_numbers`` writes them in; it asks the pocket models, for two minutes.
 """
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PROMPTS = ROOT / "docs/how-many-prompts.md"
 SCALING = ROOT / "docs/scaling.md"
+EXACT = ROOT / "docs/exact-answers.md"
 SUITE = "harmful_helpful"
 POCKET_MODELS = ("pocket_small", "pocket_medium", "pocket_large")
 RATES = {
@@ -109,6 +110,12 @@ def with_parts(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
+def exact_page(text: str) -> str:
+    from benchmarks.on_paper import HEADER, cost_table
+
+    return with_parts(text, {"paper": markdown(HEADER, cost_table())})
+
+
 def prompts_page(text: str) -> str:
     parts = {
         "intervals": interval_table(),
@@ -121,6 +128,11 @@ def prompts_page(text: str) -> str:
 def test_the_numbers_of_prompts_are_those_of_the_statistics_and_of_the_metrics():
     text = PROMPTS.read_text("utf-8")
     assert prompts_page(text) == text, "run: make readme"
+
+
+def test_the_cost_of_exact_answers_on_paper_is_that_of_the_counts():
+    text = EXACT.read_text("utf-8")
+    assert exact_page(text) == text, "run: make readme"
 
 
 def test_the_sizes_begin_with_the_model_that_is_in_the_grid():
@@ -138,6 +150,7 @@ def main() -> None:
     import refract
 
     PROMPTS.write_text(prompts_page(PROMPTS.read_text("utf-8")), "utf-8")
+    EXACT.write_text(exact_page(EXACT.read_text("utf-8")), "utf-8")
     tables = {}
     for model in POCKET_MODELS:
         tables[model] = refract.measure(model, SUITE).tables.fillna({"field": ""})
