@@ -40,14 +40,13 @@ def show(
     from refract.models.origins import arithmetic_lines
     from refract.project import project_root, read_project
     from refract.project.inputs import changed_files
-    from refract.report.asked_again import verdict_changes
     from refract.report.first_table import (
         first_table,
         threshold_lines,
         threshold_table,
         turns_table,
     )
-    from refract.report.unread_prompts import prompt_readers
+    from refract.report.judge_notes import prompt_readers, verdict_changes
     from refract.report.view import View, read_titles
     from refract.report.wording import percent
     from refract.results.current import notes_of, rows_missing, without_results

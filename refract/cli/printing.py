@@ -130,9 +130,9 @@ def _print(
 
 def brief_titles() -> dict[str, str]:
     """What the columns of refusal are called in a table that says what it shows above it."""
-    from refract.report.measures import CATEGORY_OF, MEASURES
+    from refract.rates.key import CATEGORY_MEASURES
 
-    return {MEASURES[name]: category for name, category in CATEGORY_OF.items()}
+    return {measure.title: category for category, measure in CATEGORY_MEASURES.items()}
 
 
 def print_by_suite(table: ShownTable) -> None:

@@ -111,8 +111,7 @@ def _print_own_judges(root: Path) -> None:
     judges."""
     from refract.core.params import grid
     from refract.project import PARAMS, read_project
-    from refract.report.asked_again import verdict_changes
-    from refract.report.unread_prompts import null_table, prompt_readers
+    from refract.report.judge_notes import null_table, prompt_readers, verdict_changes
     from refract.report.view import View
     from refract.results.current import without_results
     from refract.results.sources import read_side

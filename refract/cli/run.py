@@ -176,8 +176,7 @@ def run(
     from refract.models.answering import ANSWERS
     from refract.models.store import open_store
     from refract.project import find_judges, find_model, find_project, find_suite, source_name
-    from refract.report.asked_again import verdict_changes
-    from refract.report.unread_prompts import prompt_readers
+    from refract.report.judge_notes import prompt_readers, verdict_changes
     from refract.results.sources import run_files, write_run
 
     if engine is not None:

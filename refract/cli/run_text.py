@@ -9,8 +9,9 @@ from refract.rates.counting import coverage_warnings
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable
-from refract.report.view import CATEGORY_OF, View
+from refract.report.view import View
 from refract.report.wording import (
+    CATEGORY_OF,
     clusters_text,
     kinds_text,
     percent,

@@ -18,7 +18,6 @@ from refract.rates.rate import Interval
 from refract.report.label_draws import label_draw, label_plan
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import page_parts
-from refract.report.view import summaries
 from tests.agreement.answers import answers_with_doubt, as_rows
 from tests.builders import rate, suite_facts
 from tests.report.test_html_page import PROVENANCE, RATES, view_of
@@ -69,7 +68,7 @@ def page(tmp_path_factory) -> Path:
     facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
     view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
-    draws = [label_draw(view, line, RUNS[line.model], data) for line in summaries(view)]
+    draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(b"".join(page_parts(view, data, (), draws=draws)))
     return path
