@@ -201,9 +201,9 @@ def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval(
         None,
     ]
     drawn = answers_with_doubt(400)  # every second one to a harmful prompt
-    plan = label_plan(headlines, drawn, error, 0.95)
-    harmful = plan.goal // 2
+    goal, why = label_plan(headlines, drawn, error, 0.95)
+    harmful = goal // 2
     widths = [error.with_labels(0.4, 200, n, "harmful", 0.95) for n in (harmful - 1, harmful)]
     assert widths[0] > 0.15 >= widths[1]
-    assert plan.why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
-    assert label_plan(headlines, drawn, None, 0.95).goal == 50
+    assert why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
+    assert label_plan(headlines, drawn, None, 0.95)[0] == 50
