@@ -96,19 +96,19 @@ def check_definitions(params: Mapping[str, Any]) -> None:
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
     for name in params["suites"]:
-        check_names(params, name)
+        suite = definition(params, "suites", name)
+        families = {}
+        for judge in suite["judges"]:
+            families[judge] = family_of(judge, definition(params, "judges", judge))
+        check_names(f"suites.{name}", suite, families)
 
 
-def check_names(params: Mapping[str, Any], suite: str) -> None:
-    """Raises :class:`ParamsError` where two numbers of a suite would have one name in
-    files."""
-    wanted = definition(params, "suites", suite)
-    families = {}
-    for judge in wanted["judges"]:
-        families[judge] = family_of(judge, definition(params, "judges", judge))
-    problems = name_problems(wanted, families)
+def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str]) -> None:
+    """Raises :class:`ParamsError` where two numbers of a suite would have one name, by the
+    families of its judges' labels; ``where`` names the suite."""
+    problems = name_problems(suite, families)
     if problems:
-        raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")
+        raise ParamsError(f"{where}: {problems[0]}; rename the judge, perturbation or field")
 
 
 def write_project(folder: Path) -> None:
