@@ -309,15 +309,15 @@ def _dicts(rows: object, where: str) -> list[Row]:
     if len(set(columns)) < len(columns):
         raise UsageError(f"{where}: two columns have one name; there are: {', '.join(columns)}")
     for label, cells in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
-        row = {}
+        entry: Row = {}
         for column, cell in zip(columns, cells, strict=True):
             if hasattr(cell, "tolist"):  # a number or an array of numpy
                 cell = cell.tolist()
             if not (pd.api.types.is_scalar(cell) and pd.isna(cell)):
-                row[column] = str(cell) if column in ("id", "prompt_id") else cell
-        if not {"id", "prompt_id"} & row.keys():
-            row["id"] = str(label)
-        dicts.append(row)
+                entry[column] = str(cell) if column in ("id", "prompt_id") else cell
+        if not {"id", "prompt_id"} & entry.keys():
+            entry["id"] = str(label)
+        dicts.append(entry)
     return dicts
 
 
