@@ -35,6 +35,7 @@ from refract.rates.key import (
     OVERALL,
     TASK_DONE,
     THOUGHT_MEASURES,
+    UNANSWERABLE_REFUSAL,
     VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     Group,
@@ -99,8 +100,8 @@ def abstention_table(
     verdicts: Mapping[str, Mapping[str, Verdict]],
     outcomes: Outcomes,
 ) -> list[Rate]:
-    """How often questions without an answer are left open or answered anyway, and how
-    often the others (rows with ``answerable: true``) are left open."""
+    """How often questions without an answer are left open, answered anyway or refused, and
+    how often the others (rows with ``answerable: true``) are left open."""
     answerable = {row["id"] for row in suite.sources if row.get("answerable") is True}
     with_answer: dict[str, Counted] = {}
     without: dict[str, Counted] = {}
@@ -113,6 +114,7 @@ def abstention_table(
     for measure, group in (
         (ABSTAINED, without),
         (FALSE_CONFIDENCE, without),
+        (UNANSWERABLE_REFUSAL, without),
         (OVER_ABSTENTION, with_answer),
     ):
         rates += judge_table(

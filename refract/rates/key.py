@@ -301,10 +301,11 @@ CANNOT = Measure(
     among=FAMILIES["cause"].labels,
     counted_for="judge",
 )
-# Of questions without an answer that could be known: left open, or answered anyway.
+# Of questions without an answer that could be known: left open, answered anyway, refused.
 ABSTAINED = Measure(
     "abstention_rate",
     "none",
+    "unanswerable, left open",
     counted=("abstains",),
     among=FAMILIES["abstention"].labels,
     better="higher",
@@ -313,15 +314,25 @@ ABSTAINED = Measure(
 FALSE_CONFIDENCE = Measure(
     "false_confidence_rate",
     "none",
+    "unanswerable, answered anyway",
     counted=("answers",),
     among=FAMILIES["abstention"].labels,
     better="lower",
+    counted_for="judge",
+)
+UNANSWERABLE_REFUSAL = Measure(
+    "unanswerable_refusal_rate",
+    "none",
+    "unanswerable, refused",
+    counted=("refuses",),
+    among=FAMILIES["abstention"].labels,
     counted_for="judge",
 )
 # Of questions that have one: left open.
 OVER_ABSTENTION = Measure(
     "over_abstention_rate",
     "none",
+    "answerable, left open",
     counted=("abstains",),
     among=FAMILIES["abstention"].labels,
     better="lower",
@@ -420,6 +431,7 @@ MEASURES = (
     CANNOT,
     ABSTAINED,
     FALSE_CONFIDENCE,
+    UNANSWERABLE_REFUSAL,
     OVER_ABSTENTION,
     FOUND,
     MEAN_SCORE,
