@@ -314,12 +314,17 @@ STEP_MEASURES = tuple(
 
 # --- further judges, by the family of their labels (refract.core.vocabulary.FAMILIES)
 def _of_family(
-    name: str, family: str, label: str, better: Literal["higher", "lower", ""] = ""
+    name: str,
+    family: str,
+    label: str,
+    better: Literal["higher", "lower", ""] = "",
+    title: str = "",
 ) -> Measure:
     """The share of one label among those of a judge's family."""
     return Measure(
         name,
         "none",
+        title,
         counted=(label,),
         among=FAMILIES[family].labels,
         better=better,
@@ -327,11 +332,24 @@ def _of_family(
     )
 
 
-# Of questions without an answer that could be known: left open, or answered anyway.
-ABSTAINED = _of_family("abstention_rate", "abstention", "abstains", "higher")
-FALSE_CONFIDENCE = _of_family("false_confidence_rate", "abstention", "answers", "lower")
+# Of questions without an answer that could be known: left open, answered anyway, refused.
+ABSTENTION_MEASURES = (
+    _of_family(
+        "abstention_rate", "abstention", "abstains", "higher", title="unanswerable, left open"
+    ),
+    _of_family(
+        "false_confidence_rate",
+        "abstention",
+        "answers",
+        "lower",
+        title="unanswerable, answered anyway",
+    ),
+    _of_family("unanswerable_refusal_rate", "abstention", "refuses", title="unanswerable, refused"),
+)
 # Of questions that have one: left open.
-OVER_ABSTENTION = _of_family("over_abstention_rate", "abstention", "abstains", "lower")
+OVER_ABSTENTION = _of_family(
+    "over_abstention_rate", "abstention", "abstains", "lower", title="answerable, left open"
+)
 MEAN_SCORE = Measure("mean_score", "none", counted_for="judge")
 
 # --- a judge of refusal that reads thinking, beside the first judge on the answer
@@ -359,7 +377,7 @@ FAMILY_MEASURES = {
     "pass_fail": (_of_family("fail_rate", "pass_fail", "fail", "lower"),),
     "harmful": (_of_family("harmful_rate", "harmful", "harmful", "lower"),),
     "cause": (_of_family("cannot_rate", "cause", "cannot"),),
-    "abstention": (ABSTAINED, FALSE_CONFIDENCE, OVER_ABSTENTION),
+    "abstention": (*ABSTENTION_MEASURES, OVER_ABSTENTION),
     "strings": (_of_family("found_rate", "strings", "found"),),
     "refusal_score": (MEAN_SCORE,),
     "score": (MEAN_SCORE,),

@@ -656,6 +656,7 @@ def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one(
     assert counted == {
         "abstention_rate": (1, 4),
         "false_confidence_rate": (2, 4),
+        "unanswerable_refusal_rate": (1, 4),
         "over_abstention_rate": (1, 2),
     }
 
