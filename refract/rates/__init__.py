@@ -173,8 +173,8 @@ def aggregate_suite(
                 f"imported ({error}); it must be package.module:function of an installed package"
             ) from None
         rates += function(suite)
-    compared = []
-    further_samples = []
+    compared: list[Row] = []
+    further_samples: list[Row] = []
     for row in comparisons(suite):
         (further_samples if row["name"] == CLEAN_SAMPLES else compared).append(row)
     if compared:
