@@ -31,7 +31,13 @@ from refract.project.inputs import changed_files
 from refract.report.asked_again import verdict_changes
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table, threshold_lines, threshold_table, turns_table
+from refract.report.first_table import (
+    first_table,
+    further_table,
+    threshold_lines,
+    threshold_table,
+    turns_table,
+)
 from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.unread_prompts import prompt_readers
 from refract.report.view import View, check_names, read_titles, read_view
@@ -88,6 +94,9 @@ def show(
     lines += [f"warning: {line}" for line in prompt_readers(view)]
     for line in lines + verdict_changes(view):
         print_text(line)
+    further = further_table(view)
+    if further.rows:
+        print_table(further.header, further.rows)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, view.provenance)
