@@ -123,20 +123,26 @@ def call_problems(row: Row) -> list[str]:
 
 
 def _result_problems(row: Row, names: Sequence[str]) -> list[str]:
-    """What is wrong with what a row's tools return."""
+    """What is wrong with what a row's tools return, and with what the user says meanwhile."""
     if "tool_results" not in row:
         return []
     results = row["tool_results"]
     steps = row.get("max_steps", 1)
     problems = []
-    fits = has_form(results, [{"name": str, "result": str}])
-    if not fits or not all(isinstance(x.get("arguments", {}), dict) for x in results):
+    fits = has_form(results, [{}])
+    for result in results if fits else ():
+        form = {"name": str, "result": str} if "name" in result else {"user": str}
+        fits &= has_form(result, form) and isinstance(result.get("user", ""), str)
+        fits &= isinstance(result.get("arguments", {}), dict)
+    if not fits:
         problems.append(
             "'tool_results' must be a list of {'name': TOOL, 'result': TEXT}, each with "
-            f"'arguments': {{…}} where it is of calls with these (got {results!r:.60})"
+            "'arguments': {…} where it is of calls with these, and of {'user': TEXT} "
+            f"(got {results!r:.60})"
         )
     elif names:
-        for name in sorted({result["name"] for result in results}.difference(names)):
+        called = {result["name"] for result in results if "name" in result}
+        for name in sorted(called.difference(names)):
             problems.append(f"'tool_results': {name!r:.60} is not the name of a tool")
     if type(steps) is not int or steps < 1:
         problems.append(f"'max_steps' must be a whole number of 1 or more (got {steps!r:.60})")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json, iter_responses
 from refract.core.params import definition, grid, null_settings, run_seed
-from refract.core.types import PromptRow, ResponseRow, given_response
+from refract.core.types import PromptRow, ResponseRow, ToolCall, given_response, sample_prompts
 from refract.judges import open_judges
 from refract.judges.cases import Questions, asks_model
 from refract.judges.llm import requests_to
@@ -66,8 +67,9 @@ def estimate_model(
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
-    Prompt tokens are estimated from the characters of the first attempt; answer
-    tokens are the most that ``max_tokens`` allows.
+    Prompt tokens are estimated from the characters of the first attempt and of its tools;
+    answer tokens are the most that ``max_tokens`` allows. Rows whose tools have scripted
+    results count as many steps as there can be.
     """
     defined = find_model(name, project)
     seed = run_seed(project.params)
@@ -85,17 +87,38 @@ def estimate_model(
         longest = Answer("x" * CHARACTERS_PER_TOKEN * (most or 1))
         prompts = {suite: suites.prompts[suite] for suite in times}
         answers: dict[str, Answer] = {}
-        for turn in requests_by_turn(prompts, model, seed, times, answers, identity):
+        keys: dict[str, dict[str, str]] = {}
+        for turn in requests_by_turn(prompts, model, seed, times, answers, identity, keys):
             known = store.get(turn)
             stored += len(known)
+            answers |= dict.fromkeys(turn, longest) | known
+            for suite, rows in prompts.items():
+                for row in sample_prompts(rows, times[suite]):
+                    key = keys[suite][row["prompt_id"]]
+                    if key in turn and key not in known:
+                        answers[key] = _going_on(longest, row)
             for key, request in turn.items():
-                answers[key] = known.get(key, longest)
                 if key not in known:
                     requests += 1
                     answer_tokens += most
                     characters += len(system_prompt)
                     characters += sum(len(message["content"]) for message in request.attempts[0])
+                    characters += sum(len(canonical_json(tool)) for tool in request.tools)
     return _estimate(defined, requests, stored, characters, answer_tokens)
+
+
+def _going_on(longest: Answer, row: PromptRow) -> Answer:
+    """The longest answer to a step, which the next step follows: with a call of the next
+    result, and before the last step of all results that are left."""
+    step = row.get("turn", 0)
+    left = row.get("tool_results", [])[step - 1 :]
+    if step + 1 < row.get("turns", 0):
+        left = left[:1]
+    calls: list[ToolCall] = []
+    for result in left:
+        if "name" in result:
+            calls.append({"name": result["name"], "arguments": result.get("arguments", {})})
+    return replace(longest, tool_calls=calls or None)
 
 
 def _estimate(

@@ -52,6 +52,10 @@ RESERVED = {
 }
 
 
+# Fields of logs that rows of suites take over.
+OF_LOGS = ("images", "max_steps", "tool_results")
+
+
 class Origin(NamedTuple):
     """Where a suite comes from, as its card says it.
 
@@ -177,6 +181,8 @@ class Published(Settings):
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
+        if table.is_log:
+            table = _as_published(table)
         for name, column in self.join.items():
             other = path.with_name(name)
             files.append(other)
@@ -226,11 +232,13 @@ class Published(Settings):
                 item = _id(kind, _value(values, id_column) if id_column else None, number)
                 suffix = about.get("language") or about.get("category")
                 try:
-                    content = self._content(source, column, turns)
+                    content = self._content(source, column, turns, table.is_log)
                     if not content:
                         blank.append(line)
                         continue
                     row = self._fields(source, about, category, language)
+                    if table.is_log:
+                        row |= {field: source[field] for field in OF_LOGS if field in source}
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)
@@ -305,14 +313,14 @@ class Published(Settings):
         value = str(source.get(self.category.column))
         return options.values.get(value) or self.category.category_of(source)
 
-    def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
+    def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
         """The fields of a row that say what is asked; empty where nothing is.
         Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
         if isinstance(value, list | dict):
-            messages = messages_of(value, answers=self.answers)
+            messages = messages_of(value, answers=self.answers or is_log)
             if [message["role"] for message in messages] != ["user"]:
                 return {"messages": messages} if messages else {}
             value = messages[0]["content"]
@@ -342,6 +350,15 @@ class Published(Settings):
         if questions:
             row["rubric"] = questions
         return {field: value for field, value in row.items() if value not in (None, "")}
+
+
+def _as_published(log: Table) -> Table:
+    """A log of a published data set, with the columns that its samples were made of."""
+    rows = []
+    for row in log.rows:
+        columns = {name.removeprefix("metadata."): value for name, value in row.items()}
+        rows.append(columns | row)
+    return log._replace(rows=rows, columns=list({name: None for row in rows for name in row}))
 
 
 def _columns_in(name: str | None) -> set[str]:
