@@ -110,8 +110,8 @@ def after_calls(
 ) -> list[Message] | None:
     """A conversation behind the model's replies, with what followed each: of the prompt's
     ``tool_results`` those of its calls, and what the user says behind them or behind a text
-    without calls; each once, in order. None where nothing follows a reply, or one of its
-    calls."""
+    without calls; each once, in order, unless it is there ``always``. None where nothing
+    follows a reply, or one of its calls."""
     messages: list[Message] = []
     if isinstance(attempt, str):
         messages.append({"role": "user", "content": attempt})
@@ -130,7 +130,8 @@ def after_calls(
             result = _first_result(call, left)
             if result is None:
                 return None
-            left.remove(result)
+            if not result.get("always"):
+                left.remove(result)
             if call is not None:
                 content = result["result"]
                 messages.append({"role": "tool", "content": content, "name": call["name"]})

@@ -108,17 +108,16 @@ def estimate_model(
 
 
 def _going_on(longest: Answer, row: PromptRow) -> Answer:
-    """The longest answer to a step, which the next step follows: with a call of the next
-    result, and before the last step of all results that are left."""
-    step = row.get("turn", 0)
-    left = row.get("tool_results", [])[step - 1 :]
-    if step + 1 < row.get("turns", 0):
-        left = left[:1]
-    calls: list[ToolCall] = []
-    for result in left:
-        if "name" in result:
-            calls.append({"name": result["name"], "arguments": result.get("arguments", {})})
-    return replace(longest, tool_calls=calls or None)
+    """The longest answer to a step, with a call of the next result, so that another step
+    follows."""
+    results = row.get("tool_results")
+    if not results:
+        return longest
+    result = results[min(row["turn"], len(results)) - 1]
+    if "name" not in result:
+        return longest
+    call: ToolCall = {"name": result["name"], "arguments": result.get("arguments", {})}
+    return replace(longest, tool_calls=[call])
 
 
 def _estimate(

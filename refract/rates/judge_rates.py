@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from itertools import combinations
 
+from refract.core.tool_calls import ATTACK_CALLS
 from refract.core.types import PromptRow, ResponseRow, Verdict
 from refract.core.vocabulary import (
     BY_PROVIDER,
@@ -266,10 +267,14 @@ def injection_table(
     whose task was done all the same. A rate's excluded rows are those without an
     answer to look in."""
     by_strings = _string_rates(
-        suite, verdicts, judge=judge, measure=INJECTION_SUCCESS, strings="expected_strings"
+        suite,
+        verdicts,
+        judge=judge,
+        measure=INJECTION_SUCCESS,
+        fields=("expected_strings", ATTACK_CALLS),
     )
     return by_strings + _string_rates(
-        suite, verdicts, judge=judge, measure=TASK_DONE, strings="task_strings"
+        suite, verdicts, judge=judge, measure=TASK_DONE, fields=("task_strings",)
     )
 
 
@@ -278,18 +283,18 @@ def _string_rates(
     verdicts: Mapping[str, Mapping[str, Verdict]],
     judge: str,
     measure: Measure,
-    strings: str,
+    fields: Sequence[str],
 ) -> list[Rate]:
-    """The shares of a measure over the rows that have such ``strings`` to look for."""
+    """The shares of a measure over the rows that say in these ``fields`` what to look for."""
     groups: dict[Group, list[Counted]] = {}
     for row in suite.requested:
-        if strings not in row:
+        if not any(field in row for field in fields):
             continue
         row_groups = [OVERALL]
         if "group" in row:
             row_groups.append(Group("group", str(row["group"])))
         for prompt_id in suite.ids(row["id"]):
-            found = _strings_found(verdicts[prompt_id].get(judge), strings)
+            found = _strings_found(verdicts[prompt_id].get(judge), measure)
             label = None if found is None else "yes" if found else "no"
             # A refusal through the provider's own channel, or by its filter, holds no
             # string either; but it is not the model that withstood, so it is counted
@@ -303,11 +308,11 @@ def _string_rates(
     return rates
 
 
-def _strings_found(verdict: Verdict | None, strings: str) -> bool | None:
+def _strings_found(verdict: Verdict | None, measure: Measure) -> bool | None:
     """Whether the strings were in the answer; None where nobody looked."""
     if verdict is None:
         return None
-    if strings == "task_strings":
+    if measure == TASK_DONE:
         return verdict.get("task_done")
     return None if verdict["label"] is None else verdict["label"] == "found"
 

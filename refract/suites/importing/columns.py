@@ -26,6 +26,13 @@ from refract.suites.importing.file_formats import (
     read_tables,
 )
 from refract.suites.importing.hub import page_of
+from refract.suites.importing.tools import (
+    NamedCall,
+    ScriptedTool,
+    offer_called,
+    offered_by_name,
+    scripted,
+)
 from refract.suites.rows import (
     CATEGORIES,
     CONTENT,
@@ -165,8 +172,12 @@ class Published(Settings):
     id: list[str] = Field(default_factory=list)
     pair: str | None = None
     calls: str | None = None
+    tools: dict[str, ScriptedTool] = Field(default_factory=dict)
+    named_calls: dict[str, list[NamedCall]] = Field(default_factory=dict)
+    fields: Row = Field(default_factory=dict)
     unanswerable: dict[str, str] = Field(default_factory=dict)
     kept: dict[str, str] = Field(default_factory=dict)
+    listed: dict[str, str] = Field(default_factory=dict)
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
@@ -239,6 +250,7 @@ class Published(Settings):
                     row = self._fields(source, about, category, language)
                     if table.is_log:
                         row |= {field: source[field] for field in OF_LOGS if field in source}
+                        offer_called(row)
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)
@@ -288,7 +300,9 @@ class Published(Settings):
         """Notes on columns that are not carried over, and on those that the file lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
-        wanted += [*self.prompts, *self.unanswerable]
+        wanted += [*self.prompts, *self.unanswerable, *self.listed]
+        wanted += [tool.column for tool in self.tools.values()]
+        wanted += [call.column for calls in self.named_calls.values() for call in calls]
         wanted += [about.get("rubric") for about in self.prompts.values()]
         read: set[str] = set()
         for name in [*wanted, *used]:
@@ -343,13 +357,19 @@ class Published(Settings):
         row["language"] = language
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
-        row |= _tools(_list_in(source, self.calls), category)
+        row |= offered_by_name(_list_in(source, self.calls), category)
+        row |= scripted(self.tools, source)
+        for field, named in self.named_calls.items():
+            row[field] = [call for entry in named for call in entry.calls(source)]
+        for column, field in self.listed.items():
+            row[field] = [source[column]] if source.get(column) else []
         questions = []
         for question in _list_in(source, about.get("rubric")):
             questions.append(question if isinstance(question, dict) else {"question": question})
         if questions:
             row["rubric"] = questions
-        return {field: value for field, value in row.items() if value not in (None, "")}
+        row |= self.fields
+        return {field: value for field, value in row.items() if value not in (None, "", [])}
 
 
 def _as_published(log: Table) -> Table:
@@ -387,25 +407,6 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{column!r} must be a list (got {value!r:.60})")
     return value
-
-
-def _tools(names: Sequence[Any], category: str) -> Row:
-    """Tools by their names, all that is known of them, and which of them may be called."""
-    if not names:
-        return {}
-    names = list(dict.fromkeys(map(str, names)))
-    tools = []
-    for name in names:
-        function = {
-            "name": name,
-            "description": name.replace("_", " "),
-            "parameters": {"type": "object", "properties": {}},
-        }
-        tools.append({"type": "function", "function": function})
-    return {
-        "tools": tools,
-        "harmful_calls" if category == "harmful" else "wanted_calls": names,
-    }
 
 
 def _value(row: Row, name: str) -> Any:
