@@ -61,7 +61,7 @@ def compare(
     from refract.results.sources import compare_sides, find_side
     from refract.results.table_rows import rounded_difference
 
-    settings = decided_by(decision_settings(Path.cwd()), confidence, interval)
+    settings = decided_by(decision_settings(Path.cwd()), confidence, interval=interval)
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     texts = SidesText(sides, wide=wide)
     if format_ == "json":

@@ -55,7 +55,9 @@ def gate(
     keep_inputs({"--junit": junit}, PIPELINE)
     try:
         root = project_root()
-        settings = decided_by(decision_settings(root), confidence, interval, estimand)
+        settings = decided_by(
+            decision_settings(root), confidence, interval=interval, estimand=estimand
+        )
         options = {"--confidence": confidence, "--interval": interval, "--estimand": estimand}
         named = [name for name, value in options.items() if value]
         rates = decided_rates(root, models or (), settings, named)

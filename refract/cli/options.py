@@ -113,18 +113,15 @@ PIPELINE = ("metrics", "data/suites", "data/prompts", "data/responses", "data/ve
 
 
 def decided_by(
-    settings: DecisionSettings,
-    confidence: str | None,
-    interval: str | None = None,
-    estimand: str | None = None,
+    settings: DecisionSettings, confidence: str | None, **changes: str | None
 ) -> DecisionSettings:
     """The settings of decisions, changed by the options that are not None."""
-    changes = {
-        "confidence": float(confidence) if confidence else None,
-        "interval": interval,
-        "estimand": estimand,
-    }
-    update = {name: value for name, value in changes.items() if value is not None}
+    update: dict[str, object] = {}
+    for name, value in changes.items():
+        if value is not None:
+            update[name] = value
+    if confidence:
+        update["confidence"] = float(confidence)
     return settings.model_copy(update=update)
 
 

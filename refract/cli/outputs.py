@@ -43,6 +43,7 @@ def show(
     from refract.report.asked_again import verdict_changes
     from refract.report.first_table import (
         first_table,
+        further_table,
         threshold_lines,
         threshold_table,
         turns_table,
@@ -89,6 +90,9 @@ def show(
         print_text(f"warning: {line}")
     for line in verdict_changes(view):
         print_text(line)
+    further = further_table(view)
+    if further.rows:
+        print_table(further.header, further.rows)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, provenance)

@@ -144,6 +144,20 @@ def run(
             "which makes rates too high; default: as the suite says, else judged."
         ),
     ] = None,
+    provider_refusals: Annotated[
+        Literal["refused", "excluded"] | None,
+        of_judges(
+            help="Whether what the provider refused by a signal of its own counts as refused or is left "
+            "out; default: refused, or as the project decides."
+        ),
+    ] = None,
+    content_filters: Annotated[
+        Literal["refused", "excluded"] | None,
+        of_judges(
+            help="The same of what a content filter took away; default: excluded, or as the project "
+            "decides."
+        ),
+    ] = None,
     out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")],
     rows: Annotated[
         Path | None,
@@ -205,7 +219,12 @@ def run(
             "--name, or else the end of --model-id, must hold no secret: results are called by it"
         )
     judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
-    decisions = decided_by(decision_settings(project.folder), confidence)
+    decisions = decided_by(
+        decision_settings(project.folder),
+        confidence,
+        provider_refusals=provider_refusals,
+        content_filters=content_filters,
+    )
     null_answers = null_settings(project.params)
     inputs: list[Path | str] = []
     if protocol is None:

@@ -330,7 +330,8 @@ def requests_by_turn(
     before them.
 
     ``answers``, by hash, must have those to one yield before the next; a turn after one
-    without an answer, or without text, is not asked. ``samples``: answers to each
+    without an answer, or without text, is not asked, and has the answer before it where
+    that is a refusal by a signal of the provider. ``samples``: answers to each
     prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
     one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
     id, in prompt order, "" where there is none so far: of a step behind the last of a
@@ -365,8 +366,14 @@ def requests_by_turn(
         for suite, row in waiting:
             before = answers.get(keys[suite][row["after"]])
             played = "tool_results" not in row
-            if before is None or (played and not speaks(before)):
+            if before is None:
                 still_waiting.append((suite, row))
+                continue
+            if played and not speaks(before):
+                if before.finish_reason == "refusal":  # which ended the conversation
+                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
+                else:
+                    still_waiting.append((suite, row))
                 continue
             earlier = replies.get((suite, row["after"]), [])
             reply = reply_in(before.response, before.finish_reason, before.tool_calls)

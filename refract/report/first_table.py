@@ -37,6 +37,7 @@ from refract.report.table_columns import (
     Detail,
     Turn,
     detail_columns,
+    further_columns,
     threshold_columns,
     turn_columns,
 )
@@ -165,6 +166,15 @@ def threshold_lines(view: View, *, intervals: bool) -> list[str]:
         models = lines.setdefault(f"{rate.decision}: {where}", [])
         models.append(f"{view.titles.model(rate.model)} {value}")
     return [f"{limit}: {'; '.join(models)}" for limit, models in lines.items()]
+
+
+def further_table(view: View) -> ShownTable:
+    """What judges of other things than refusal say of each suite's answers."""
+    rates = []
+    for rate in view.every:
+        if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
+            rates.append(rate)
+    return shown_table(further_columns(view.titles), rates).filled
 
 
 def turns_table(view: View) -> ShownTable:

@@ -31,7 +31,12 @@ from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.rates.sampled import VARIANTS_FIELD
 from refract.report import table_columns as tables
 from refract.report.comparisons import ALL_PAIRS, number_of_tests, strongest
-from refract.report.first_table import first_table, threshold_table, turns_table
+from refract.report.first_table import (
+    first_table,
+    further_table,
+    threshold_table,
+    turns_table,
+)
 from refract.report.markdown import Column, Item, ShownTable, environment, shown_table, tidy
 from refract.report.measures import (
     ATTACKS,
@@ -395,10 +400,8 @@ def _judges(inputs: Inputs) -> Data:
     refusal say, κ of the first judge with every other, and scores on the project's
     own pairs."""
     view = inputs.view
-    powered, further = [], []
+    powered = []
     for rate in view.every:
-        if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
-            further.append(rate)
         if rate.counts.labels and is_powered(rate):
             measure = rate.measure.corrects
             raw = view.overall[rate.suite, rate.model][measure]
@@ -406,7 +409,7 @@ def _judges(inputs: Inputs) -> Data:
             judge = view.deciding.get(rate.suite, "")
             powered.append(tables.Powered(rate, raw, prompts, judge))
     return {
-        "further": shown_table(tables.further_columns(view.titles), further),
+        "further": further_table(view),
         "nulls": null_table(view),
         "powered": shown_table(tables.powered_columns(view.titles), powered),
         "twice": shown_table(tables.TWICE, _twice(inputs)),
@@ -443,24 +446,28 @@ def _twice(inputs: Inputs) -> Iterator[tables.Twice]:
     told refusal."""
     labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
     for row in inputs.answers.clean():
-        for judges, pair in _verdict_pairs(row):
+        first = inputs.view.deciding.get(row.suite, "")
+        for judges, pair in _verdict_pairs(row, first):
             labels.setdefault((row.suite, row.model, judges), []).append(pair)
     for (suite, model, judges), pairs in labels.items():
-        first, second = zip(*pairs, strict=True)
-        kappa = cohen_kappa(first, second, inputs.view.confidence)
+        by_first, by_other = zip(*pairs, strict=True)
+        kappa = cohen_kappa(by_first, by_other, inputs.view.confidence)
         alike = sum(one_refuses == other_refuses for one_refuses, other_refuses in pairs)
         yield tables.Twice(suite, model, judges, kappa, alike, len(pairs))
 
 
-def _verdict_pairs(row: CleanAnswer) -> Iterator[tuple[str, tuple[bool, bool]]]:
-    """The first judge and each other one, with whether they say that an answer
-    refuses."""
-    first, *others = loads(row.verdicts) or [{"label": None}]
-    decided = refusal_of(first["label"])
-    for other in others:
-        refused = refusal_of(other["label"])
+def _verdict_pairs(row: CleanAnswer, first: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """The first judge and each other one that reads the answer, with whether they say that
+    it refuses."""
+    labels = {}
+    for verdict in loads(row.verdicts):
+        if "reads" not in verdict:
+            labels[verdict["judge"]] = verdict["label"]
+    decided = refusal_of(labels.pop(first, None))
+    for judge, label in labels.items():
+        refused = refusal_of(label)
         if refused is not None and decided is not None:
-            yield f"{first['judge']}, {other['judge']}", (decided, refused)
+            yield f"{first}, {judge}", (decided, refused)
 
 
 def _scaling(inputs: Inputs) -> Data:

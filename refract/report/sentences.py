@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from refract.rates.clean_prompts import failed_controls
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
-from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
-from refract.rates.judge_rates import WORDING_FIELD
+from refract.rates.judge_rates import NULL_FIELD, WORDING_FIELD
 from refract.rates.key import DIFFERS
-from refract.rates.null_differences import NULL_FIELD
 from refract.rates.rate import Difference, Rate, leaves_out_0
 from refract.report.asked_again import verdict_changes
 from refract.report.measures import CATEGORY_OF

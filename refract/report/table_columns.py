@@ -13,7 +13,7 @@ from refract.rates.key import CHANGED, PAIR_DIFFERENCE
 from refract.rates.rate import Difference, Rate, rounded
 from refract.report.comparisons import Compared, Nearest
 from refract.report.markdown import Column
-from refract.report.measures import ATTACKS, perturbation_of
+from refract.report.measures import ATTACKS, perturbation_of, title_of
 from refract.report.model_sizes import Series, Size, SizedRate
 from refract.report.view import JudgeScore
 from refract.report.wording import (
@@ -280,7 +280,8 @@ def further_columns(titles: Titles) -> list[Column[Rate]]:
     """What judges of other things than refusal say."""
     return [
         *_of_rate(titles),
-        Column("measure", lambda rate: rate.name),
+        Column("judge", lambda rate: rate.key.judge),
+        Column("measure", lambda rate: title_of(rate.measure)),
         Column("share or mean", _shown),
         Column("answers", lambda rate: rate.counts.n),
         Column("not judged", _not_judged),

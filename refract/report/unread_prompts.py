@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
+from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
-from refract.rates.null_differences import kind_of, reads_prompts
 from refract.rates.rate import Rate
 from refract.report.markdown import Column, ShownTable, shown_table
 from refract.report.view import View
@@ -46,7 +46,7 @@ def null_differences(view: View) -> list[NullDifferences]:
                 discrimination=overall.get(Key(DISCRIMINATION, judge=further).name),
                 by_kind={},
             )
-        rows[key].by_kind[kind_of(rate)] = rate
+        rows[key].by_kind[rate.group.value or SHUFFLED] = rate
     return list(rows.values())
 
 

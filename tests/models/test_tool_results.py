@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from openai.types.responses import ResponseInputItemParam
+from pydantic import TypeAdapter
 
 from refract.core.conversations import answered_prompts
 from refract.core.jsonl import stored_rows, write_rows
@@ -50,9 +52,13 @@ def server(monkeypatch):
         yield server
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_model_is_told_what_tools_return_until_it_calls_none(server, adapter, capsys, tmp_path):
-    model = open_model("m", server.model(adapter=adapter, api_key_env="KEY"))
+@pytest.mark.parametrize(
+    "api",
+    [{}, {"adapter": "anthropic"}, {"api": "responses"}],
+    ids=["chat", "messages", "responses"],
+)
+def test_a_model_is_told_what_tools_return_until_it_calls_none(server, api, capsys, tmp_path):
+    model = open_model("m", server.model(api_key_env="KEY", **api))
     prompts = list(prompt_rows(ROWS, "s", 0))
     with ResponseStore(tmp_path / "store.sqlite") as store:
         made, counts = answer_prompts({"s": prompts}, model, store, 0)
@@ -66,8 +72,21 @@ def test_a_model_is_told_what_tools_return_until_it_calls_none(server, adapter, 
     assert [len(set(requests[start : start + 3])) for start in (0, 3, 6)] == [3, 2, 1]
     assert (counts["s"].generated, len(server.bodies)) == (7, 7)
     assert "`tool_results` says nothing of: search (1)" in capsys.readouterr().err
-    longest = max((body["messages"] for body in server.bodies), key=len)
-    if adapter == "openai":
+    sent = [body.get("messages") or body["input"] for body in server.bodies]
+    longest = max(sent, key=len)
+    if api == {"api": "responses"}:
+        assert longest[1:] == [
+            {"type": "function_call", "call_id": "call00000", "name": "search",
+             "arguments": json.dumps(MAILED["arguments"])},
+            {"type": "function_call_output", "call_id": "call00000",
+             "output": "Found. [[call_send_mail]]"},
+            {"type": "function_call", "call_id": "call00001", "name": "send_mail",
+             "arguments": json.dumps(MAILED["arguments"])},
+            {"type": "function_call_output", "call_id": "call00001", "output": "Sent."},
+        ]  # fmt: skip
+        for item in longest:
+            TypeAdapter(ResponseInputItemParam).validate_python(item)
+    elif api == {}:
         assert [x["role"] for x in longest] == ["user", *["assistant", "tool"] * 2]
         assert longest[4] == {
             "role": "tool", "name": "send_mail", "content": "Sent.", "tool_call_id": "call00001",
