@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json, iter_responses
 from refract.core.params import definition, grid, null_settings, run_seed
-from refract.core.types import PromptRow, ResponseRow, given_response
+from refract.core.types import PromptRow, ResponseRow, ToolCall, given_response, sample_prompts
 from refract.judges import open_judges
 from refract.judges.cases import Questions, asks_model
 from refract.judges.llm import requests_to
@@ -67,8 +68,9 @@ def estimate_model(
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
-    Prompt tokens are estimated from the characters of the first attempt; answer
-    tokens are the most that ``max_tokens`` allows.
+    Prompt tokens are estimated from the characters of the first attempt and of its tools;
+    answer tokens are the most that ``max_tokens`` allows. Rows whose tools have scripted
+    results count as many steps as there can be.
     """
     defined = find_model(name, project)
     seed = run_seed(project.params)
@@ -81,11 +83,30 @@ def estimate_model(
         longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
         prompts = {suite: suites.prompts[suite] for suite in times}
         answers: dict[str, Answer] = {}
-        for turn in requests_by_turn(prompts, model, seed, times, answers, identity):
+        keys: dict[str, dict[str, str]] = {}
+        for turn in requests_by_turn(prompts, model, seed, times, answers, identity, keys):
             known = store.get(turn)
             answers |= dict.fromkeys(turn, longest) | known
+            for suite, rows in prompts.items():
+                for row in sample_prompts(rows, times[suite]):
+                    key = keys[suite][row["prompt_id"]]
+                    if key in turn and key not in known:
+                        answers[key] = _going_on(longest, row)
             counts += _counted(turn, known, settings)
     return _estimate(defined, counts)
+
+
+def _going_on(longest: Answer, row: PromptRow) -> Answer:
+    """The longest answer to a step, with a call of the next result, so that another step
+    follows."""
+    results = row.get("tool_results")
+    if not results:
+        return longest
+    result = results[min(row["turn"], len(results)) - 1]
+    if "name" not in result:
+        return longest
+    call: ToolCall = {"name": result["name"], "arguments": result.get("arguments", {})}
+    return replace(longest, tool_calls=[call])
 
 
 def _identity(model: Model) -> str:
@@ -104,6 +125,7 @@ def _counted(
     characters = len(new) * len(str(settings.get("system_prompt") or ""))
     for request in new:
         characters += sum(len(message["content"]) for message in request.attempts[0])
+        characters += sum(len(canonical_json(tool)) for tool in request.tools)
     answers = len(new) * (settings.get("max_tokens") or 0)
     return Counter(requests=len(new), stored=len(known), characters=characters, answers=answers)
 
