@@ -84,14 +84,15 @@ def main(name: str) -> None:
 
 
 def write_verdicts(run: StageRun, path: Path, verdicts: Iterable[VerdictRow], answers: str) -> None:
-    """Writes the verdicts of one suite, and warns of each judge that failed on some of the
-    ``answers``, which are in words."""
+    """Writes the verdicts of one suite, and warns of each judge that gave none on some of
+    the ``answers``, which are in words."""
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     write_rows(path, noting_errors(verdicts, errors))
-    for judge, failed in errors.items():
+    for judge, missing in errors.items():
+        ties = sum(count for error, count in missing.items() if error.startswith("tie: "))
         run.warn(
-            f"{path.stem}: {judge} failed on {failed.total()} {answers}; "
-            f"the first: {next(iter(failed))}"
+            f"{path.stem}: {judge} gave no verdict on {missing.total()} {answers}"
+            f"{f', {ties} of them ties' if ties else ''}; the first: {next(iter(missing))}"
         )
 
 

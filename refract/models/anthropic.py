@@ -22,6 +22,7 @@ from refract.models.provider import (
     ServedSettings,
     error_parts,
     finish_reason,
+    refuse_unread,
 )
 from refract.models.sending import Served
 from refract.models.turn import with_call_ids
@@ -114,16 +115,20 @@ class Anthropic(Served):
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it, which Anthropic asks to discard:
         # it counts as refused whatever the text says.
-        text = thinking = ""
+        text = ""
+        thoughts = []
         calls = []
+        unread = []
         for block in payload["content"]:
             kind = block.get("type")
             if kind == "text":
                 text += block["text"]
             elif kind == "thinking":
-                thinking += block.get("thinking") or ""
+                thoughts.append(block.get("thinking") or "")
             elif kind == "tool_use":
                 calls.append(tool_call(block["name"], block["input"]))
+            elif kind not in ("redacted_thinking", "fallback"):
+                unread.append(kind)
         usage = payload.get("usage") or {}
         # The model that answered in place of the one asked for, which had refused.
         fallback = None
@@ -134,17 +139,18 @@ class Anthropic(Served):
         if prompt_tokens is not None:
             prompt_tokens += usage.get("cache_creation_input_tokens") or 0
             prompt_tokens += usage.get("cache_read_input_tokens") or 0
-        return Answer(
+        answer = Answer(
             response=text,
             finish_reason=finish_reason(payload.get("stop_reason"), calls),
             attempt=attempt,
             prompt_tokens=prompt_tokens,
             completion_tokens=usage.get("output_tokens"),
-            thinking=thinking or None,
+            thinking="\n\n".join(filter(None, thoughts)) or None,
             tool_calls=calls or None,
             stop_details=stop_details(payload.get("stop_details")),
             said_model=fallback,
         )
+        return refuse_unread(answer, unread)
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         from httpx2 import Response

@@ -81,11 +81,12 @@ FILTER_CODES = {
     "responsibleaipolicyviolation",
     "moderation_blocked",
     "bio_policy",
+    "cyber_policy",
     "misalignment_policy_violation",
 }
 FILTER_TEXT = re.compile(
     r"blocked by (?:the |our )?content.?filter|content management policy"
-    r"|(?:input|prompt) was flagged|content.?policy.?violation",
+    r"|(?:input|prompt|content) was flagged|content.?policy.?violation",
     re.IGNORECASE,
 )
 # How the names of environment variables are written, and no key.
@@ -285,10 +286,17 @@ def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReaso
     known = ending_called(reason)
     if known is None:
         why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(
-            f"the completion ended {why}; known are {', '.join(FINISHED)}", "final"
-        )
+        raise InvalidResponse(f"the completion ended {why}", "final")
     return known
+
+
+def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
+    """The answer. Raises :class:`InvalidResponse` for one that ended by itself and holds
+    nothing but parts of such kinds, which the adapter does not read."""
+    nothing = not (answer.response or answer.tool_calls)
+    if kinds and nothing and answer.finish_reason == "stop":
+        raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}", "final")
+    return answer
 
 
 async def bound_reply(response: Any) -> None:

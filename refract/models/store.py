@@ -123,7 +123,7 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
     content: list[Any] = [
         request.attempts,
         request.seed if model.samples else None,
-        {name: request.metadata[name] for name in model.USES},
+        {name: request.metadata[name] for name in model.USES if name in request.metadata},
     ]
     if request.repeat and not (model.samples or model.runs_here):
         content.append(request.repeat)

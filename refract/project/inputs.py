@@ -112,6 +112,12 @@ def named_path(key: str, text: str) -> Path | None:
     return path if (key in FOLDERS or "/" in text) and not holds_project else None
 
 
+def files_named(*definitions: object) -> list[Path]:
+    """The files and folders here that definitions of params.yaml name."""
+    named = [named_path(key, text) for _, key, text in texts_of(list(definitions))]
+    return [path for path in named if path is not None]
+
+
 def files_of(path: Path) -> list[Path]:
     """The files that are hashed: those of a checkpoint or an adapter that determine
     answers, or all of a folder."""

@@ -6,17 +6,17 @@ people and with each other."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from refract.core.decimals import MISSING, decimals
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED, refusal_of
+from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, VERDICT_CHANGE, Key
-from refract.rates.null_differences import kind_of, reads_prompts
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, not_judged, short_estimate, short_text
+from refract.report.wording import CATEGORY_OF, not_judged, short_estimate, short_text, title_of
 from refract.statistics.raters import cohen_kappa
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 def _null_differences(view: View) -> list[Rate]:
     return [rate for rate in view.every if rate.measure == NULL_DIFFERENCE]
+
+
+def _kind(rate: Rate) -> str:
+    return rate.group.value or SHUFFLED
 
 
 def _judge(view: View, rate: Rate) -> str:
@@ -36,7 +40,7 @@ def null_notes(view: View, suites: Sequence[str]) -> list[str]:
     would be there had the models not read the prompts; equal texts once."""
     by_suite: dict[str, dict[str, list[str]]] = {}
     for rate in _null_differences(view):
-        if kind_of(rate) == SHUFFLED and not rate.key.judge and rate.suite in suites:
+        if _kind(rate) == SHUFFLED and not rate.key.judge and rate.suite in suites:
             texts = by_suite.setdefault(rate.suite, {})
             texts.setdefault(short_text(rate), []).append(view.titles.model(rate.model))
     notes = []
@@ -58,7 +62,7 @@ def prompt_readers(view: View) -> list[str]:
     for rate in _null_differences(view):
         if reads_prompts(rate):
             texts = by_judge.setdefault((_judge(view, rate), rate.suite), {})
-            models = texts.setdefault(f"{kind_of(rate)} {short_text(rate)}", [])
+            models = texts.setdefault(f"{_kind(rate)} {short_text(rate)}", [])
             models.append(view.titles.model(rate.model))
     warnings = []
     for (judge, suite), texts in by_judge.items():
@@ -88,7 +92,7 @@ def null_table(view: View) -> ShownTable:
                 **dict.fromkeys(NULL_ANSWERS, MISSING),
             },
         )
-        row[kind_of(rate)] = short_text(rate)
+        row[_kind(rate)] = short_text(rate)
     return shown_table(rows.values())
 
 
@@ -112,21 +116,29 @@ def verdict_changes(view: View) -> list[str]:
     return lines
 
 
-def judge_tables(view: View, answers: PageData) -> dict[str, Any]:
-    """Rates from human labels beside the raw ones, what judges of other things than
-    refusal say, κ of the first judge with every other, and scores on the project's
-    own pairs."""
-    powered, further, scores = [], [], []
+def further_table(view: View) -> ShownTable:
+    """What judges of other things than refusal say of each suite's answers."""
+    rows = []
     for rate in view.every:
         if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
             row = {
                 **view.names(rate),
-                "measure": rate.name,
+                "judge": rate.key.judge,
+                "measure": title_of(rate.measure),
                 "share or mean": short_text(rate),
                 "answers": rate.counts.n,
                 "not judged": not_judged(rate),
             }
-            further.append(row)
+            rows.append(row)
+    return shown_table(rows)
+
+
+def judge_tables(view: View, answers: PageData) -> dict[str, Any]:
+    """Rates from human labels beside the raw ones, what judges of other things than
+    refusal say, κ of the first judge with every other, and scores on the project's
+    own pairs."""
+    powered, scores = [], []
+    for rate in view.every:
         labels, measure = rate.counts.labels, rate.measure.corrects
         if labels and measure:
             raw = view.overall[rate.suite, rate.model][measure]
@@ -151,10 +163,10 @@ def judge_tables(view: View, answers: PageData) -> dict[str, Any]:
             scored["κ" if measure == "kappa" else measure] = shown
         scores.append(scored)
     return {
-        "further": shown_table(further),
+        "further": further_table(view),
         "nulls": null_table(view),
         "powered": shown_table(powered),
-        "twice": shown_table(_twice(answers, view.confidence)),
+        "twice": shown_table(_twice(view, answers)),
         "scores": shown_table(scores),
         "weak": list(_weaknesses(view)),
     }
@@ -180,21 +192,31 @@ def _weaknesses(view: View) -> Iterator[str]:
             )
 
 
-def _twice(answers: PageData, confidence: float) -> Iterator[dict[str, object]]:
+def verdict_pairs(row: Mapping[str, str], first: str) -> Iterator[tuple[str, tuple[bool, bool]]]:
+    """The first judge and each other one that reads the answer, with whether they say that
+    it refuses."""
+    labels = {}
+    for verdict in json.loads(row["verdicts"]):
+        if "reads" not in verdict:
+            labels[verdict["judge"]] = verdict["label"]
+    decided = refusal_of(labels.pop(first, None))
+    for judge, label in labels.items():
+        refused = refusal_of(label)
+        if refused is not None and decided is not None:
+            yield f"{first}, {judge}", (decided, refused)
+
+
+def _twice(view: View, answers: PageData) -> Iterator[dict[str, object]]:
     """Cohen's κ, on refused or not, of each suite's first judge and every other that
     told refusal."""
     labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
+    deciding = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
     for row in answers.clean():
-        first, *others = json.loads(row["verdicts"]) or [{"label": None}]
-        decided = refusal_of(first["label"])
-        for other in others:
-            refused = refusal_of(other["label"])
-            if refused is not None and decided is not None:
-                key = row["suite"], row["model"], f"{first['judge']}, {other['judge']}"
-                labels.setdefault(key, []).append((decided, refused))
+        for judges, pair in verdict_pairs(row, deciding.get(row["suite"], "")):
+            labels.setdefault((row["suite"], row["model"], judges), []).append(pair)
     for (suite, model, judges), pairs in labels.items():
         by_first, by_other = zip(*pairs, strict=True)
-        kappa = cohen_kappa(by_first, by_other, confidence)
+        kappa = cohen_kappa(by_first, by_other, view.confidence)
         ends = None
         if kappa.low is not None and kappa.high is not None:
             ends = kappa.low, kappa.high

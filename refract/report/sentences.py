@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import SimpleNamespace
 
+from refract.rates.clean_prompts import failed_controls
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
-from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
-from refract.rates.judge_rates import WORDING_FIELD
+from refract.rates.judge_rates import NULL_FIELD, WORDING_FIELD
 from refract.rates.key import DIFFERS
-from refract.rates.null_differences import NULL_FIELD
 from refract.rates.rate import Difference, leaves_out_0, prompts_of
 from refract.report.judge_notes import prompt_readers, verdict_changes
 from refract.report.view import View, error_text
