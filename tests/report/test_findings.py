@@ -245,12 +245,11 @@ def test_what_judges_of_other_things_than_refusal_found():
         rate("x_fail_rate", 1, 2, perturbation="x"),
     ]
     view = View({"one": rates}, {"one": facts(suites={"s": suite})})
-    lines = report_pages(Inputs(view, page_data(()), {}))["judges"].splitlines()
-    found = [line.split(" | ") for line in lines if "_rate" in line or "_score" in line]
-    assert [(row[2], row[4].removesuffix(" |")) for row in found] == [
-        ("asked_mean_score", "4"),
-        ("harm_harmful_rate", "2"),
-        ("short_fail_rate", "8"),
+    page = report_pages(Inputs(view, page_data(()), {}))["judges"]
+    assert [line[2:4] + line[5:] for line in lines_of(page, "s")] == [
+        ["asked", "mean score", "4"],
+        ["harm", "harmful rate", "2"],
+        ["short", "fail rate", "8"],
     ]
 
 
@@ -324,7 +323,7 @@ def test_a_second_judge_has_kappa_with_the_first_on_the_same_answers():
         answered(f"{n}", "harmful", "refusal", rules=first, other=second)
         for n, (first, second) in enumerate(labels)
     ]
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts()})
+    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts(suites={"s": suite_facts()})})
     page = report_pages(Inputs(view, page_data(answers), {}))["judges"]
     (line,) = (line for line in lines_of(page, "s") if "rules, other" in line)
     assert line[:3] == ["s", "one", "rules, other"]
