@@ -193,7 +193,7 @@ def test_a_card_holds_no_html_of_the_file(tmp_path):
         ("advbench", "a.ods", b"", {}, "must be one of .csv, .tsv, .* .got '.ods'."),
         ("advbench", "a.xlsx", b"PK", {}, "a.xlsx: not XLSX"),
         ("xsafety", "a.csv", b"one\ntwo,2\n", {}, "more or fewer fields than the first .2, not 1"),
-        ("wildguardtest", "a.csv", b"prompt\none\n", {}, "lacks the column prompt_harm_label"),
+        ("wildguardtest", "a.csv", b"prompt\none\n", {}, "has no category column .prompt_harm_label."),
         ("advbench", "a.json", b"{}", {}, "expected a list of objects"),
         ("advbench", "a.jsonl", b'{"goal": 7}', {}, "line 1: 'goal' must be a text .got 7."),
         ("generic", "a.csv", b"prompt\nx\n", {}, "has no column 'category'; give every row one"),

@@ -47,7 +47,7 @@ WRONG = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, V
 
 def read_inspect(path: Path) -> dict[str, Any]:
     """An ``.eval`` log of Inspect as its JSON form, without events.
-    Raises OSError and :class:`RowError`."""
+    Raises OSError and RowError."""
     with suppress(ImportError):  # it teaches Python below 3.14 the compression of these files
         import zipfile_zstd  # noqa: F401
     try:
@@ -78,7 +78,7 @@ def is_inspect(value: Any) -> bool:
 
 def rows_of_log(rows: Sequence[Row]) -> list[Row] | None:
     """The answers in a log, of which these are the rows of the file, or the one value in
-    it; None for any other file. Raises :class:`RowError`."""
+    it; None for any other file. Raises RowError."""
     if len(rows) == 1 and is_inspect(rows[0]):
         return inspect_rows(rows[0])
     if rows and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows):
@@ -364,7 +364,7 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
     task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
     state neither why an answer ended nor its tokens.
-    Raises :class:`RowError` for a task that generates no text."""
+    Raises RowError for a task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
         id_ = str(row["doc_id"])
@@ -406,7 +406,7 @@ def _sent(arguments: Any) -> Row:
 def about_log(path: Path) -> dict[str, Any] | None:
     """The model, task and settings of the run that a log of Inspect is of. None for any
     other file.
-    Raises OSError and :class:`RowError`."""
+    Raises OSError and RowError."""
     log: dict[str, Any] = {}
     if path.suffix == ".eval":
         log = read_inspect(path)
