@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import Any
 
 from refract.core.jsonl import iter_prompts, write_json, write_rows
 from refract.core.params import definition, grid, load_params, run_seed
-from refract.core.progress import StageRun, ran_file, run_stage
+from refract.core.progress import StageRun, ran_file, read_object, run_stage
 from refract.core.showing import say
 from refract.models.answering import (
     ANSWERS,
@@ -40,8 +38,8 @@ def main(name: str) -> None:
             store,
             run_seed(params),
             folders=[folder, ANSWERS / name, SHARDS / name],
-            fixed=_of_suites("generation"),
-            samples=_of_suites("samples"),
+            fixed=read_object(Path("data/prompts/generation.json")),
+            samples=read_object(Path("data/prompts/samples.json")),
         )
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", made.responses[suite])
@@ -71,13 +69,6 @@ def main(name: str) -> None:
         usage=made.usage,
     )
     refuse_only_errors(name, made.responses)
-
-
-def _of_suites(what: str) -> dict[str, Any]:
-    """What generate-perturbations says of suites, where it says anything."""
-    path = Path(f"data/prompts/{what}.json")
-    values: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return values
 
 
 if __name__ == "__main__":
