@@ -35,8 +35,8 @@ def main(name: str) -> None:
             name,
             definition(params, "models", name),
             {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites},
-            store,
-            run_seed(params),
+            store=store,
+            seed=run_seed(params),
             folders=[folder, ANSWERS / name, SHARDS / name],
             fixed=read_object(Path("data/prompts/generation.json")),
             samples=read_object(Path("data/prompts/samples.json")),
@@ -46,7 +46,9 @@ def main(name: str) -> None:
         say(f"{name} {suite}: {made.counts[suite]}")
         if warning := error_warning(suite, made.responses[suite]):
             run.warn(warning)
-    note_answers(ran_file(name), folder, made.responses, made.origins, made.certificates)
+    note_answers(
+        ran_file(name), folder, made.responses, origins=made.origins, certificates=made.certificates
+    )
     if masked := made.usage.get("masked"):
         run.warn(f"{masked} answers repeated the key; it is masked in them")
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))
