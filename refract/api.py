@@ -111,7 +111,7 @@ def measure(
             wanted,
             opened,
             judges,
-            store,
+            store=store,
             name=name,
             definition=definition,
             seed=seed,
@@ -189,7 +189,7 @@ def validate(
     truth = labels_of([row["label"] for row in rows], refused, map or {})
     definitions = _judges(judge, find_project())
     _, entries = measure_judges(
-        definitions, rows, truth, partial, merged=bool(refused), confidence=confidence
+        definitions, rows, truth, partial=partial, merged=bool(refused), confidence=confidence
     )
     numbers = [{**entry._asdict(), "gap": entry.gap} for entry in worst_first(entries)]
     columns = ["judge", "source", "model", "n", "unjudged", "human_rate", "judge_rate", "gap"]
@@ -211,7 +211,7 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
 
     compared = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
     rows = pd.DataFrame([difference_to_row(difference) for difference in compared.differences])
-    return Comparison(compared.a, compared.b, compared.notes, rows)
+    return Comparison(compared.a, compared.b, compared.notes, rows=rows)
 
 
 def judge_rows(
@@ -248,7 +248,7 @@ def judge_rows(
             responses[-1]["tool_calls"] = row["tool_calls"]
         sources[key] = {**row, "id": key, "prompt": prompt}
     judges = open_judges(with_calls_judged({name: definition}, ()))
-    verdicts = judge_suite(prompts, responses, sources, judges)
+    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     judged = []
     for row, verdict_row in zip(rows, verdicts, strict=True):
         verdict = verdict_row["judges"][name]

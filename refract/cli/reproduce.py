@@ -101,7 +101,7 @@ def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> NoReturn:
         say("from stored answers, since it cannot be run here")
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new = Path(temporary) / "new.json"
-        _run(command, new, hosts, {"REFRACT_CACHE": "off"} if here else {})
+        _run(command, new, hosts, store={"REFRACT_CACHE": "off"} if here else {})
         new_results = read_run(new)
         texts = []
         for made in (results, new_results):

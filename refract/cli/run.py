@@ -229,7 +229,9 @@ def run(
         raise UsageError(
             "--name, or else the end of --model-id, must hold no secret: results are called by it"
         )
-    judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
+    judges = find_judges(
+        judge, project, judge_model, base_url=judge_base_url, alone=protocol is not None
+    )
     decisions = decided_by(
         decision_settings(project.folder),
         confidence,
@@ -260,7 +262,7 @@ def run(
                 protocol,
                 name,
                 asked,
-                store,
+                store=store,
                 seed=seed,
                 sample=limit,
                 settings=decisions,
@@ -270,7 +272,7 @@ def run(
             if samples is not None:
                 definition["samples"] = samples
             opened = open_model(name, definition)
-            suites = read_suites(suite or [], project, cut_off, samples)
+            suites = read_suites(suite or [], project, cut_off, samples=samples)
             for read in suites:
                 for warning in reading_warnings(read.rows, judges):
                     say(f"{read.name}: {warning}", file=sys.stderr)
@@ -278,7 +280,7 @@ def run(
                 suites,
                 opened,
                 judges,
-                store,
+                store=store,
                 name=name,
                 definition=definition,
                 seed=seed,
@@ -293,7 +295,9 @@ def run(
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
     results["rows_sha256"] = rows_sha256(answers)
-    write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
+    write_run(
+        out, results, evaluation.outcomes(), made=evaluation.made(), rows=answers, rows_path=rows
+    )
     for result in evaluation.suites.values():
         say(f"{name} {result.label}: {result.count}")
     view = run_view(evaluation, decisions)
@@ -328,7 +332,7 @@ def demo(
         read_suites(["harmful_helpful"], defaults),
         open_model("synthetic", definition),
         {"rules": {"kind": "rules"}},
-        ResponseStore(None),
+        store=ResponseStore(None),
         name="synthetic",
         definition=definition,
         seed=seed,

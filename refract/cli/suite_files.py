@@ -115,7 +115,7 @@ def import_suite(
     if kind != "generic" and (columns or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     served = str(getattr(importer, "file", "any file"))
-    path, address = source_file(file, served, dataset, revision)
+    path, address = source_file(file, served, dataset, revision=revision)
     name = path.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
     card = target.with_suffix(".md")

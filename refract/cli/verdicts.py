@@ -71,12 +71,12 @@ def judge(
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
-    definition = find_judge(name, find_project(), judge_model, judge_base_url)
+    definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     rows = read_answers(in_)
     for warning in reading_warnings(rows, {name: definition}):
         say(f"{in_}: {warning}", file=sys.stderr)
-    write_rows(out, judge_rows(rows, name, definition, f"{in_}: row"))
+    write_rows(out, judge_rows(rows, name, definition, where=f"{in_}: row"))
 
 
 def kappa(

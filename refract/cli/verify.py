@@ -72,7 +72,9 @@ def verify(
     with open_store() as store:
         for recorded in answers_of_models:
             try:
-                checked = list(verify_answers(recorded, weights, project, store, drawn))
+                checked = list(
+                    verify_answers(recorded, weights, project, store=store, sample=drawn)
+                )
             except AdapterError as error:
                 if answers is not None:
                     raise

@@ -218,7 +218,9 @@ def read_suites(
         if samples is not None:
             settings["samples"] = samples
         path = Path(definition["file"])
-        suites.append(Suite(name, load_suite(path), settings, argument, sha256_file(path)))
+        suites.append(
+            Suite(name, load_suite(path), settings, argument=argument, sha256=sha256_file(path))
+        )
     return suites
 
 
@@ -255,7 +257,7 @@ def evaluate(
     for suite in suites:
         if suite.name in ready:
             raise UsageError(f"two suites are called {suite.name!r}")
-        suite = with_prompts(suite, list(judges), sample, seed)
+        suite = with_prompts(suite, list(judges), sample, seed=seed)
         own = {judge: opened[judge] for judge in suite.definition["judges"]}
         check_counted(suite.name, own, perturbed=bool(suite.definition.get("perturbations")))
         families = {judge: opened[judge].FAMILY for judge in own}
@@ -265,8 +267,8 @@ def evaluate(
         name,
         definition,
         {suite.name: suite.prompts for suite in ready.values()},
-        store,
-        seed,
+        store=store,
+        seed=seed,
         model=model,
         folders=list(folders),
         fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
@@ -284,8 +286,8 @@ def evaluate(
             suite,
             answers,
             opened,
-            versioned,
-            name,
+            definitions=versioned,
+            model=name,
             draw=Draw(asked=sample, total=len(suite.rows), seed=seed),
             settings=settings,
             null_answers=null_answers,
@@ -312,8 +314,8 @@ def evaluate(
         answers.description,
         versioned,
         suite_facts,
-        responses,
-        settings,
+        responses=responses,
+        settings=settings,
         null_answers={**null_answers.model_dump(), "seed": seed},
     )
     facts["run"] = {
@@ -324,7 +326,9 @@ def evaluate(
         "sample": sample,
         "seed": seed,
     }
-    return Evaluation(name, results, facts, answers.origins, answers.certificates)
+    return Evaluation(
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
+    )
 
 
 def judge_and_count(
@@ -343,14 +347,14 @@ def judge_and_count(
     responses = answers.responses[suite.name]
     prompts = answered_prompts(suite.prompts, responses)
     sources = {row["id"]: row for row in suite.rows}
-    verdicts = judge_suite(prompts, responses, sources, judges)
+    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     texts = {row["prompt_id"]: row for row in prompts}
     by_prompt = {row["prompt_id"]: row for row in responses}
     nulls = null_verdicts(
         suite.name,
         texts,
         by_prompt,
-        sources,
+        sources=sources,
         judges=judges,
         settings=null_answers,
         seed=draw.seed,
@@ -369,12 +373,20 @@ def judge_and_count(
         ),
         model,
         definitions,
-        {name: judge.FAMILY for name, judge in judges.items()},
-        settings,
+        families={name: judge.FAMILY for name, judge in judges.items()},
+        settings=settings,
         strict=False,  # a sample may have no row, and other judges no verdict, that a threshold is for
     )
     count = answers.counts[suite.name]
-    return SuiteResult(suite, prompts, responses, verdicts, nulls, numbers, count)
+    return SuiteResult(
+        suite,
+        prompts,
+        responses,
+        verdicts=verdicts,
+        null_verdicts=nulls,
+        numbers=numbers,
+        count=count,
+    )
 
 
 def with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

@@ -44,7 +44,7 @@ def suites_here(results: Row, project: Project) -> tuple[dict[str, Suite], list[
             lines += changes
         else:
             suites[name] = with_prompts(
-                suite, list(stated["judges"]), run.get("sample"), run.get("seed", 0)
+                suite, list(stated["judges"]), run.get("sample"), seed=run.get("seed", 0)
             )
     counted = {*results["metrics"], *(row["suite"] for row in results["tables"])}
     for name in sorted(counted - {*facts["suites"]}):
@@ -98,8 +98,8 @@ def counted_again(
         suite,
         ModelRun(responses={suite.name: list(responses)}, counts={suite.name: Count()}),
         judges,
-        versioned,
-        results["model"],
+        definitions=versioned,
+        model=results["model"],
         draw=Draw(asked=run.get("sample"), total=len(suite.rows), seed=run.get("seed", 0)),
         settings=settings,
         null_answers=null_answers,

@@ -75,7 +75,9 @@ def estimate_model(
     defined = find_model(name, project)
     seed = run_seed(project.params)
     counts: Counter[str] = Counter()
-    ways = ways_of_answering(name, defined, suites.prompts, suites.generation, suites.samples)
+    ways = ways_of_answering(
+        name, defined, suites.prompts, fixed=suites.generation, samples=suites.samples
+    )
     for model, times in ways:
         settings = generation_settings(name, model.opened[1] if model.opened else defined)
         identity = _identity(model)
@@ -84,7 +86,9 @@ def estimate_model(
         prompts = {suite: suites.prompts[suite] for suite in times}
         answers: dict[str, Answer] = {}
         keys: dict[str, dict[str, str]] = {}
-        for turn in requests_by_turn(prompts, model, seed, times, answers, identity, keys):
+        for turn in requests_by_turn(
+            prompts, model, seed, samples=times, answers=answers, identity=identity, keys=keys
+        ):
             known = store.get(turn)
             answers |= dict.fromkeys(turn, longest) | known
             for suite, rows in prompts.items():
@@ -137,7 +141,9 @@ def _estimate(defined: Mapping[str, Any], counts: Counter[str]) -> Estimate:
     dollars = None
     if price:
         dollars = (prompts * price["input"] + answers * price["output"]) / 1e6
-    return Estimate(counts["requests"], counts["stored"], prompts, answers, dollars)
+    return Estimate(
+        counts["requests"], counts["stored"], prompts, answer_tokens=answers, dollars=dollars
+    )
 
 
 def estimate_null_answers(
@@ -159,8 +165,8 @@ def estimate_null_answers(
             if not asks_model(type(judges[name])):
                 continue
             for model in models:
-                answers = _answers(model, project, suite, prompts)
-                nulls = null_cases(suite, prompts, answers, sources, pairs=pairs, seed=seed)
+                answers = _answers(model, project, suite, prompts=prompts)
+                nulls = null_cases(suite, prompts, answers, sources=sources, pairs=pairs, seed=seed)
                 asked = judges[name].asked([null.case for null in nulls])
                 if asked is not None:
                     sent.setdefault(name, []).append(asked)
@@ -171,7 +177,7 @@ def estimate_null_answers(
         requests: dict[str, Request] = {}
         for asked in questions:
             for repeat in range(asked.repeats):
-                requests |= requests_to(judging, identity, asked.conversations, repeat)[1]
+                requests |= requests_to(judging, identity, asked.conversations, repeat=repeat)[1]
             for conversations in asked.reworded.values():
                 requests |= requests_to(judging, identity, conversations)[1]
         of_judge = generation_settings(name, defined) if defined else {}

@@ -49,7 +49,7 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
     sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
     prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
     responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
-    rows = judge_suite(prompts, responses, sources, judges)
+    rows = judge_suite(prompts, responses, sources, judges=judges)
     by_judge = {judge: [row["judges"][judge] for row in rows] for judge in judges}
     for verdicts in by_judge.values():
         for pair, verdict in zip(pairs, verdicts, strict=True):
@@ -86,11 +86,13 @@ def validate(
     own = next(iter(files.values()))
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
-    result = Validation({}, [], [], [], [])
+    result = Validation({}, [], [], groups=[], entries=[])
     for name, verdicts in judge_pairs(pairs, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
         version = judges[name].version
-        result.entries.extend(ledger_entries(name, version, pairs, truth, labels, partial))
+        result.entries.extend(
+            ledger_entries(name, version, pairs, truth=truth, labels=labels, partial=partial)
+        )
         judge = {"judge": name, "version": version}
         human, labels = truth[: len(own)], labels[: len(own)]
         numbers = score_labels(human, labels, partial)
@@ -110,6 +112,6 @@ def validate(
                 result.confusion.append({**judge, "human": human_label, "label": label, "n": count})
         for field in GROUPS:
             values = [str(pair.get(field, "")) for pair in own]
-            for row in group_rows(values, field, human, labels):
+            for row in group_rows(values, field, human, labels=labels):
                 result.groups.append({**judge, **row})
     return result._replace(entries=worst_first(result.entries))

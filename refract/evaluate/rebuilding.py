@@ -63,7 +63,7 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
             path = named_path(key, text)
             if path is not None and _copy(root, folder, path):
                 say(f"not in git, taken from this checkout: {path}")
-        again, recorded = _bring_answers(root, folder, models, names, regenerate)
+        again, recorded = _bring_answers(root, folder, models, names=names, regenerate=regenerate)
         differences = []
         for name in recorded:
             if models[name]["adapter"] == "hf":
@@ -148,7 +148,7 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
         try:
             with open_store() as store:
                 recorded = recorded_answers(name, project)
-                suites = list(verify_answers(recorded, None, project, store))
+                suites = list(verify_answers(recorded, None, project, store=store))
         except AdapterError as error:
             say(f"not verified: {error}")
             return []

@@ -155,7 +155,9 @@ def find_recorded(name: str, project: Project) -> RecordedAnswers:
         rows: dict[str, list[Row]] = {suite: [] for suite in results["provenance"]["suites"]}
         for row in read_rows(file):
             rows.setdefault(str(row.get("suite")), []).append(row)
-        return RecordedAnswers(results["model"], results["provenance"]["model"], rows, results)
+        return RecordedAnswers(
+            results["model"], results["provenance"]["model"], rows, results=results
+        )
     if not path.is_dir() and not (path.suffix == ".jsonl" and path.is_file()):
         raise UsageError(
             f"{name!r} is no file, no folder and no model of params.yaml ({', '.join(models)})"
@@ -237,7 +239,7 @@ def verify_answers(
     opened: dict[str, HF] = {}
     printed: set[str] = set()
     for suite, rows in recorded.rows.items():
-        source = _source(recorded, asked[suite], name, project)
+        source = _source(recorded, asked[suite], name, project=project)
         exact = find_model(name, project)
         if exact["adapter"] == "vllm":  # exact decoding of the same checkpoint
             kept = exact.keys() & LocalModelSettings.model_fields.keys()
@@ -250,14 +252,14 @@ def verify_answers(
             opened[key] = cast("HF", open_model(name, exact))
         result = Verification(suite)
         ids: dict[str, str] = {}
-        requests = _requests(recorded, suite, asked[suite], source, project, ids)
+        requests = _requests(recorded, suite, asked[suite], source=source, project=project, ids=ids)
         chosen = []
-        for row in _known_rows(result, rows, requests, ids, source.model):
+        for row in _known_rows(result, rows, requests, ids=ids, model=source.model):
             if _checksum(row) in drawn:
                 chosen.append(row)
             else:
                 result.counts["certified" if _checksum(row) in certified else "left"] += 1
-        _read(result, chosen, requests, opened[key], store, certify=source.model)
+        _read(result, chosen, requests, weights=opened[key], store=store, certify=source.model)
         complete = not (result.failures or result.counts["missing"] or result.counts["unknown"])
         own_suite = asked[suite].suite
         if recorded.results is not None and own_suite is not None and complete:
@@ -265,7 +267,9 @@ def verify_answers(
             responses = []
             for prompt_id, key in ids.items():
                 responses.append(answer_row(key, _answer(by_id[prompt_id]), prompt_id))
-            failures, lines = counted_again(recorded.results, own_suite, responses, by_id, project)
+            failures, lines = counted_again(
+                recorded.results, own_suite, responses, rows=by_id, project=project
+            )
             result.failures += failures
             result.differences += lines
         # What is stated of the model is the same for all suites, and is said once.
@@ -334,7 +338,7 @@ def _source(recorded: RecordedAnswers, asked: _Asked, name: str, project: Projec
         lines = differing({key: mine[key] for key in both}, {key: settings[key] for key in both})
     if recorded.results is not None and "protocol" in recorded.results:
         lines.append("a protocol's results are made again by: refract reproduce RESULTS --exec")
-    return _Source(model, canonical_json(identity), settings, lines)
+    return _Source(model, canonical_json(identity), settings, differences=lines)
 
 
 def _requests(
