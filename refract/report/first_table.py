@@ -24,7 +24,7 @@ from refract.rates.rate import Rate
 from refract.rates.turns import TURN_FIELD
 from refract.report.judge_notes import null_notes
 from refract.report.markdown import ShownTable, shown_table
-from refract.report.view import Line, View
+from refract.report.view import SuiteLine, View
 from refract.report.wording import (
     WARN_SHARE,
     Titles,
@@ -48,7 +48,7 @@ MARKS = {
 }
 
 
-def cells_of(line: Line) -> Iterator[tuple[str, Rate | None, str, str]]:
+def cells_of(line: SuiteLine) -> Iterator[tuple[str, Rate | None, str, str]]:
     """The cells of a line of the first table (refusal by category, discrimination, and κ
     with the first judge): the column, the rate, the mark that says what limits it, if
     anything, and the text that is shown."""
@@ -59,7 +59,7 @@ def cells_of(line: Line) -> Iterator[tuple[str, Rate | None, str, str]]:
         yield measure.title, rate, "", short_text(rate)
 
 
-def shown_lines(view: View) -> list[Line]:
+def shown_lines(view: View) -> list[SuiteLine]:
     """The lines of the first table, those of further judges of refusal below the first
     judge's. Of a sample of another suite's prompts the perturbed ones count."""
     return [line for line in view.lines if line.suite not in view.repeated]

@@ -14,7 +14,7 @@ from refract.core.jsonl import sha256_file
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Prompts, Rate, prompts_of
 from refract.report.page_data import PageData
-from refract.report.view import Line, View
+from refract.report.view import SuiteLine, View
 
 SEED = 0  # that of `refract label`
 MOST = 100  # answers drawn of a model and suite, as `refract label` draws
@@ -62,7 +62,7 @@ def label_draws(root: Path, view: View, data: PageData) -> list[LabelDraw]:
 
 
 def label_draw(
-    view: View, line: Line, answers: Sequence[JudgedAnswer], data: PageData
+    view: View, line: SuiteLine, answers: Sequence[JudgedAnswer], data: PageData
 ) -> LabelDraw:
     """What is to be labelled of one model's judged answers to one suite."""
     model, suite = view.titles.model(line.model), view.titles.suite(line.suite)

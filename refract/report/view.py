@@ -54,7 +54,7 @@ class JudgeScore(NamedTuple):
     refused_right: int = 0
 
 
-class Line(NamedTuple):
+class SuiteLine(NamedTuple):
     """One model on one suite by one judge of refusal (empty: the suite's first): its rates
     over the whole suite, by measure."""
 
@@ -142,7 +142,7 @@ class View:
         return self.by_measure("")
 
     @cached_property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[SuiteLine]:
         """Each suite and model that has a refusal rate, suite by suite, by its first judge and
         below that by each further judge of refusal."""
         lines = []
@@ -154,11 +154,11 @@ class View:
                     by_judge.setdefault(rate.key.judge, {})[rate.measure.name] = rate
             for judge in ("", *self.judges) if REFUSAL.name in by_judge.get("", {}) else ():
                 if REFUSAL.name in by_judge.get(judge, {}):
-                    lines.append(Line(suite, model, judge, by_judge[judge]))
+                    lines.append(SuiteLine(suite, model, judge, by_judge[judge]))
         return lines
 
     @property
-    def first_lines(self) -> list[Line]:
+    def first_lines(self) -> list[SuiteLine]:
         """Those of the suites' first judges."""
         return [line for line in self.lines if not line.judge]
 
@@ -203,7 +203,7 @@ class View:
         """The judge that decides refusal in each suite: the first."""
         return {name: suite["judges"][0] for name, suite in self.suites.items()}
 
-    def name(self, line: Line) -> str:
+    def name(self, line: SuiteLine) -> str:
         """What readers call the model of a line, with the judge if it is a further one."""
         model = self.titles.model(line.model)
         return f"{model}, by {line.judge}" if line.judge else model
