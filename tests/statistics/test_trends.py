@@ -39,7 +39,7 @@ def test_the_slope_through_two_points_is_the_log_odds_ratio():
     result = trend([Point(1e9, 20, 100), Point(1e10, 50, 100)])
     slope = log(50 / 50) - log(20 / 80)
     assert result == pytest.approx(
-        Trend(slope, None, None, log(20 / 80) - 9 * slope, None, 2, None)
+        Trend(2, slope=slope, intercept=log(20 / 80) - 9 * slope)
     )
 
 
