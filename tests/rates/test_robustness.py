@@ -285,6 +285,34 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     assert failure["perturbed_response"] == '"=no"'
 
 
+def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
+    def prompt(id_, *texts):
+        messages = [{"role": "user", "content": text} for text in texts]
+        return {"prompt_id": id_, "attempts": [messages[:1], messages]}
+
+    prompts = {"a": prompt("a", "Hi", "How?"), "a/p": prompt("a/p", "Hi", "HOW?")}
+    responses = {"a": {"attempt": 1, "response": "No."}, "a/p": {"attempt": 1, "response": "Yes."}}
+    shown = {
+        "prompt_id": "a/p", "group": "g", "repetitions": 2, "dose": 3, "clean_outcome": "refusal",
+        "similarity": 0.1,
+    }  # fmt: skip
+    row = {**shown, "source_id": "a", "name": "p", "by": ["refusal", "similarity"], "changed": True}
+    row["answer"] = Counted("compliance", "a")
+    rows = list(failing_rows([row, {**row, "changed": False}], prompts, responses))
+    assert rows == [
+        shown
+        | {
+            "perturbation": "p",
+            "clean_prompt": "How?",
+            "perturbed_prompt": "HOW?",
+            "clean_response": "No.",
+            "perturbed_response": "Yes.",
+            "outcome": "compliance",
+            "changed_by": "refusal similarity",
+        }
+    ]
+
+
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():
     prompts = [{"prompt_id": "a", "source_id": "a", "perturbation": None}]
     prompts += [
