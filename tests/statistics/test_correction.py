@@ -225,10 +225,7 @@ def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
 
 @pytest.mark.parametrize(
     ("rate", "sensitivity", "specificity", "labelled", "others"),
-    [
-        (0.5, 0.9, 0.9, 100, 900),
-        (0.02, 0.95, 0.95, 300, 1000),
-    ],
+    [(0.5, 0.9, 0.9, 100, 900), (0.02, 0.95, 0.95, 300, 1000)],
 )
 def test_prediction_powered_intervals_cover_nineteen_times_in_twenty(
     rate, sensitivity, specificity, labelled, others

@@ -121,12 +121,7 @@ def test_the_exact_interval_of_kappa_covers_at_every_table_of_ten_items(kappa):
 
 # The true κ and how often each rater says yes; ordinary tables cover in 93 to 96.5 %
 @pytest.mark.parametrize(
-    ("kappa", "positive", "n"),
-    [
-        (0.0, 0.05, 129),
-        (0.2, 0.1, 250),
-        (0.3, 0.03, 250),
-    ],
+    ("kappa", "positive", "n"), [(0.0, 0.05, 129), (0.2, 0.1, 250), (0.3, 0.03, 250)]
 )
 def test_the_intervals_of_kappa_that_there_are_cover_at_rare_positives(kappa, positive, n):
     import numpy as np
@@ -175,8 +170,7 @@ def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table
 
 # Prevalence, and the judge's sensitivity and specificity
 @pytest.mark.parametrize(
-    ("prevalence", "sensitivity", "specificity", "n"),
-    [(0.1, 0.9, 0.97, 300), (0.5, 0.7, 0.7, 50)],
+    ("prevalence", "sensitivity", "specificity", "n"), [(0.1, 0.9, 0.97, 300), (0.5, 0.7, 0.7, 50)]
 )
 def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
     prevalence, sensitivity, specificity, n

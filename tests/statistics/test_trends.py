@@ -38,9 +38,7 @@ def test_larger_models_of_the_published_family_are_harder_to_break():
 def test_the_slope_through_two_points_is_the_log_odds_ratio():
     result = trend([Point(1e9, 20, 100), Point(1e10, 50, 100)])
     slope = log(50 / 50) - log(20 / 80)
-    assert result == pytest.approx(
-        Trend(2, slope=slope, intercept=log(20 / 80) - 9 * slope)
-    )
+    assert result == pytest.approx(Trend(2, slope=slope, intercept=log(20 / 80) - 9 * slope))
 
 
 def test_a_classical_dose_response_has_its_published_fit():
