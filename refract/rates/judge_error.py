@@ -286,7 +286,7 @@ def part_of(
     prompts: Prompts,
     confidence: float,
     *,
-    sign: int = 1,
+    sign: int,
     model: int = 0,
     certain: float = 0.0,
 ) -> SharePart | None:
@@ -315,7 +315,7 @@ def people_interval(
     interval.
 
     ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around
-    them for the prompts alone. In each draw of the judge's error rates the three are
+    them for the prompts alone; a single part has these as its share and interval. In each draw of the judge's error rates the three are
     turned into what people would find; the interval leaves half of 1 - ``confidence``
     on either side of the mixture of the draws' confidence distributions (Xie & Singh
     2013, International Statistical Review 81:3). ``these``: of these very prompts, so
@@ -485,11 +485,9 @@ def with_judge_error(
     mirrored = applies == "not_refused"
     parts = [*rate.parts]
     if not parts:
-        share, interval = rate.value, rate.interval
-        if mirrored:
-            share, interval = 1 - share, _mirrored(interval)
-        certain = (rate.counts.by_provider or 0) / rate.counts.n
-        parts = [SharePart(share, interval, prompts, n=rate.counts.n, certain=certain)]
+        n = rate.counts.n
+        certain = (rate.counts.by_provider or 0) / n
+        parts = [SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)]
     unknown = applies == "unknown" or (applies == "difference" and not rate.parts)
     if error is None or unknown or not all(error.knows(part.prompts) for part in parts):
         return replace(rate, judge_unknown=True)
