@@ -131,8 +131,8 @@ def prompts_page(text: str) -> str:
 
 def cli_page(text: str) -> str:
     """docs/cli.md as Typer writes it, without character references, the option ``--help`` that each
-    command has, usages without an argument, lists of commands, which the headings are, and words that
-    an earlier command has for the same option. Options take values behind an equals sign."""
+    command has, usages, which the lists of arguments show, lists of commands, which the headings are,
+    and words that an earlier command has for the same option. Options take values behind an equals sign."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "cli.md"
         subprocess.run(
@@ -147,7 +147,7 @@ def cli_page(text: str) -> str:
         text = html.unescape(out.read_text("utf-8"))
     text = text.replace("* `--help`: Show this message and exit.\n", "")
     text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
-    text = re.sub(r"`refract [a-z -]+ \[OPTIONS\]`\n\n", "", text).replace(" [OPTIONS]", "")
+    text = re.sub(r"`refract [a-z].*\[OPTIONS\].*`\n\n", "", text)
     text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
     text = re.sub(r"^(\* `--[\w-]+) ", r"\1=", text, flags=re.M)
