@@ -113,10 +113,9 @@ class Recorded(Model):
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
-                "of prompts (%s); name it with prompt_column",
+                "of prompts; name it with prompt_column",
                 self.where,
                 alone,
-                ", ".join(PROMPT_COLUMNS),
             )
 
     @cached_property
@@ -154,50 +153,36 @@ class Recorded(Model):
         responses = column_of(settings.response_column, RESPONSE_COLUMNS)
         if responses is None or not (ids or prompts):
             raise AdapterError(
-                f"{self.where} needs a response and an id or a prompt for each row; it has the "
-                f"columns {', '.join(present)}. Name them with response_column, id_column or "
-                "prompt_column"
+                f"{self.where} needs columns of responses and of ids or prompts; it has "
+                f"{', '.join(present)}. Name them: response_column, id_column, prompt_column"
             )
-        by_id, by_prompt = _Index(), _Index()
+        by_id, by_prompt = [], []
         for row in rows:
             prompt = prompts and row.get(prompts)
-            answer = _answer_of(row, row.get(responses))
-            by_id.add(ids and row.get(ids), prompt, answer)
+            pair = prompt, _answer_of(row, row.get(responses))
+            by_id.append((ids and row.get(ids), pair))
             # The same text can stand under several ids with different answers.
-            by_prompt.add(prompt, prompt, answer)
-        return by_id.clear_answers(), by_prompt.clear_answers()
+            by_prompt.append((prompt, pair))
+        return _clear_answers(by_id), _clear_answers(by_prompt)
 
 
 # The prompt of a row, which not every file holds, and its answer.
-_Answers = dict[str, tuple[Any, Answer]]
+_Pair = tuple[Any, Answer]
+_Answers = dict[str, _Pair]
 
 
-class _Index:
-    """Prompt and answer by a value of rows."""
-
-    def __init__(self) -> None:
-        self._answers: _Answers = {}
-        self._ambiguous: set[str] = set()
-
-    def add(self, value: Any, prompt: Any, answer: Answer) -> None:
-        if value is None:
-            return
-        _, first = self._answers.setdefault(str(value), (prompt, answer))
-        if _content(first) != _content(answer):
-            self._ambiguous.add(str(value))
-
-    def clear_answers(self) -> _Answers:
-        """Without values whose rows hold different answers."""
-        return {v: pair for v, pair in self._answers.items() if v not in self._ambiguous}
-
-
-def _content(answer: Answer) -> tuple[str, ...]:
-    return (
-        answer.response,
-        answer.finish_reason,
-        str(answer.error),
-        str(answer.tool_calls),
-    )
+def _clear_answers(pairs: Sequence[tuple[Any, _Pair]]) -> _Answers:
+    """Pairs by a value of their rows, without those of values whose rows hold different
+    answers."""
+    answers: _Answers = {}
+    ambiguous = set()
+    for value, pair in pairs:
+        if value is not None:
+            first, answer = answers.setdefault(str(value), pair)[1], pair[1]
+            for field in ("response", "finish_reason", "error", "tool_calls"):
+                if getattr(first, field) != getattr(answer, field):
+                    ambiguous.add(str(value))
+    return {value: pair for value, pair in answers.items() if value not in ambiguous}
 
 
 def _answer_of(row: Row, response: Any) -> Answer:
