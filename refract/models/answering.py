@@ -297,16 +297,19 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
             attempts.append(tuple(attempt))
     if seed is not None:
         seed = row_seed(seed, row["suite"], prompt_id=prompt_id, sample=row.get("sample", 1))
+    metadata: dict[str, Any] = {
+        "category": row["category"],
+        "perturbation": row["perturbation"],
+        "prompt_id": prompt_id,
+        "source_id": row["source_id"],
+        "suite": row["suite"],
+    }
+    if "tool_results" in row:
+        metadata["step"] = row["turn"]
     return Request(
         attempts=tuple(attempts),
         seed=seed or 0,
-        metadata={
-            "category": row["category"],
-            "perturbation": row["perturbation"],
-            "prompt_id": prompt_id,
-            "source_id": row["source_id"],
-            "suite": row["suite"],
-        },
+        metadata=metadata,
         repeat=(row["perturbation"] or {}).get("repeat", 0),
         tools=tuple(row.get("tools", ())),
     )

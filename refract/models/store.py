@@ -120,7 +120,7 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
     names in ``USES``.
     """
     seed = request.seed if model.samples else None
-    metadata = {name: request.metadata[name] for name in model.USES}
+    metadata = {name: request.metadata[name] for name in model.USES if name in request.metadata}
     content: list[Any] = [request.attempts, seed, metadata]
     if request.repeat and not (model.samples or model.runs_here):
         content.append(request.repeat)

@@ -85,7 +85,7 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
     for field in fields:
         groups: Counter[tuple[str, str]] = Counter()
         for row in rows:
-            if field in row:
+            if field in row and not isinstance(row[field], list | dict):
                 groups[str(row.get("category")), str(row[field])] += 1
         if 1 < len(groups) <= 40:
             tables[field] = [(value, name, groups[name, value]) for name, value in sorted(groups)]

@@ -26,6 +26,13 @@ from refract.suites.importing.file_formats import (
     read_tables,
 )
 from refract.suites.importing.hub import page_of
+from refract.suites.importing.tools import (
+    NamedCall,
+    ScriptedTool,
+    offer_called,
+    offered_by_name,
+    scripted,
+)
 from refract.suites.rows import (
     CATEGORIES,
     CONTENT,
@@ -50,6 +57,10 @@ RESERVED = {
     *CONTENT,
     *STRING_FLAGS,
 }
+
+
+# Fields of logs that rows of suites take over.
+OF_LOGS = ("images", "max_steps", "tool_results")
 
 
 class Origin(NamedTuple):
@@ -161,8 +172,12 @@ class Published(Settings):
     id: list[str] = Field(default_factory=list)
     pair: str | None = None
     calls: str | None = None
+    tools: dict[str, ScriptedTool] = Field(default_factory=dict)
+    named_calls: dict[str, list[NamedCall]] = Field(default_factory=dict)
+    fields: Row = Field(default_factory=dict)
     unanswerable: dict[str, str] = Field(default_factory=dict)
     kept: dict[str, str] = Field(default_factory=dict)
+    listed: dict[str, str] = Field(default_factory=dict)
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
@@ -177,6 +192,8 @@ class Published(Settings):
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
+        if table.is_log:
+            table = _as_published(table)
         for name, column in self.join.items():
             other = path.with_name(name)
             files.append(other)
@@ -226,11 +243,14 @@ class Published(Settings):
                 item = _id(kind, _value(values, id_column) if id_column else None, number)
                 suffix = about.get("language") or about.get("category")
                 try:
-                    content = self._content(source, column, turns)
+                    content = self._content(source, column, turns, table.is_log)
                     if not content:
                         blank.append(line)
                         continue
                     row = self._fields(source, about, category, language)
+                    if table.is_log:
+                        row |= {field: source[field] for field in OF_LOGS if field in source}
+                        offer_called(row)
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)
@@ -280,7 +300,9 @@ class Published(Settings):
         """Notes on columns that are not carried over, and on those that the file lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
-        wanted += [*self.prompts, *self.unanswerable]
+        wanted += [*self.prompts, *self.unanswerable, *self.listed]
+        wanted += [tool.column for tool in self.tools.values()]
+        wanted += [call.column for calls in self.named_calls.values() for call in calls]
         wanted += [about.get("rubric") for about in self.prompts.values()]
         read: set[str] = set()
         for name in [*wanted, *used]:
@@ -305,14 +327,14 @@ class Published(Settings):
         value = str(source.get(self.category.column))
         return options.values.get(value) or self.category.category_of(source)
 
-    def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
+    def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
         """The fields of a row that say what is asked; empty where nothing is.
         Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
         if isinstance(value, list | dict):
-            messages = messages_of(value, answers=self.answers)
+            messages = messages_of(value, answers=self.answers or is_log)
             if [message["role"] for message in messages] != ["user"]:
                 return {"messages": messages} if messages else {}
             value = messages[0]["content"]
@@ -335,13 +357,28 @@ class Published(Settings):
         row["language"] = language
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
-        row |= _tools(_list_in(source, self.calls), category)
+        row |= offered_by_name(_list_in(source, self.calls), category)
+        row |= scripted(self.tools, source)
+        for field, named in self.named_calls.items():
+            row[field] = [call for entry in named for call in entry.calls(source)]
+        for column, field in self.listed.items():
+            row[field] = [source[column]] if source.get(column) else []
         questions = []
         for question in _list_in(source, about.get("rubric")):
             questions.append(question if isinstance(question, dict) else {"question": question})
         if questions:
             row["rubric"] = questions
-        return {field: value for field, value in row.items() if value not in (None, "")}
+        row |= self.fields
+        return {field: value for field, value in row.items() if value not in (None, "", [])}
+
+
+def _as_published(log: Table) -> Table:
+    """A log of a published data set, with the columns that its samples were made of."""
+    rows = []
+    for row in log.rows:
+        columns = {name.removeprefix("metadata."): value for name, value in row.items()}
+        rows.append(columns | row)
+    return log._replace(rows=rows, columns=list({name: None for row in rows for name in row}))
 
 
 def _columns_in(name: str | None) -> set[str]:
@@ -370,25 +407,6 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{column!r} must be a list (got {value!r:.60})")
     return value
-
-
-def _tools(names: Sequence[Any], category: str) -> Row:
-    """Tools by their names, all that is known of them, and which of them may be called."""
-    if not names:
-        return {}
-    names = list(dict.fromkeys(map(str, names)))
-    tools = []
-    for name in names:
-        function = {
-            "name": name,
-            "description": name.replace("_", " "),
-            "parameters": {"type": "object", "properties": {}},
-        }
-        tools.append({"type": "function", "function": function})
-    return {
-        "tools": tools,
-        "harmful_calls" if category == "harmful" else "wanted_calls": names,
-    }
 
 
 def _value(row: Row, name: str) -> Any:

@@ -31,13 +31,14 @@ Numbered = list[tuple[int, Row]]
 
 
 class Table(NamedTuple):
-    """The rows of a file in order, the line each ends on, the columns, and what had to be
-    decided on the way."""
+    """The rows of a file in order, the line each ends on, the columns, what had to be
+    decided on the way, and whether it is the log of another tool."""
 
     rows: list[Row]
     lines: list[int | str]
     columns: list[str]
     notes: list[str]
+    is_log: bool = False
 
 
 def literal(text: Any) -> Any:
@@ -158,7 +159,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     notes: list[str] = []
     try:
         if suffix == ".eval":
-            numbered = logs.asked_rows(logs.inspect_rows(logs.read_inspect(path)), notes)
+            numbered = [(1, logs.read_inspect(path))]
         elif suffix in TYPED:
             numbered = _read_typed(path, data, notes, header=header)
         else:
@@ -176,6 +177,9 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
                     has_header=header,
                 )
                 numbered = _named(path, cells, header)
+        answers = logs.rows_of_log([row for _, row in numbered])
+        if answers is not None:
+            numbered = logs.asked_rows(answers, notes)
     except RowError as error:  # in another tool's log
         raise SuiteError(f"{path}: {error}") from None
     if not numbered:
@@ -199,7 +203,11 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         replaced,
     )
     return Table(
-        rows=rows, lines=[line for line, _ in numbered], columns=list(columns), notes=notes
+        rows=rows,
+        lines=[line for line, _ in numbered],
+        columns=list(columns),
+        notes=notes,
+        is_log=answers is not None,
     )
 
 
@@ -326,9 +334,6 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> Numbered:
                 raise SuiteError(f"{path}:{number}: expected an object, got {type(row).__name__}")
             numbered.append((number, row))
     _note(notes, "Comment lines, skipped", comments)
-    rows = [row for _, row in numbered]
-    if logs.is_lm_eval(rows):
-        return logs.asked_rows(logs.lm_eval_rows(rows), notes)
     return numbered
 
 
@@ -340,7 +345,7 @@ def _read_json(path: Path, text: str, notes: list[str]) -> Numbered:
             return _read_jsonl(path, text, notes)
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if logs.is_inspect(value):
-        return logs.asked_rows(logs.inspect_rows(value), notes)
+        return [(1, value)]
     if isinstance(value, dict) and value:
         # The one list of objects in it, or a single row.
         lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]

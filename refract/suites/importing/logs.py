@@ -1,10 +1,10 @@
 """Logs of other evaluation tools as rows of answers: Inspect's, and
 lm-evaluation-harness's samples.
 
-A row has ``id``, ``prompt`` (what was sent last), ``response``, ``finish_reason`` and
-``error`` as far as they are recorded, and under ``LOG`` the ``thinking`` and counts of
-tokens. An image of a prompt stands in its text as its hash, and ``images`` lists the
-hashes: judges read texts alone."""
+A row has ``id``, ``prompt`` (what was sent last), ``messages`` (all of them, where there are
+earlier turns), ``response``, ``finish_reason`` and ``error`` as far as they are recorded, and
+under ``LOG`` the ``thinking``, counts of tokens and an agent's ``steps``. An image stands in a
+text as its hash, and ``images`` lists the hashes: judges read texts alone."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ FINISH_REASONS = {
     "model_length": "length",
     "content_filter": "content_filter",
 }
+# Solvers of Inspect that let a model call tools.
+AGENTS = ("basic_agent", "react", "use_tools")
 # Inspect keeps a long text once, and stands this in its places.
 ATTACHMENT = "attachment://"
 # The memory that Inspect's reader takes grows with the square of the depth.
@@ -86,13 +88,25 @@ def is_inspect(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("eval"), dict) and "status" in value
 
 
+def rows_of_log(rows: Sequence[Row]) -> list[Row] | None:
+    """The answers in a log, of which these are the rows of the file, or the one value in
+    it; None for any other file. Raises :class:`RowError`."""
+    if len(rows) == 1 and is_inspect(rows[0]):
+        return inspect_rows(rows[0])
+    return lm_eval_rows(rows) if is_lm_eval(rows) else None
+
+
 def inspect_rows(log: dict[str, Any]) -> list[Row]:
     """A row for each sample and epoch of a log of Inspect.
 
-    ``prompt`` is the user's last message to the model, ``input`` what the data set holds;
-    ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error`` where it
-    ended in one, where the model did not answer, and where the log lacks a text that it
-    keeps elsewhere."""
+    ``prompt`` is what the user sent last before the model's answers, ``input`` what the data
+    set holds; ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error``
+    where it ended in one, where the model did not answer, and where the log lacks a text
+    that it keeps elsewhere.
+
+    In the log of an agent ``tool_results`` and ``max_steps`` are what the tools returned and
+    how often the model answered, ``steps`` (under ``LOG``) each answer with the texts that
+    came ``after`` it; ``response`` is the last one, ``tool_calls`` are those of all."""
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
@@ -105,12 +119,16 @@ def inspect_rows(log: dict[str, Any]) -> list[Row]:
         ValueError,
     )
     try:
-        return [_inspect_row(sample, log["eval"]) for sample in samples]
+        plan = (log.get("plan") or {}).get("steps") or []
+        has_tools = any(step.get("solver") in AGENTS for step in plan)
+        for sample in samples:
+            has_tools |= any(message.get("tool_calls") for message in sample.get("messages") or ())
+        return [_inspect_row(sample, log["eval"], has_tools) for sample in samples]
     except wrong as error:
         raise RowError(f"not a log of Inspect ({type(error).__name__}: {error})") from None
 
 
-def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
+def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool) -> Row:
     sample = _attached(sample, sample.get("attachments") or {})
     output = sample.get("output") or {}
     choices = output.get("choices") or []
@@ -121,30 +139,17 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     asked = sample.get("input")
     if not isinstance(asked, list):
         asked = [{"role": "user", "content": asked}]
-    messages: list[Row] = sample.get("messages") or asked
-    sent = messages  # up to the model's last answer
-    turns: list[Row] = []  # the model's, behind the user's last message
-    for place, message in enumerate(messages):
-        if message.get("role") == "user":
-            turns = []
-        elif message.get("role") == "assistant":
-            turns.append(message)
-            sent = messages[:place] if place else sent
-    calls = []
-    for turn in turns or [reply]:
-        for call in turn.get("tool_calls") or ():
-            calls.append(
-                {
-                    "name": call.get("function"),
-                    "arguments": call.get("arguments", {}),
-                }
-            )
+    sent, turns = _sent_and_answered(sample.get("messages") or asked, is_agent=has_tools)
+    conversation = _conversation(sent)
+    steps, results = _steps(turns or [reply])
     answer = _text(content) or ""
-    prompt = _last_prompt(sent)
     error = _inspect_error(sample, output, choices=choices, reason=reason)
     if not error and content is not None and not isinstance(content, str | list):
         error = f"the answer is no text (got {content!r:.40})"
-    lines = f"{answer}\n{prompt}".split("\n")
+    texts = [answer, conversation["prompt"] or ""]
+    for step in steps:
+        texts += [step["response"], *step["after"]]
+    lines = "\n".join(texts).split("\n")
     if not error and any(line.startswith(ATTACHMENT) for line in lines):
         error = "the log lacks the attachment that holds the text"
     parts = content if isinstance(content, list) else []
@@ -159,12 +164,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
     if tokens is not None:
         for cache in ("input_tokens_cache_read", "input_tokens_cache_write"):
             tokens += usage.get(cache) or 0
-    row = {
-        "id": str(sample.get("id")),
-        "epoch": sample.get("epoch"),
-        "model": model,
-        "prompt": prompt,
-        "input": _last_prompt(asked),
+    last: Row = {
         "response": None if error else answer,
         "finish_reason": finish,
         "stop_details": choice.get("stop_details"),
@@ -173,14 +173,95 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any]) -> Row:
             "prompt_tokens": tokens,
             "completion_tokens": usage.get("output_tokens"),
         },
+    }
+    row = {
+        "id": str(sample.get("id")),
+        "epoch": sample.get("epoch"),
+        "model": model,
+        **conversation,
+        "input": _shown(_last_content(asked)),
+        **last,
         "error": error,
     }
+    calls = [call for step in steps for call in step["tool_calls"]]
     if calls and not error:
         row["tool_calls"] = calls
-    images = _images(_last_content(sent))
+    if has_tools and error:
+        row["tool_results"] = []
+    elif has_tools:
+        submitted = str(output.get("completion") or "")
+        steps[-1] |= {**last, "response": answer or submitted}
+        row |= {"tool_results": results, "max_steps": len(steps)}
+        row[LOG] = {**row[LOG], "steps": steps}
+    images = _images([*sent, *turns])
     if images:
         row["images"] = images
+    for name, value in (sample.get("metadata") or {}).items():
+        row[f"metadata.{name}"] = value
     return row
+
+
+def _sent_and_answered(
+    messages: Sequence[Row], *, is_agent: bool
+) -> tuple[Sequence[Row], Sequence[Row]]:
+    """The messages that were sent first, and those behind them up to the model's last answer.
+
+    The user's last message was sent. Of an agent it is the last that its sample put in: what
+    the user says later keeps it going."""
+    roles = [message.get("role") for message in messages]
+    if "assistant" in roles:
+        while roles[-1] != "assistant":
+            roles.pop()
+    places = [place for place, role in enumerate(roles) if role == "user"]
+    inputs = [place for place in places if messages[place].get("source") == "input"]
+    chosen = inputs if is_agent and inputs else places
+    first = chosen[-1] + 1 if chosen else 0
+    return messages[:first], messages[first : len(roles)]
+
+
+def _steps(turns: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Each answer of the model's, with the texts that came ``after`` it, and these as a row
+    of a suite scripts them (``tool_results``)."""
+    steps: list[Row] = []
+    results: list[Row] = []
+    calls: dict[Any, Row] = {}
+    before = ""
+    for message in turns:
+        role = message.get("role", "assistant")
+        content = message.get("content")
+        text = _shown(content) or ""
+        if role == "assistant":
+            calls = {call.get("id"): call for call in message.get("tool_calls") or ()}
+            thinking = _text(content, "reasoning") if isinstance(content, list) else None
+            steps.append(
+                {
+                    "response": _text(content) or "",
+                    "tool_calls": [_call(call) for call in calls.values()],
+                    LOG: {"thinking": thinking or None},
+                    "after": [],
+                }
+            )
+        elif role == "tool" and steps:
+            error = message.get("error") or {}
+            text = text or str(error.get("message") or "")
+            called = _call(calls.get(message.get("tool_call_id"), message))
+            results.append({**called, "result": text})
+            steps[-1]["after"].append(text)
+        elif role == "user" and before == "user":
+            results[-1]["user"] += f"\n\n{text}"
+            steps[-1]["after"][-1] = results[-1]["user"]
+        elif role == "user" and steps:
+            if before == "tool":
+                results[-1]["user"] = text
+            else:
+                results.append({"user": text})
+            steps[-1]["after"].append(text)
+        before = role
+    return steps, results
+
+
+def _call(call: Row) -> Row:
+    return {"name": call.get("function"), "arguments": call.get("arguments", {})}
 
 
 def _inspect_error(
@@ -228,14 +309,13 @@ def _last_content(messages: Sequence[dict[str, Any]]) -> Any:
     return None
 
 
-def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
-    """The text of the user's last message, with the hashes of its images in their places."""
-    content = _last_content(messages)
+def _shown(content: Any) -> str | None:
+    """The text of a message's content, with the hashes of images in their places."""
     if not isinstance(content, list):
         return _text(content)
     lines = []
     for part in content:
-        hashes = _images([part])
+        hashes = _images([{"content": [part]}])
         if hashes:
             lines.append(f"[image sha256:{hashes[0][:12]}]")
         elif part.get("type") == "text":
@@ -243,14 +323,33 @@ def _last_prompt(messages: Sequence[dict[str, Any]]) -> str | None:
     return "\n".join(lines)
 
 
-def _images(content: Any) -> list[str]:
-    """The SHA-256 of each image in a message's content: of its bytes, or of its address
-    where the log has no more than that.
+def _conversation(sent: Sequence[Row]) -> Row:
+    """What was sent: the user's last text (``prompt``) and, where answers stand before it,
+    all ``messages``."""
+    row: Row = {"prompt": _shown(_last_content(sent))}
+    messages = [{"role": x.get("role"), "content": _shown(x.get("content"))} for x in sent]
+    roles = [message["role"] for message in messages]
+    if roles[:1] == ["system"]:
+        del roles[0]
+    alternate = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    has_texts = all((message["content"] or "").strip() for message in messages)
+    if len(roles) > 1 and alternate and has_texts:
+        row["messages"] = messages
+    return row
+
+
+def _images(messages: Sequence[Row]) -> list[str]:
+    """The SHA-256 of each image in messages: of its bytes, or of its address where the log
+    has no more than that.
 
     Inspect writes ``{"type": "image", "image": …}`` and chat APIs ``{"type": "image_url",
     "image_url": {"url": …}}``; each value is an address or a ``data:`` URL."""
+    parts = []
+    for message in messages:
+        content = message.get("content")
+        parts += content if isinstance(content, list) else []
     hashes = []
-    for part in content if isinstance(content, list) else ():
+    for part in parts:
         kind = part.get("type")
         if kind not in ("image", "image_url"):
             continue
@@ -267,7 +366,8 @@ def _images(content: Any) -> list[str]:
 
 def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
     """The prompts of a log, numbered, once for each id and text: rows without the
-    answers. A note says how many asked the same again."""
+    answers, with whole conversations as prompts. A note says how many asked the same
+    again."""
     dropped = {
         "response",
         "tool_calls",
@@ -282,6 +382,8 @@ def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
     asked: dict[tuple[Any, Any], Row] = {}
     for row in rows:
         kept = {name: value for name, value in row.items() if name not in dropped}
+        if "messages" in kept:
+            kept["prompt"] = kept.pop("messages")
         asked.setdefault((row["id"], row.get("prompt")), kept)
     if len(asked) < len(rows):
         again = len(rows) - len(asked)
@@ -328,7 +430,7 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def _sent(arguments: Any) -> Row:
-    """``prompt`` as it was sent, and its ``images`` where it has any."""
+    """What was sent, and its ``images`` where it has any."""
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     text = first.get("arg_0") if isinstance(first, dict) else None
     if isinstance(text, list) and len(text) == 1:
@@ -338,8 +440,8 @@ def _sent(arguments: Any) -> Row:
     if text.startswith("[{"):  # messages, for a chat API
         with suppress(ValueError, AttributeError):
             messages = parse_json(text)
-            images = _images(_last_content(messages))
-            return {"prompt": _last_prompt(messages)} | ({"images": images} if images else {})
+            images = _images(messages)
+            return _conversation(messages) | ({"images": images} if images else {})
     return {"prompt": text}
 
 

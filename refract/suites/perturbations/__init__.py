@@ -180,10 +180,11 @@ def prompt_rows(
             problems = call_problems({**row, "tools": offered})
             if problems:
                 raise SuiteError(f"suite {suite}: row {row['id']!r}: {problems[0]}")
-        results = row.get("tool_results", [])
-        steps = min(len(results) + 1, row.get("max_steps", len(results) + 1))
-        if steps > 1:
-            clean["tool_results"] = results
+        if "tool_results" in row:
+            results = clean["tool_results"] = row["tool_results"]
+            steps = row.get("max_steps", len(results) + 1)
+            if not any(result.get("always") for result in results):
+                steps = min(steps, len(results) + 1)
             played = list(range(1, steps + 1))
         prompts = list(_turns(clean, played, 1))
         for name, (kind, settings) in kinds.items():
