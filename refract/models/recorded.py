@@ -83,8 +83,8 @@ class Recorded(Model):
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         known: dict[str, Any] = {"parameters": None}
-        # None is what answers from another machine are completed by, where inspect_ai
-        # is not here.
+        # None is what answers from another machine are completed by, where the log cannot
+        # be read here.
         if about is not None or self.path.suffix == ".eval":
             known["recorded"] = about
         with suppress(AdapterError):
