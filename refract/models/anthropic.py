@@ -16,8 +16,9 @@ from pydantic import Field, field_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import Answer, stop_details
-from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
 from refract.models.replies import error_parts, finish_reason, refuse_unread
+from refract.models.sending import Served
 from refract.models.turn import with_call_ids
 
 # The statuses of the errors in a batch's results; 500 of others.
@@ -49,7 +50,7 @@ class AnthropicSettings(ServedSettings):
         return value
 
 
-class Anthropic(Provider):
+class Anthropic(Served):
     """The messages API. Batches are one list of requests, one of results."""
 
     adapter = "anthropic"

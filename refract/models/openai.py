@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
-from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
 from refract.models.replies import (
     Failure,
     InvalidResponse,
@@ -27,6 +27,7 @@ from refract.models.replies import (
     refuse_unread,
     says_filtered,
 )
+from refract.models.sending import Served
 from refract.models.turn import Markers, split_reasoning, with_call_ids
 
 # OpenAI's models that take tools beside reasoning, or any request, in the Responses API
@@ -98,7 +99,7 @@ class OpenAISettings(ServedSettings):
         return needed and self.at_provider and not of_chat
 
 
-class OpenAI(Provider):
+class OpenAI(Served):
     """Chat completions, or responses. Batches are files of requests and of results."""
 
     adapter = "openai"

@@ -1,6 +1,6 @@
 """A model behind a provider: its settings, what it is sent, and how its replies are read.
 
-It asks through :mod:`refract.models.sending` or :mod:`refract.models.batch`, which know
+:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know
 no provider. Whatever is wrong with a reply is an error of its own row alone.
 """
 
@@ -9,16 +9,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import queue
 import re
 import sys
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
@@ -264,54 +261,6 @@ class Provider(Model):
     def result(self, line: Any) -> tuple[int, Any]:
         """HTTP status and payload or error of one result; status 0 where it was never
         processed."""
-
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own: a consumer
-        that is slow, or runs in an event loop itself, keeps no call waiting. One that
-        stops early ends the calls.
-
-        Raises :class:`AdapterError` for a missing or rejected key, after the answers
-        until then.
-        """
-        from anyio.from_thread import start_blocking_portal
-
-        from refract.models.batch import BatchRun
-        from refract.models.sending import LiveRun
-
-        if not requests:
-            return
-        self.check_key()
-        taken: list[Path] = []
-        items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-
-        async def work() -> None:
-            try:
-                if self.settings.mode == "batch":
-                    await BatchRun(model=self, requests=requests, emit=items.put, taken=taken).run()
-                else:
-                    await LiveRun(self, requests, items.put).run()
-            except AdapterError:
-                raise
-            except Exception as error:
-                text = f"{type(error).__name__}: {self.clean(error)}"
-                raise AdapterError(f"{self.where}: {text}") from error
-
-        models: Counter[str] = Counter()
-        with start_blocking_portal() as portal:
-            future = portal.start_task_soon(work, name="provider")
-            future.add_done_callback(lambda _: items.put(None))
-            try:
-                for item in iter(items.get, None):
-                    model = item[1].said_model
-                    if model:
-                        models[model] += 1
-                    yield item
-            finally:
-                future.cancel()  # which closes what it opened
-            future.result()
-        self.check_models(models)
-        for path in taken:
-            path.unlink(missing_ok=True)
 
     def identity(self) -> dict[str, Any]:
         """The model, the server and everything that a request's body takes from the

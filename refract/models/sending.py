@@ -11,13 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import queue
 import random
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from refract.core.showing import say
-from refract.models.protocol import Answer, Request
+from refract.models.batch import BatchRun
+from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
 from refract.models.replies import Failure
 
@@ -240,3 +244,53 @@ async def _within(seconds: float, event: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(None if seconds == math.inf else seconds):
             await event.wait()
+
+
+class Served(Provider):
+    """A model behind a provider that answers: by live requests, or by the provider's
+    batch API."""
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """Answers as they arrive, from an event loop in a thread of its own: a consumer
+        that is slow, or runs in an event loop itself, keeps no call waiting. One that
+        stops early ends the calls.
+
+        Raises :class:`AdapterError` for a missing or rejected key, after the answers
+        until then.
+        """
+        from anyio.from_thread import start_blocking_portal
+
+        if not requests:
+            return
+        self.check_key()
+        taken: list[Path] = []
+        items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+
+        async def work() -> None:
+            try:
+                if self.settings.mode == "batch":
+                    await BatchRun(model=self, requests=requests, emit=items.put, taken=taken).run()
+                else:
+                    await LiveRun(self, requests, items.put).run()
+            except AdapterError:
+                raise
+            except Exception as error:
+                text = f"{type(error).__name__}: {self.clean(error)}"
+                raise AdapterError(f"{self.where}: {text}") from error
+
+        models: Counter[str] = Counter()
+        with start_blocking_portal() as portal:
+            future = portal.start_task_soon(work, name="provider")
+            future.add_done_callback(lambda _: items.put(None))
+            try:
+                for item in iter(items.get, None):
+                    model = item[1].said_model
+                    if model:
+                        models[model] += 1
+                    yield item
+            finally:
+                future.cancel()  # which closes what it opened
+            future.result()
+        self.check_models(models)
+        for path in taken:
+            path.unlink(missing_ok=True)

@@ -42,7 +42,7 @@ from refract.judges.verdict_reading import READERS
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import Model
-from refract.models.provider import Provider
+from refract.models.sending import Served
 
 VERSION = "1"
 DIGITS = 6
@@ -324,10 +324,10 @@ class PublishedJudge(Judge):
         """
         model, needs = self._model, self.entry.needs
         try:
-            if not isinstance(model, Provider):
+            if not isinstance(model, Served):
                 need_local("torch", "transformers")
             self.texts()
-            if isinstance(model, Provider):
+            if isinstance(model, Served):
                 model.check_key()
             else:
                 model.identity()
@@ -339,7 +339,7 @@ class PublishedJudge(Judge):
             raise RefractError(
                 f"{error}. It needs {needs}. `refract judges fetch {name}` gets its text{weights}"
             ) from None
-        if not isinstance(model, Provider) and self.definition.get("device") != "cpu":
+        if not isinstance(model, Served) and self.definition.get("device") != "cpu":
             import torch
 
             if not torch.cuda.is_available():
