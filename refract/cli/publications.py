@@ -20,8 +20,7 @@ from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 from refract.judges import published_judges
 from refract.project import PARAMS, read_project
-from refract.report.asked_again import verdict_changes
-from refract.report.unread_prompts import null_table, prompt_readers
+from refract.report.judge_notes import null_table, prompt_readers, verdict_changes
 from refract.results.current import without_results
 from refract.suites.protocols import Generation, find_protocol, names
 

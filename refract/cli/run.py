@@ -46,8 +46,7 @@ from refract.project import (
 from refract.project.inputs import files_named
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import coverage_warnings
-from refract.report.asked_again import verdict_changes
-from refract.report.unread_prompts import prompt_readers
+from refract.report.judge_notes import prompt_readers, verdict_changes
 from refract.results.sources import run_files, write_run
 
 # Options that are settings of the model's adapter.

@@ -49,7 +49,7 @@ def reply_in(
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as were answered, and :func:`with_answers`."""
+    """Prompt rows with as many samples as were answered, and ``with_answers``."""
     samples = len(responses) // max(1, len(prompts))
     earlier: dict[str, list[Reply]] = {}
     answers = {row["prompt_id"]: row for row in responses}
@@ -154,7 +154,7 @@ def _first_result(call: ToolCall | None, results: Sequence[Row]) -> Row | None:
 
 def is_call(call: ToolCall, named: str | Row) -> bool:
     """Whether a call is one that a row names: by its name in any spelling
-    (:func:`_spelled`) and, where the row has them, by arguments. A text must be part of
+    (``_spelled``) and, where the row has them, by arguments. A text must be part of
     the call's argument, in any case; any other value must equal it."""
     wanted: Row = {"name": named} if isinstance(named, str) else named
     if _spelled(call["name"]) != _spelled(wanted["name"]):

@@ -136,7 +136,7 @@ class LanguageColumn(Settings):
     lower case."""
 
     column: str
-    codes: dict[str, str] = Field(default_factory=dict)
+    codes: dict[str, str] = Field(default={})
     pattern: str = "(.*)"
     otherwise: str | None = None
 
@@ -161,23 +161,23 @@ class Published(Settings):
     rows: int | None = None
     gated: bool = False
     files: str | None = None
-    join: dict[str, str] = Field(default_factory=dict)
+    join: dict[str, str] = Field(default={})
     header: bool = True
-    literals: list[str] = Field(default_factory=list)
-    prompt: list[str] = Field(default_factory=list)
-    prompts: dict[str, dict[str, str]] = Field(default_factory=dict)
+    literals: list[str] = Field(default=[])
+    prompt: list[str] = Field(default=[])
+    prompts: dict[str, dict[str, str]] = Field(default={})
     turns: str | None = None
     answers: bool = False
     context: str | None = None
-    id: list[str] = Field(default_factory=list)
+    id: list[str] = Field(default=[])
     pair: str | None = None
     calls: str | None = None
-    tools: dict[str, ScriptedTool] = Field(default_factory=dict)
-    named_calls: dict[str, list[NamedCall]] = Field(default_factory=dict)
-    fields: Row = Field(default_factory=dict)
-    unanswerable: dict[str, str] = Field(default_factory=dict)
-    kept: dict[str, str] = Field(default_factory=dict)
-    listed: dict[str, str] = Field(default_factory=dict)
+    tools: dict[str, ScriptedTool] = Field(default={})
+    named_calls: dict[str, list[NamedCall]] = Field(default={})
+    fields: Row = Field(default={})
+    unanswerable: dict[str, str] = Field(default={})
+    kept: dict[str, str] = Field(default={})
+    listed: dict[str, str] = Field(default={})
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
@@ -192,8 +192,9 @@ class Published(Settings):
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
-        if table.is_log:
-            table = _as_published(table)
+        if table.is_log:  # of these prompts, as they were sent
+            as_sent = self.model_copy(update={"prompt": ["prompt"], "prompts": {}, "turns": None})
+            return as_sent.contents(kind, path, _as_published(table), options)
         for name, column in self.join.items():
             other = path.with_name(name)
             files.append(other)
@@ -206,25 +207,15 @@ class Published(Settings):
         return self.contents(kind, path, table, options)._replace(files=files)
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
-        """The suite of a table that was read. Raises :class:`SuiteError`."""
+        """The suite of a table that was read. Raises SuiteError."""
         turns = fnmatch.filter(table.columns, self.turns) if self.turns else []
         columns = self._prompt_columns(path, table, turns)
         by_column = self.category if isinstance(self.category, CategoryColumn) else None
-        if (
-            by_column
-            and not by_column.optional
-            and options.category is None
-            and by_column.column not in table.columns
-        ):
-            raise SuiteError(f"{path}: lacks the column {by_column.column}")
-        id_column = None
-        for name in self.id:
-            if id_column is None and (name in table.columns or "{" in name):
-                id_column = name
-        notes = [
-            *table.notes,
-            *self._column_notes(table, [*columns, *turns, id_column]),
-        ]
+        if by_column and not by_column.optional and options.category is None:
+            column_of(path, table, names=[by_column.column], role="category")
+        ids = [name for name in self.id if name in table.columns or "{" in name]
+        id_column = ids[0] if ids else None
+        notes = [*table.notes, *self._column_notes(table, [*columns, *turns, id_column])]
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
@@ -304,16 +295,15 @@ class Published(Settings):
         wanted += [tool.column for tool in self.tools.values()]
         wanted += [call.column for calls in self.named_calls.values() for call in calls]
         wanted += [about.get("rubric") for about in self.prompts.values()]
-        read: set[str] = set()
-        for name in [*wanted, *used]:
-            read |= _columns_in(name)
-        present = set(table.columns)
-        ignored = [name for name in table.columns if name not in read]
+        read: set[str] = {*OF_LOGS} if table.is_log else set()
         lacking = []
-        for name in dict.fromkeys(wanted):
-            if name and "{" not in name and _columns_in(name).isdisjoint(present):
+        for name in dict.fromkeys([*wanted, *used]):
+            columns = _columns_in(name)
+            read |= columns
+            if name in wanted and name and "{" not in name and columns.isdisjoint(table.columns):
                 lacking.append(name)
         notes = []
+        ignored = [name for name in table.columns if name not in read]
         if ignored:
             notes.append(f"Columns that are not carried over: {', '.join(map(repr, ignored))}.")
         if lacking:
@@ -376,9 +366,10 @@ def _as_published(log: Table) -> Table:
     """A log of a published data set, with the columns that its samples were made of."""
     rows = []
     for row in log.rows:
-        columns = {name.removeprefix("metadata."): value for name, value in row.items()}
-        rows.append(columns | row)
-    return log._replace(rows=rows, columns=list({name: None for row in rows for name in row}))
+        named = {name.removeprefix("metadata."): value for name, value in row.items()}
+        rows.append(named | {name: row[name] for name in row if name in named})
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return log._replace(rows=rows, columns=list(columns))
 
 
 def _columns_in(name: str | None) -> set[str]:

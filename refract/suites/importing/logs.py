@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from refract.core.errors import RowError
 from refract.core.jsonl import parse_json
@@ -22,7 +22,7 @@ from refract.core.secrets import without_secrets
 from refract.core.types import Row
 
 LOG = "log"
-INSTALL = "reading .eval needs inspect_ai: pip install inspect_ai, or refract-eval[inspect]"
+INSTALL = "reading .eval needs zipfile-zstd: pip install zipfile-zstd, or refract-eval[inspect]"
 # Inspect's reasons why a model stopped; providers that do not know it say "unknown".
 FINISH_REASONS = {
     "stop": "stop",
@@ -36,51 +36,39 @@ FINISH_REASONS = {
 AGENTS = ("basic_agent", "react", "use_tools")
 # Inspect keeps a long text once, and stands this in its places.
 ATTACHMENT = "attachment://"
-# The memory that Inspect's reader takes grows with the square of the depth.
-MOST_DEPTH = 200
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NO_BRACKETS = bytes(set(range(256)) - set(_STEPS))
+# What suites of logs leave out.
+ANSWER_FIELDS = (
+    *("response", "tool_calls", "finish_reason", "stop_details", "error"),
+    *("epoch", "repeat", "model", LOG),
+)
+# What a value that is not a log makes the code below raise.
+WRONG = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
 def read_inspect(path: Path) -> dict[str, Any]:
-    """An ``.eval`` log of Inspect as its JSON form. Raises :class:`RowError`."""
-    try:
-        from inspect_ai.log import read_eval_log
-    except ImportError:
-        raise RowError(INSTALL) from None
+    """An ``.eval`` log of Inspect as its JSON form, without events.
+    Raises OSError and RowError."""
+    with suppress(ImportError):  # it teaches Python below 3.14 the compression of these files
+        import zipfile_zstd  # noqa: F401
     try:
         with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as file:
-                    if name.endswith(".json") and _too_deep(file):
-                        raise ValueError(f"{name} is nested too deeply")
-        log = read_eval_log(str(path), exclude_fields={"events", "store"})
+            names = archive.namelist()
+            # A run that was stopped has no header yet.
+            header = "header.json" if "header.json" in names else "_journal/start.json"
+            log: dict[str, Any] = {"status": "started", **parse_json(archive.read(header))}
+            log["samples"] = []
+            for name in names:
+                if name.startswith("samples/"):
+                    sample = parse_json(archive.read(name))
+                    sample.pop("events", None)
+                    log["samples"].append(sample)
+    except NotImplementedError:
+        raise RowError(INSTALL) from None
     except OSError:
         raise
     except Exception as error:  # whatever a damaged archive makes it raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise RowError(f"not a log of Inspect ({reason})") from None
-    content: dict[str, Any] = log.model_dump(mode="json")
-    return content
-
-
-def _too_deep(file: IO[bytes]) -> bool:
-    """Whether JSON is nested beyond ``MOST_DEPTH``, by its brackets outside of texts."""
-    depth = 0
-    in_text = False
-    open_escape = b""
-    for chunk in iter(lambda: file.read(1 << 20), b""):
-        piece = open_escape + chunk
-        whole = piece.rstrip(b"\\")  # the last backslash may escape a byte of the next chunk
-        open_escape = b"\\" * ((len(piece) - len(whole)) % 2)
-        parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(parts[in_text::2]).translate(None, _NO_BRACKETS)
-        in_text ^= len(parts) % 2 == 0
-        for bracket in outside:
-            depth += _STEPS[bracket]
-            if depth > MOST_DEPTH:
-                return True
-    return False
+        raise RowError(f"not a log of Inspect ({str(error) or type(error).__name__})") from None
+    return log
 
 
 def is_inspect(value: Any) -> bool:
@@ -90,10 +78,12 @@ def is_inspect(value: Any) -> bool:
 
 def rows_of_log(rows: Sequence[Row]) -> list[Row] | None:
     """The answers in a log, of which these are the rows of the file, or the one value in
-    it; None for any other file. Raises :class:`RowError`."""
+    it; None for any other file. Raises RowError."""
     if len(rows) == 1 and is_inspect(rows[0]):
         return inspect_rows(rows[0])
-    return lm_eval_rows(rows) if is_lm_eval(rows) else None
+    if rows and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows):
+        return lm_eval_rows(rows)
+    return None
 
 
 def inspect_rows(log: dict[str, Any]) -> list[Row]:
@@ -110,95 +100,105 @@ def inspect_rows(log: dict[str, Any]) -> list[Row]:
     samples = log.get("samples") or []
     if not all(isinstance(sample, dict) for sample in samples):
         raise RowError("not a log of Inspect (samples must be objects)")
-    wrong = (
-        ArithmeticError,
-        AttributeError,
-        KeyError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    )
     try:
         plan = (log.get("plan") or {}).get("steps") or []
         has_tools = any(step.get("solver") in AGENTS for step in plan)
         for sample in samples:
             has_tools |= any(message.get("tool_calls") for message in sample.get("messages") or ())
         return [_inspect_row(sample, log["eval"], has_tools) for sample in samples]
-    except wrong as error:
+    except WRONG as error:
         raise RowError(f"not a log of Inspect ({type(error).__name__}: {error})") from None
 
 
 def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool) -> Row:
     sample = _attached(sample, sample.get("attachments") or {})
-    output = sample.get("output") or {}
-    choices = output.get("choices") or []
-    choice = choices[0] if choices else {}
-    reply = choice.get("message") or {}
-    content = reply.get("content")
-    reason = choice.get("stop_reason")
     asked = sample.get("input")
     if not isinstance(asked, list):
         asked = [{"role": "user", "content": asked}]
     sent, turns = _sent_and_answered(sample.get("messages") or asked, is_agent=has_tools)
-    conversation = _conversation(sent)
+    output = sample.get("output") or {}
+    choices = output.get("choices") or [{}]
+    reply = choices[0].get("message") or {}
     steps, results = _steps(turns or [reply])
-    answer = _text(content) or ""
-    error = _inspect_error(sample, output, choices=choices, reason=reason)
-    if not error and content is not None and not isinstance(content, str | list):
-        error = f"the answer is no text (got {content!r:.40})"
-    texts = [answer, conversation["prompt"] or ""]
+    conversation = _conversation(sent)
+    last = _last_answer(sample, about, reply)
+    texts = [last["response"], conversation["prompt"]]
     for step in steps:
         texts += [step["response"], *step["after"]]
-    lines = "\n".join(texts).split("\n")
-    if not error and any(line.startswith(ATTACHMENT) for line in lines):
-        error = "the log lacks the attachment that holds the text"
-    parts = content if isinstance(content, list) else []
-    finish = FINISH_REASONS.get(str(reason))
-    model = output.get("model") or about.get("model")
-    # Inspect writes a refusal by Claude as it writes a filter; a filter states an error.
-    by_claude = finish == "content_filter" and "claude" in str(model) and not output.get("error")
-    if by_claude or any(part.get("refusal") for part in parts):
-        finish = "refusal"
-    usage = output.get("usage") or {}
-    tokens = usage.get("input_tokens")
-    if tokens is not None:
-        for cache in ("input_tokens_cache_read", "input_tokens_cache_write"):
-            tokens += usage.get(cache) or 0
-    last: Row = {
-        "response": None if error else answer,
-        "finish_reason": finish,
-        "stop_details": choice.get("stop_details"),
-        LOG: {
-            "thinking": _text(parts, "reasoning") or None,
-            "prompt_tokens": tokens,
-            "completion_tokens": usage.get("output_tokens"),
-        },
-    }
+    lines = "\n".join(text or "" for text in texts).split("\n")
+    if not last["error"] and any(line.startswith(ATTACHMENT) for line in lines):
+        last["error"] = "the log lacks the attachment that holds the text"
+    if last["error"]:
+        last["response"] = None
     row = {
         "id": str(sample.get("id")),
         "epoch": sample.get("epoch"),
-        "model": model,
         **conversation,
         "input": _shown(_last_content(asked)),
         **last,
-        "error": error,
     }
     calls = [call for step in steps for call in step["tool_calls"]]
-    if calls and not error:
+    if calls and not last["error"]:
         row["tool_calls"] = calls
-    if has_tools and error:
+    if has_tools and last["error"]:
         row["tool_results"] = []
     elif has_tools:
-        submitted = str(output.get("completion") or "")
-        steps[-1] |= {**last, "response": answer or submitted}
+        # What an agent submits is its last answer.
+        response = last["response"] or str(output.get("completion") or "")
+        steps[-1] |= {**last, "response": response}
         row |= {"tool_results": results, "max_steps": len(steps)}
-        row[LOG] = {**row[LOG], "steps": steps}
+        row[LOG] = {**last[LOG], "steps": steps}
     images = _images([*sent, *turns])
     if images:
         row["images"] = images
     for name, value in (sample.get("metadata") or {}).items():
         row[f"metadata.{name}"] = value
     return row
+
+
+def _last_answer(sample: dict[str, Any], about: dict[str, Any], reply: dict[str, Any]) -> Row:
+    """The sample's output, a ``reply`` of the model's, as fields of a row; ``error`` says why
+    it is none."""
+    output = sample.get("output") or {}
+    choice = (output.get("choices") or [{}])[0]
+    content = reply.get("content")
+    parts = content if isinstance(content, list) else []
+    reason = choice.get("stop_reason")
+    finish = FINISH_REASONS.get(str(reason))
+    model = output.get("model") or about.get("model")
+    # Inspect writes a refusal by Claude as it writes a filter; a filter states an error.
+    by_claude = finish == "content_filter" and "claude" in str(model) and not output.get("error")
+    if by_claude or any(part.get("refusal") for part in parts):
+        finish = "refusal"
+    limit = (sample.get("limit") or {}).get("type")
+    error = None
+    if sample.get("error"):
+        error = str(sample["error"].get("message") or "the sample ended in an error")
+    elif output.get("error") and reason != "content_filter":  # where it says what was filtered
+        error = str(output["error"])
+    elif not choice:
+        error = f"the sample reached its {limit} limit" if limit else "the model was not asked"
+    elif finish is None:
+        error = f"the answer is no text (stop_reason {reason!r})"
+    elif not isinstance(content, str | list | None):
+        error = f"the answer is no text (got {content!r:.40})"
+    usage = output.get("usage") or {}
+    tokens = usage.get("input_tokens")
+    if tokens is not None:
+        for cache in ("input_tokens_cache_read", "input_tokens_cache_write"):
+            tokens += usage.get(cache) or 0
+    return {
+        "model": model,
+        "response": _text(content) or "",
+        "finish_reason": finish,
+        "stop_details": choice.get("stop_details"),
+        "error": error,
+        LOG: {
+            "thinking": _text(parts, "reasoning") or None,
+            "prompt_tokens": tokens,
+            "completion_tokens": usage.get("output_tokens"),
+        },
+    }
 
 
 def _sent_and_answered(
@@ -242,8 +242,7 @@ def _steps(turns: Sequence[Row]) -> tuple[list[Row], list[Row]]:
                 }
             )
         elif role == "tool" and steps:
-            error = message.get("error") or {}
-            text = text or str(error.get("message") or "")
+            text = text or str((message.get("error") or {}).get("message") or "")
             called = _call(calls.get(message.get("tool_call_id"), message))
             results.append({**called, "result": text})
             steps[-1]["after"].append(text)
@@ -264,25 +263,6 @@ def _call(call: Row) -> Row:
     return {"name": call.get("function"), "arguments": call.get("arguments", {})}
 
 
-def _inspect_error(
-    sample: dict[str, Any],
-    output: dict[str, Any],
-    choices: Sequence[Any],
-    reason: Any,
-) -> str | None:
-    error = sample.get("error") or {}
-    if error:
-        return str(error.get("message") or "the sample ended in an error")
-    if output.get("error") and reason != "content_filter":  # where it says what was filtered
-        return str(output["error"])
-    if not choices:
-        limit = (sample.get("limit") or {}).get("type")
-        return f"the sample reached its {limit} limit" if limit else "the model was not asked"
-    if reason not in FINISH_REASONS:
-        return f"the answer is no text (stop_reason {reason!r})"
-    return None
-
-
 def _attached(value: Any, texts: dict[str, str]) -> Any:
     """A value with its attachments in their places."""
     if isinstance(value, dict):
@@ -301,7 +281,7 @@ def _text(content: Any, kind: str = "text") -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _last_content(messages: Sequence[dict[str, Any]]) -> Any:
+def _last_content(messages: Sequence[Row]) -> Any:
     """The content of the user's last message: a text or parts; None without one."""
     for message in reversed(messages):
         if message.get("role") == "user":
@@ -344,23 +324,21 @@ def _images(messages: Sequence[Row]) -> list[str]:
 
     Inspect writes ``{"type": "image", "image": …}`` and chat APIs ``{"type": "image_url",
     "image_url": {"url": …}}``; each value is an address or a ``data:`` URL."""
-    parts = []
+    hashes = []
     for message in messages:
         content = message.get("content")
-        parts += content if isinstance(content, list) else []
-    hashes = []
-    for part in parts:
-        kind = part.get("type")
-        if kind not in ("image", "image_url"):
-            continue
-        value = part.get(kind)
-        address = str(value.get("url") if isinstance(value, dict) else value)
-        head, _, data = address.partition(";base64,")
-        image = address.encode("utf-8", "surrogatepass")
-        if head.startswith("data:"):
-            with suppress(ValueError):  # cut off, say: a hash of what there is
-                image = base64.b64decode(data)
-        hashes.append(hashlib.sha256(image).hexdigest())
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type")
+            if kind not in ("image", "image_url"):
+                continue
+            value = part.get(kind)
+            address = str(value.get("url") if isinstance(value, dict) else value)
+            head, _, data = address.partition(";base64,")
+            image = address.encode("utf-8", "surrogatepass")
+            if head.startswith("data:"):
+                with suppress(ValueError):  # cut off, say: a hash of what there is
+                    image = base64.b64decode(data)
+            hashes.append(hashlib.sha256(image).hexdigest())
     return hashes
 
 
@@ -368,20 +346,9 @@ def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
     """The prompts of a log, numbered, once for each id and text: rows without the
     answers, with whole conversations as prompts. A note says how many asked the same
     again."""
-    dropped = {
-        "response",
-        "tool_calls",
-        "finish_reason",
-        "stop_details",
-        "error",
-        "epoch",
-        "repeat",
-        "model",
-        LOG,
-    }
     asked: dict[tuple[Any, Any], Row] = {}
     for row in rows:
-        kept = {name: value for name, value in row.items() if name not in dropped}
+        kept = {name: value for name, value in row.items() if name not in ANSWER_FIELDS}
         if "messages" in kept:
             kept["prompt"] = kept.pop("messages")
         asked.setdefault((row["id"], row.get("prompt")), kept)
@@ -391,18 +358,13 @@ def asked_rows(rows: Sequence[Row], notes: list[str]) -> list[tuple[int, Row]]:
     return list(enumerate(asked.values(), 1))
 
 
-def is_lm_eval(rows: Sequence[Row]) -> bool:
-    """Whether rows are the samples that lm-evaluation-harness logs."""
-    return bool(rows) and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows)
-
-
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     """A row for each answer in lm-evaluation-harness's samples, before its filters.
 
     ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
     task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
     state neither why an answer ended nor its tokens.
-    Raises :class:`RowError` for a task that generates no text."""
+    Raises RowError for a task that generates no text."""
     answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
     for row in rows:
         id_ = str(row["doc_id"])
@@ -417,12 +379,8 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
                     "likelihoods have nothing to judge"
                 )
             # null: a refusal or a filter of the provider, or an error; the file does not say.
-            answer = {
-                "id": id_,
-                "repeat": repeat,
-                "response": text,
-                LOG: {},
-            } | _sent(row["arguments"])
+            answer = {"id": id_, "repeat": repeat, "response": text, LOG: {}}
+            answer |= _sent(row["arguments"])
             if isinstance(row["doc"], dict):
                 answer |= {f"doc.{name}": value for name, value in row["doc"].items()}
             answers.setdefault((id_, repeat), answer)
@@ -448,7 +406,7 @@ def _sent(arguments: Any) -> Row:
 def about_log(path: Path) -> dict[str, Any] | None:
     """The model, task and settings of the run that a log of Inspect is of. None for any
     other file.
-    Raises OSError and :class:`RowError`."""
+    Raises OSError and RowError."""
     log: dict[str, Any] = {}
     if path.suffix == ".eval":
         log = read_inspect(path)

@@ -20,9 +20,9 @@ class ScriptedTool(Settings):
     ``by``, the fields that name an entry. Other calls get ``returns`` and the names. Any
     other value is returned whole."""
 
-    arguments: list[str] = Field(default_factory=list)
+    arguments: list[str] = Field([])
     column: str | None = None
-    by: list[str] = Field(default_factory=list)
+    by: list[str] = Field([])
     returns: str = ""
 
     def results(self, name: str, source: Row) -> list[Row]:
@@ -50,7 +50,7 @@ class NamedCall(Settings):
     tool: str
     argument: str
     column: str
-    further: dict[str, str] = Field(default_factory=dict)
+    further: dict[str, str] = Field({})
 
     def calls(self, source: Row) -> list[Row]:
         """The calls of a row."""
