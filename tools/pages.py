@@ -132,7 +132,7 @@ def prompts_page(text: str) -> str:
 def cli_page(text: str) -> str:
     """docs/cli.md as Typer writes it, without character references, the option ``--help`` that each
     command has, usages, which the lists of arguments show, lists of commands, which the headings are,
-    and words that an earlier command has for the same option. Options take values behind an equals sign."""
+    and words that an earlier command has for the same option."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "cli.md"
         subprocess.run(
