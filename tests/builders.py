@@ -301,6 +301,7 @@ class Project:
     def refract(self, *arguments: object) -> Any:
         """What a command of refract does in the project, in this process."""
         from typer.testing import CliRunner
+
         from refract.cli import app
 
         env = {"REFRACT_CACHE": str(self.cache)}
