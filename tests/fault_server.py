@@ -180,7 +180,7 @@ class FaultServer:
     def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
         """The answer to one conversation."""
         messages = request.get("messages") or request["input"]
-        text = _text(messages[-1]["content"])
+        text = _text(messages[-1].get("output") or messages[-1]["content"])
         count = self.calls[text]
         self.calls[text] += 1
         self.arrived += 1

@@ -21,8 +21,8 @@ from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, coverage_warnings
 from refract.rates.judge_error import JudgeError
+from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
-from refract.rates.null_differences import null_table
 from refract.rates.rate import Rate
 from refract.suites.draws import Draw
 

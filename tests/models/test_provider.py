@@ -10,18 +10,20 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from anthropic.types.beta import BetaMessage
 from openai.types.responses import FunctionToolParam
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+from openai.types.shared import ChatModel, ResponsesModel
 
 from refract.core.errors import ParamsError
 from refract.core.types import given_prompt
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Failure, InvalidResponse
+from refract.models.replies import Failure, InvalidResponse
 from refract.models.sending import delay
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
@@ -77,7 +79,7 @@ each_api = pytest.mark.parametrize("api", [{}, {"adapter": "anthropic"}, RESPONS
          "extra_headers.Authorization must hold no secret"),
         ("extra_body", {"x": float("nan")}, "JSON"),
         ("seed", "yes", "true or false"),
-        ("api", "chat", "must be responses or null|responses, or null"),
+        ("api", "completions", "responses or chat, or null"),
         ("reasoning", "<think>", "two markers"),
     ],
 )  # fmt: skip
@@ -232,19 +234,92 @@ def test_every_ending_is_recorded_and_asked_for_once(api):
         assert answer == expected[-1 if "adapter" in api else 0], text
 
 
-def test_a_response_that_failed_is_an_error_unless_a_policy_stopped_it():
+def test_a_response_that_failed_is_tried_again_unless_a_policy_stopped_it():
     with FaultServer() as server:
-        stopped, failed = answers(server, request("[[policy]]"), request("[[failed]]"), **RESPONSES)
+        asked = [request(text) for text in ("[[policy]]", "[[failed]]", "[[failed*1]]")]
+        stopped, failed, passed = answers(server, *asked, **RESPONSES, retry_for=1)
     assert stopped == Answer("", "content_filter", 0, 7, 3)
     assert failed == Answer.failed("InvalidResponse", "the response is failed: oh")
+    assert passed.response == "echo: [[failed*1]]"
 
 
-def test_a_model_that_needs_responses_is_an_error_that_names_the_setting():
-    text = "This model is only supported in v1/responses and not in v1/chat/completions."
+def message_item(*parts: dict, **more: object) -> dict:
+    return {"type": "message", "role": "assistant", "content": list(parts), **more}
+
+
+SAID, NEWER = {"type": "output_text", "text": "Yes."}, {"type": "hologram", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "expected"),
+    [
+        # What newer servers send besides is left out, and is no answer where it is all there is.
+        ([NEWER, {"id": 1}, message_item(NEWER, SAID)], {}, Answer("Yes.")),
+        ([NEWER], {}, "the answer holds nothing but hologram"),
+        ([message_item(NEWER)], {}, "the answer holds nothing but hologram"),
+        ([], {}, Answer("")),
+        ([message_item(SAID, phase="commentary"), message_item(SAID)], {}, Answer("Yes.\n\nYes.")),
+        ([message_item(SAID, {"type": "refusal", "refusal": " No."})], {},
+         Answer("Yes. No.", "refusal")),
+        ([{"type": "reasoning", "summary": [], "content": [{"text": "Hm."}]}, message_item(SAID)], {},
+         Answer("Yes.", thinking="Hm.")),
+        ([message_item(SAID)], {"status": "incomplete",
+         "incomplete_details": {"reason": "max_messages"}}, "for an unknown reason, 'max_messages'"),
+        ([], {"status": "queued"}, "the response is queued"),
+    ],
+)  # fmt: skip
+def test_items_of_a_response_are_read_as_what_they_are(output, more, expected):
+    payload = {"status": "completed", "output": output, **more}
+    if isinstance(expected, Answer):
+        assert model(None, **RESPONSES).read_reply(payload, 0) == expected
+    else:
+        with pytest.raises(InvalidResponse, match=expected) as raised:
+            model(None, **RESPONSES).read_reply(payload, 0)
+        assert raised.value.kind == "final"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["This model is only supported in v1/responses and not in v1/chat/completions.",
+     "This is not a chat model and thus not supported in the v1/chat/completions endpoint."],
+)  # fmt: skip
+def test_a_model_that_needs_responses_is_an_error_that_names_the_setting(text):
     body = json.dumps({"error": {"message": text, "type": "invalid_request_error"}}).encode()
     with FaultServer(given={"unsupported": (404, body, {})}) as server:
         (failed,) = answers(server, request("[[unsupported]]"))
     assert failed.error["message"].startswith(f"HTTP 404: {text}; set api: responses")
+
+
+def names_of(union: object) -> set[str]:
+    return {name for part in get_args(union) if (names := get_args(part)) for name in names}
+
+
+def test_the_responses_api_is_the_default_of_openais_models_that_need_it():
+    alone = names_of(ResponsesModel) - set(get_args(ChatModel))
+    reasoning = {"gpt-5.4", "gpt-5.5-2026-04-23", "gpt-5.6-terra", "gpt-6-luna", "gpt-6.1-sol"}
+    assert len(alone) > 20
+    for name in alone | reasoning:
+        definition = {"adapter": "openai", "model_id": name}
+        default = open_model("m", definition)
+        assert default.path == "/responses", name
+        # Whoever names the setting asks the same requests.
+        chosen = open_model("m", {**definition, "api": "responses"})
+        assert default.identity() == chosen.identity()
+        # Other servers of the name, and what chat completions alone take, stay with these.
+        for more in (
+            {"api": "chat"},
+            {"base_url": "http://127.0.0.1:1/v1"},
+            {"seed": True},
+            {"extra_body": {"reasoning_effort": "none"}},
+        ):
+            other = open_model("m", {**definition, **more})
+            assert other.path == "/chat/completions", more
+            assert "api" not in other.identity()
+    for name in ("gpt-4.1-mini", "gpt-5", "gpt-5.2", "gpt-5.3-chat-latest", "o3", "o4-mini"):
+        definition = {"adapter": "openai", "model_id": name}
+        assert open_model("m", definition).path == "/chat/completions", name
+        named = open_model("m", {**definition, "api": "chat"})
+        assert named.identity() == open_model("m", definition).identity()
 
 
 def test_a_fallback_answer_of_anthropic_is_that_of_the_model_that_gave_it():
@@ -336,8 +411,12 @@ def test_completions_of_other_servers_are_read(choice, expected):
         ([{"type": "text", "text": "Well,"}], "refusal", Answer("Well,", "refusal")),
         ([], "model_context_window_exceeded", Answer("", "length")),
         ([], "stop_sequence", Answer("", "stop")),
+        # Between two calls of tools a model can think again; newer blocks are left out.
+        ([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"}, NEWER,
+          {"type": "thinking", "thinking": ""}, {"type": "thinking", "thinking": "Oh."}],
+         "end_turn", Answer("A", thinking="Hm.\n\nOh.")),
     ],
-)
+)  # fmt: skip
 def test_rarer_stop_reasons_are_known(content, reason, expected):
     payload = {"content": content, "stop_reason": reason}
     assert model(None, "anthropic").read(payload, 0) == expected
@@ -512,10 +591,7 @@ def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypat
         with pytest.raises(AdapterError) as caught:
             list(open_model("m", given | {"base_url": url}).answer([request("a")]))
         said[url] = str(caught.value)
-    assert said["http://localhost:8000/v1"].endswith(
-        "; for a server that asks for none: api_key_env: null in params.yaml, "
-        "--set api_key_env=null with refract run"
-    )
+    assert "--set api_key_env=null" in said["http://localhost:8000/v1"]
     assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
 
 

@@ -12,13 +12,12 @@ from refract.core.vocabulary import EXCLUDED, JUDGED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
 from refract.rates.clean_prompts import (
-    discrimination_table,
+    failed_controls,
     pair_table,
     rate_table,
     suite_metrics,
     with_one_interval,
 )
-from refract.rates.controls import failed_controls
 from refract.rates.counting import (
     Counted,
     CountedSuite,
@@ -30,11 +29,11 @@ from refract.rates.counting import (
 from refract.rates.judge_error import with_judge_errors
 from refract.rates.key import (
     CHANGED,
+    CONTRASTS,
     FAMILY_MEASURES,
     LOOPHOLE,
     NEW_REFUSAL,
     REFUSAL,
-    THINKS_REFUSAL,
     WITHOUT_CUT_OFF,
     Key,
 )
@@ -298,7 +297,7 @@ def test_each_category_has_its_own_measure_and_denominator():
 
 def discriminations(rows, outcomes, clusters=None, **options):
     suite = CountedSuite(rows, counted(outcomes, clusters), **options)
-    return {rate.name: rate for rate in discrimination_table(suite)}
+    return {rate.name: rate for rate in rate_table(suite) if rate.measure in CONTRASTS.values()}
 
 
 def test_discrimination_is_youdens_j_with_newcombes_interval():
@@ -622,8 +621,7 @@ def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
 def test_every_family_of_labels_reaches_a_number(family):
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance")
     labels = FAMILIES_OF_LABELS[family].labels
-    own = {"refusal": REFUSAL, "refusal_in_thought": THINKS_REFUSAL}
-    measure = (FAMILY_MEASURES | own)[family]
+    measure = FAMILY_MEASURES[family][0]
     for row in responses:
         row["thinking"] = "Hm."
     for row in verdicts:
@@ -658,6 +656,7 @@ def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one(
     assert counted == {
         "abstention_rate": (1, 4),
         "false_confidence_rate": (2, 4),
+        "unanswerable_refusal_rate": (1, 4),
         "over_abstention_rate": (1, 2),
     }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from refract.rates import judge_rates
+from refract.rates.counting import CountedSuite
 from refract.rates.key import FAMILY_MEASURES
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_to_row
@@ -17,7 +18,8 @@ JUDGES = {"polite": "pass_fail"}
 def judge_table(verdicts, outcomes, families, thresholds=()):
     ((name, family),) = families.items()
     said = {row["prompt_id"]: row["judges"] for row in verdicts}
-    rates = judge_rates.judge_table(name, FAMILY_MEASURES[family], said, outcomes)
+    suite = CountedSuite([], outcomes, verdicts=said)
+    rates = judge_rates.judge_table(suite, name, FAMILY_MEASURES[family][0], outcomes)
     return [rate_to_row(rate) for rate in apply_thresholds(rates, dict(thresholds))]
 
 

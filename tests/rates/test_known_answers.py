@@ -123,8 +123,6 @@ def test_the_judges_error_moves_a_share_refused_its_rest_and_a_difference_each_i
         "discrimination": "difference",
         "refusal_difference_to_pair": "difference",
     }  # fmt: skip
-    assert HARMFUL_REFUSAL.is_share
-    assert not PAIR_DIFFERENCE.is_share
     assert (PAIR_DIFFERENCE.low, PAIR_DIFFERENCE.high) == (-1.0, 1.0)
 
 

@@ -37,7 +37,10 @@ def counted(verdicts, part=None, answers=None, family="refusal", **measure):
         row["id"]: Counted((v["label"] or "unjudged"), row["id"])
         for row, v in zip(ROWS, verdicts, strict=True)
     }
-    rates = protocol_table(own, CountedSuite(ROWS, outcomes), responses, found, "j", family)
+    suite = CountedSuite(
+        ROWS, outcomes, responses=responses, verdicts=found, families={"j": family}
+    )
+    rates = protocol_table(own, suite, "j")
     return [rate_to_row(rate) for rate in rates]
 
 

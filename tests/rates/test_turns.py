@@ -32,7 +32,7 @@ def played(*talks, category="harmful", sample=1, confidence=0.95):
                 }
             )
             outcomes[id_] = Counted(NAMES[letter], source)
-    rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence), prompts)
+    rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence, rows=prompts))
     return {(rate.name, rate.group.value): rate for rate in rates}
 
 
@@ -112,7 +112,7 @@ def test_samples_of_a_conversation_are_conversations_of_one_cluster():
     outcomes["b"] = Counted("refusal", "b")
     # What is perturbed, or has no turns, is no conversation here.
     prompts.append({**prompts[0], "prompt_id": "c", "perturbation": {"name": "noise"}})
-    rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes), prompts)
+    rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes, rows=prompts))
     until_end = next(rate for rate in rates if rate.name == "refused_until_end_rate")
     assert (until_end.counts.successes, until_end.counts.n, until_end.counts.clusters) == (2, 3, 2)
     expected = clustered_mean([1.0, 0.0, 1.0], "aab")
