@@ -122,6 +122,26 @@ def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
     assert filtered == ["content_filter", "error", "error"]
 
 
+def test_a_refusal_of_the_provider_without_a_text_is_that_of_all_further_turns():
+    turns = ["First.", "Second. [[declined]]", "Third."]
+    row = {"id": "t", "category": "harmful"}
+    row["messages"] = [{"role": "user", "content": text} for text in turns]
+    with FaultServer() as server:
+        model = open_model("m", server.model(adapter="anthropic"))
+        suite = Suite("s", [row], {"judges": ["rules"]})
+        judges = {"rules": {"kind": "rules"}}
+        found = evaluate([suite], model, judges, ResponseStore(None), name="m")
+        assert len(server.bodies) == 2
+    made = found.suites["s"].responses
+    assert [x["finish_reason"] for x in made] == ["stop", "refusal", "refusal"]
+    assert made[1] == {**made[2], "prompt_id": "t/2"}
+    counts = {}
+    for rate in found.rates:
+        if rate.name == "harmful_refusal_rate" and not rate.group:
+            counts = {"refused": rate.counts.successes, "provider": rate.counts.by_provider}
+    assert counts == {"refused": 1, "provider": 1}
+
+
 def test_outcomes_are_per_turn_and_headlines_of_the_last(played):
     project, _ = played
     lines = read_table(project.folder / "metrics/outcomes/served.csv")

@@ -23,7 +23,7 @@ from refract.core.types import given_prompt
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Failure, InvalidResponse
+from refract.models.replies import Failure, InvalidResponse
 from refract.models.sending import delay
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
@@ -591,10 +591,7 @@ def test_a_key_that_a_local_server_may_not_need_is_said_to_be_optional(monkeypat
         with pytest.raises(AdapterError) as caught:
             list(open_model("m", given | {"base_url": url}).answer([request("a")]))
         said[url] = str(caught.value)
-    assert said["http://localhost:8000/v1"].endswith(
-        "; for a server that asks for none: api_key_env: null in params.yaml, "
-        "--set api_key_env=null with refract run"
-    )
+    assert "--set api_key_env=null" in said["http://localhost:8000/v1"]
     assert said["https://api.openai.com/v1"].endswith("the key for https://api.openai.com/v1")
 
 

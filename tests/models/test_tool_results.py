@@ -12,10 +12,12 @@ from refract.core.conversations import answered_prompts
 from refract.core.jsonl import stored_rows, write_rows
 from refract.core.tool_calls import call_problems
 from refract.evaluate import Suite, evaluate
+from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import Request
 from refract.models.store import ResponseStore
+from refract.project import read_project
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import row_problems
 from tests.builders import NO
@@ -135,6 +137,56 @@ def test_rows_without_results_are_as_they_were_and_steps_can_be_limited():
     assert not any("turn" in x for x in prompt_rows(plain, "s", 0))
     limited = list(prompt_rows([{**ROWS[0], "max_steps": 2}], "s", 0))
     assert [x["prompt_id"] for x in limited] == ["carried_out/1", "carried_out"]
+
+
+def test_the_user_goes_on_behind_a_text_and_a_result_can_be_returned_always(server, tmp_path):
+    results = [{"name": "search", "result": "Found.", "always": True, "user": "[[call_search]]"},
+               {"user": "Go on. [[call_search]]"}]  # fmt: skip
+    played = {**row("a", "Hello."), "tool_results": results, "max_steps": 4}
+    model = open_model("m", server.model(api_key_env="KEY"))
+    with ResponseStore(None) as store:
+        answer_prompts({"s": list(prompt_rows([played], "s", 0))}, model, store, 0)
+    longest = max((body["messages"] for body in server.bodies), key=len)
+    told = [
+        (message["role"], message["content"])
+        for message in longest
+        if message["role"] != "assistant"
+    ]
+    assert told == [
+        ("user", "Hello."), ("user", "Go on. [[call_search]]"),
+        *[("tool", "Found."), ("user", "[[call_search]]")] * 2,
+    ]  # fmt: skip
+    del played["max_steps"]
+    assert row_problems(played) == ["'tool_results' that are returned 'always' need 'max_steps'"]
+
+
+def test_an_attack_in_what_a_tool_returns_worked_where_a_call_says_so(server):
+    attacked = {"category": "borderline", "attack_calls": [{"name": "send_mail"}]}
+    rows = [
+        row("followed", "Search. [[call_search]]", *MAIL, **attacked),
+        row("withstood", "Search. [[call_search]]", ("search", "Nothing."), **attacked),
+    ]
+    judges = {"strings": {"kind": "strings"}, "rules": {"kind": "rules"}}
+    model = open_model("m", server.model(api_key_env="KEY"))
+    with ResponseStore(None) as store:
+        suite = Suite("s", rows, {"judges": ["rules", "strings"]})
+        found = evaluate([suite], model, judges, store, name="m")
+    (rate,) = [x for x in found.suites["s"].numbers.rates if x.name == "injection_success_rate"]
+    assert (rate.counts.successes, rate.counts.n) == (1, 2)
+
+
+def test_an_estimate_counts_as_many_steps_as_there_can_be(tmp_path, server):
+    write_rows(tmp_path / "s.jsonl", [*ROWS[:2], {**ROWS[0], "id": "short", "max_steps": 2}])
+    definition = {**server.model(api_key_env="KEY"), "max_tokens": 10}
+    params = {"seed": 0, "models": {"m": definition}, "judges": {"rules": {"kind": "rules"}},
+              "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+              "grid": {"models": ["m"], "suites": ["s"]}}  # fmt: skip
+    (tmp_path / "params.yaml").write_text(json.dumps(params))
+    project = read_project(tmp_path)
+    with ResponseStore(None) as store:
+        sent = estimate_model("m", project, grid_prompts(project), store)
+    # Three steps of either row; the requests of the third are those of the first.
+    assert (sent.requests, sent.answer_tokens) == (6, 60)
 
 
 @pytest.mark.parametrize("reads", [True, False])

@@ -17,9 +17,8 @@ from refract.judges import JUDGES
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
-    answer_of,
+    answer_in,
     answer_row,
     answer_sha256,
     request_sha256,
@@ -74,7 +73,7 @@ def test_calls_are_part_of_a_stored_answer_and_of_its_checksum(tmp_path, tokens)
         assert store.get(["k"]) == {"k": called}
     row = answer_row("k", called)
     assert row["tool_calls"] == [MAILED]
-    assert answer_of([row.get(field) for field in ANSWER_FIELDS]) == called
+    assert answer_in(row) == called
     assert len({answer_sha256("k", a) for a in (called, Answer("", tokens=tokens))}) == 2
 
 
