@@ -315,12 +315,12 @@ def people_interval(
     interval.
 
     ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around
-    them for the prompts alone; a single part has these as its share and interval. In each draw of the judge's error rates the three are
-    turned into what people would find; the interval leaves half of 1 - ``confidence``
-    on either side of the mixture of the draws' confidence distributions (Xie & Singh
-    2013, International Statistical Review 81:3). ``these``: of these very prompts, so
-    that the wrong verdicts among the ``n`` are noise too. Without error rates it is
-    ``limits``."""
+    them for the prompts alone; a single part has these as its share and interval. In each
+    draw of the judge's error rates the three are turned into what people would find; the
+    interval leaves half of 1 - ``confidence`` on either side of the mixture of the draws'
+    confidence distributions (Xie & Singh 2013, International Statistical Review 81:3).
+    ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
+    too. Without error rates it is ``limits``."""
     low = _quantile(error, parts, ends.low, limits.low, confidence, these=these, upper=False)
     high = _quantile(error, parts, ends.high, limits.high, confidence, these=these, upper=True)
     return Interval(low, high)
