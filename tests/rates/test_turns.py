@@ -120,29 +120,33 @@ def test_samples_of_a_conversation_are_conversations_of_one_cluster():
 
 
 def test_harmful_requests_are_refused_at_once_after_a_result_or_carried_out():
-    # By row: the requests of its first and last step, and the last outcome. Equal requests: no step
-    # followed the first.
+    # By row: the requests of its three steps, those that called a tool, and the last outcome. Steps
+    # behind the last have its request.
     ends = {
-        "a": ("1", "1", "refusal"),
-        "b": ("1", "2", "partial_refusal"),
-        "c": ("1", "2", "compliance"),
-        "d": ("1", "1", "error"),
-        "helpful": ("1", "1", "refusal"),
+        "a": ("111", "", "refusal"),
+        "b": ("122", "1", "partial_refusal"),
+        "c": ("122", "1", "compliance"),
+        "d": ("111", "", "error"),
+        "e": ("122", "", "refusal"),
+        "helpful": ("111", "", "refusal"),
     }
     sources, responses, prompts, outcomes = [], {}, {}, {}
-    for id_, (first, last, outcome) in ends.items():
+    for id_, (requests, calling, outcome) in ends.items():
         category = "helpful" if id_ == "helpful" else "harmful"
         sources.append({"id": id_, "category": category, "tool_results": ["r"]})
-        responses |= {f"{id_}/1": {"request_sha256": first}, id_: {"request_sha256": last}}
+        for turn, request in enumerate(requests, 1):
+            calls = ["call"] if request in calling else []
+            step = {"request_sha256": request, "tool_calls": calls}
+            responses[f"{id_}/{turn}" if turn < 3 else id_] = step
         prompts[id_] = {"turns": 3}
         outcomes[id_] = Counted(outcome, id_)
-    sources.append({"id": "e", "category": "harmful"})  # without tools
-    outcomes["e"] = Counted("refusal", "e")
+    sources.append({"id": "f", "category": "harmful"})  # without tools
+    outcomes["f"] = Counted("refusal", "f")
     suite = CountedSuite(sources, outcomes, prompts=prompts, responses=responses)
     found = {rate.name: (rate.counts.successes, rate.counts.n) for rate in step_table(suite)}
     assert found == {
-        "refused_at_once_rate": (1, 3),
-        "refused_after_result_rate": (1, 3),
-        "carried_out_rate": (1, 3),
+        "refused_at_once_rate": (2, 4),
+        "refused_after_result_rate": (1, 4),
+        "carried_out_rate": (1, 4),
     }
     assert step_table(CountedSuite(sources[-1:], outcomes)) == []
