@@ -212,7 +212,7 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(model
 
 def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
     sides = {"a": side("a", o="r" * 30, s="r" * 30), "b": side("b", o="c" * 30, s="r" * 30)}
-    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
     done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md", "--wide")
     assert done.code == 1
     (name,) = set(re.findall(r"p worse \([^)]*\)", done.out + done.err))
@@ -225,7 +225,7 @@ def test_one_reason_is_said_once_and_the_model_above_the_table_alone(cli, monkey
     for one in sides.values():
         for row in one.results["o"].outcomes[:2]:
             row["category"] = "borderline"
-    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
     done = cli("compare", "a", "b")
     assert done.out.count("too few prompts") == 1
     assert re.search(
