@@ -91,9 +91,8 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
-        "\n| `pauses` | — | how many | integer |\n\n"
+        r"- `pause` (default `3`): seconds \| minutes, \<1 h. Allowed: integer ≥ 1"
+        "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
         "### still\n\nHow still.\n\n"
         "- `noise` (must be given): how loud. Allowed: integer"
     )
