@@ -22,7 +22,7 @@ from refract.report.sections import Inputs, report_pages, report_tables
 from refract.report.view import View, known_of
 from refract.results.sources import ComparedSides
 from tests.builders import outcome_lines
-from tests.report.test_sections import lines_of
+from tests.report.views import lines_of
 
 
 def outcomes_of(letters: str, style: str = "") -> list[dict[str, str]]:

@@ -15,7 +15,7 @@ from refract.judges.cases import Judge, labelled
 from refract.report.judge_notes import verdict_pairs
 from stages import report
 from tests.builders import GREEDY, Project, suite_rows
-from tests.report.test_sections import lines_of
+from tests.report.views import lines_of
 
 
 class ShortSettings(Settings):

@@ -21,7 +21,7 @@ from refract.report.first_table import first_table
 from refract.report.sentences import sentences_of
 from refract.report.view import View, harmless_counts, known_of
 from tests.builders import outcome_line
-from tests.report.test_findings import facts
+from tests.report.views import facts
 
 AREAS = ("locks", "mail", "tax")
 
