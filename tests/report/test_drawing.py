@@ -68,12 +68,16 @@ def texts(root: ElementTree.Element) -> list[str | None]:
     return [element.text for element in root.iter(f"{SVG}text")]
 
 
+def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
+    return [group for group in root.iter(f"{SVG}g") if group.get("class") == "mark"]
+
+
 def hovers(root: ElementTree.Element) -> list[str | None]:
     return [mark.findtext(f"{SVG}title") for mark in marks(root)]
 
 
-def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
-    return [group for group in root.iter(f"{SVG}g") if group.get("class") == "mark"]
+def fills(root: ElementTree.Element) -> list[str | None]:
+    return [mark.find(f".//{SVG}use").get("fill") for mark in marks(root)]
 
 
 @pytest.mark.parametrize(
@@ -122,8 +126,7 @@ def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow()
         "first, a: share 0.500 [0.250, 0.750], p (Holm, 2) 0.01, n=9",
         "second, b: share 0.700, p (Holm, 2) 0.2, n=9",
     ]
-    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(LINES.svg)]
-    assert fills == ["#c25500", "#ffffff"]
+    assert fills(LINES.svg) == ["#c25500", "#ffffff"]
     rate = "rate 0.500 [0.250, 0.750], n=4"
     assert hovers(SIZES.svg) == [
         "a: slope +0.500",
@@ -219,8 +222,7 @@ def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance
     assert figure.note.startswith("a with every other model")
     numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]
     assert numbers == [("a − b", 0.25, "0.01"), ("a − c", -0.125, "0.2")]
-    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(figure.svg)]
-    assert fills == ["#c25500", "#ffffff"]
+    assert fills(figure.svg) == ["#c25500", "#ffffff"]
 
 
 @pytest.fixture(scope="module")
