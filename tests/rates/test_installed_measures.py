@@ -64,11 +64,11 @@ def rows():
     return found
 
 
-def evaluated(suite_rows_, judges=("rules",)):
+def evaluated(suite_rows_, **definition):
     model = open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5})
-    suite = Suite("s", suite_rows_, {})
-    definitions = {name: {"kind": "rules"} for name in judges}
-    return evaluate([suite], model, definitions, ResponseStore(None), name="m")
+    suite = Suite("s", suite_rows_, definition)
+    judges = {"rules": {"kind": "rules"}}
+    return evaluate([suite], model, judges, ResponseStore(None), name="m")
 
 
 def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(installed):
@@ -93,27 +93,18 @@ def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(inst
     assert measure_called("prompt_words") == measure
 
 
-def test_nothing_else_is_counted_otherwise(installed, monkeypatch):
+def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
+    installed, monkeypatch
+):
+    limited = evaluated(rows(), thresholds={"prompt_words": {"max": 9}})
+    (rate,) = [rate for rate in limited.rates if rate.threshold]
+    assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
     measured = evaluated(rows())
     monkeypatch.setattr("refract.rates.key.INSTALLED", type(INSTALLED)({}, "nobody.measures"))
     alone = evaluated(rows())
     others = [rate for rate in measured.rates if rate.measure.name != "prompt_words"]
     assert others == alone.rates
     assert measured.outcomes() == alone.outcomes()
-
-
-def test_a_threshold_can_be_set_for_it(installed):
-    model = open_model("m", {"adapter": "synthetic"})
-    limits = {"thresholds": {"prompt_words": {"max": 9}}}
-    found = evaluate(
-        [Suite("s", rows(), limits)],
-        model,
-        {"rules": {"kind": "rules"}},
-        ResponseStore(None),
-        name="m",
-    )
-    (rate,) = [rate for rate in found.rates if rate.threshold]
-    assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
 
 
 def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypatch):
