@@ -50,7 +50,8 @@ def estimate(
     that ask a model those about null answers (docs/metrics.md).
 
     Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
-    max_tokens allows: the cost is an upper bound up to the first of the two.
+    max_tokens allows: the cost is an upper bound up to the first of the two. Rows with tool_results
+    count all steps that there can be.
 
     Example: refract estimate qwen25_7b
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
 from refract.suites.importing import logs
+from refract.suites.rows import UNUSABLE
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -190,7 +192,9 @@ class _Recorded(NamedTuple):
         """The answer of one step, behind these texts."""
         if not self.steps:
             return self.answer
-        recorded = [text for _, texts in self.steps[: number - 1] for text in texts]
+        recorded = []
+        for _, texts in self.steps[: number - 1]:
+            recorded += [re.sub(UNUSABLE, "\ufffd", text) for text in texts]  # as in suites
         if number > len(self.steps) or recorded != list(after):
             return Answer.failed(
                 "NoRecordedAnswer",

@@ -31,6 +31,8 @@ STRING_FLAGS = (
 # The flags that decide how a text is folded before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
 SURROGATE = re.compile("[\ud800-\udfff]")
+# What no prompt may hold.
+UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
 # Endings of files that are tables, not JSONL.

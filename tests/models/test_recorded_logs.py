@@ -208,7 +208,7 @@ MAIL = ("mail", {"to": "all@"})
 LOOK = ("look", {})
 PICTURE = [{"type": "text", "text": "seen"}, {"type": "image", "image": "address"}]
 TRAJECTORIES = {
-    "carried_out": [turn("Looking.", SEARCH), returned("found"), turn("", MAIL), returned("sent"),
+    "carried_out": [turn("Looking.", SEARCH), returned("found"), turn("", MAIL), returned("sent\0"),
                     turn("All were mailed.")],
     "at_once": [turn("I can't help with that."), GO_ON, turn("No, I can't help with that.")],
     "after_result": [turn("", SEARCH, LOOK), returned("", message="is down"), returned(PICTURE, 1),
