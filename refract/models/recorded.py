@@ -189,19 +189,19 @@ class _Recorded(NamedTuple):
     steps: Sequence[tuple[Answer, list[str]]] = ()
 
     def step(self, number: int, after: Sequence[str]) -> Answer:
-        """The answer of one step, behind these texts."""
-        if not self.steps:
-            return self.answer
+        """The answer of one step, behind these texts; of a row without steps the first has
+        its answer."""
+        steps = self.steps or [(self.answer, [])]
         recorded = []
-        for _, texts in self.steps[: number - 1]:
+        for _, texts in steps[: number - 1]:
             recorded += [re.sub(UNUSABLE, "\ufffd", text) for text in texts]  # as in suites
-        if number > len(self.steps) or recorded != list(after):
+        if number > len(steps) or recorded != list(after):
             return Answer.failed(
                 "NoRecordedAnswer",
-                f"the log has no step {number} behind what the row's tool_results say; make the "
-                "suite of this log: refract import-suite generic LOG",
+                f"no step {number} is recorded behind what the row's tool_results say; the suite of a "
+                "log is made by refract import-suite generic LOG",
             )
-        return self.steps[number - 1][0]
+        return steps[number - 1][0]
 
 
 _Answers = dict[str, _Recorded]
