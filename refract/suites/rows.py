@@ -108,7 +108,7 @@ def _content_problems(row: Row) -> list[str]:
             return [problem]
         texts = [message["content"] for message in messages]
     if not texts or not all(isinstance(text, str) for text in texts):
-        return [f"'{field}' must {wanted} (got {_kind(value)})"]
+        return [f"'{field}' must {wanted} (got {value!r:.60})"]
     blank = [not text.strip() for text in texts]
     problems = []
     if all(blank):
@@ -174,22 +174,12 @@ def insisted(row: Row) -> Row:
     return {**others, "messages": [request] * row["insist"]}
 
 
-def _kind(value: object) -> str:
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        bool: "true or false",
-    }
-    return "null" if value is None else names.get(type(value), f"the number {value}")
-
-
 def row_problems(row: Row) -> list[str]:
     """What is wrong with one suite row, taken alone."""
     problems = []
     id_ = row.get("id")
     if not isinstance(id_, str):
-        problems.append(f"'id' must be a text (got {_kind(id_) if 'id' in row else 'no id'})")
+        problems.append(f"'id' must be a text (got {id_!r:.60})")
     elif not id_.strip():
         problems.append("'id' is empty")
     elif id_ != id_.strip() or not id_.isprintable() or starts_formula(id_):
@@ -199,8 +189,7 @@ def row_problems(row: Row) -> list[str]:
         )
     category = row.get("category")
     if category not in CATEGORIES:
-        got = repr(category) if "category" in row else "none"
-        problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
+        problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {category!r:.60})")
     problems += _content_problems(row) + field_problems(row)
     if "insist" in row and "prompt" not in row:
         problems.append("'insist' repeats a 'prompt', and the row has none")
@@ -244,7 +233,7 @@ def field_problems(row: Row) -> list[str]:
     problems = []
     for field, (wanted, fits) in FIELDS.items():
         if field in row and not fits(row[field]):
-            problems.append(f"'{field}' must be {wanted} (got {_kind(row[field])})")
+            problems.append(f"'{field}' must be {wanted} (got {row[field]!r:.60})")
     if _are_texts(row.get("expected_strings")):
         flags = {flag: row.get(flag, True) is True for flag in FOLDING}
         exact = row.get("exact_matching") is True
@@ -276,7 +265,7 @@ def rubric_of(row: Row) -> list[Question]:
 def _rubric_problems(row: Row) -> list[str]:
     rubric = row["rubric"]
     if not isinstance(rubric, list):
-        return [f"'rubric' must be a list of questions (got {_kind(rubric)})"]
+        return [f"'rubric' must be a list of questions (got {rubric!r:.60})"]
     try:
         questions = rubric_of(row)
     except ParamsError as error:
@@ -360,7 +349,7 @@ def _parse_row(line: bytes) -> Row:
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise ValueError(f"a row must be an object (got {_kind(row)})")
+        raise ValueError(f"a row must be an object (got {row!r:.60})")
     return row
 
 

@@ -341,7 +341,7 @@ def test_each_row_can_have_its_own_strings_and_flags():
         (
             {"expected_strings": [["a"], ["b"]], "case_sensitive": [True, "False"]},
             {},
-            r"q1: 'case_sensitive' must be true or false .got a text",
+            r"q1: 'case_sensitive' must be true or false .got '",
         ),
     ],
 )
