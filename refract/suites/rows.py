@@ -30,7 +30,6 @@ STRING_FLAGS = (
 )
 # The flags that decide how a text is folded before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
-SURROGATE = re.compile("[\ud800-\udfff]")
 # What no prompt may hold.
 UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
@@ -115,10 +114,8 @@ def _content_problems(row: Row) -> list[str]:
         problems.append(f"'{field}' is empty")
     elif field == "messages" and any(blank):
         problems.append(f"'{field}' has an empty message")
-    if any("\0" in text for text in texts):
-        problems.append(f"'{field}' holds a NUL character")
-    if any(SURROGATE.search(text) for text in texts):
-        problems.append(f"'{field}' holds a lone surrogate, which has no UTF-8 form")
+    if any(re.search(UNUSABLE, text) for text in texts):
+        problems.append(f"'{field}' holds a NUL character, or a lone surrogate, which UTF-8 lacks")
     return problems
 
 
@@ -139,8 +136,7 @@ def _messages_problem(messages: list[Any]) -> str:
             where = f"behind the {before}'s" if before else "the first"
             return (
                 f"message {place} of 'messages' is the {role}'s and {where}; a system's must be the "
-                "first, an assistant's behind a user's (of two user's messages in a row, the model "
-                "answers the first before it gets the second)"
+                "first, an assistant's behind a user's (of two user's the model answers the first)"
             )
     return ""
 

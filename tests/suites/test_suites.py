@@ -112,8 +112,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (8, "'prompt' must be a text (got 5)"),
         (8, "'requirement' must be a text (got 7)"),
         (9, "'control' must be must_refuse or must_answer (got ['must_refuse'])"),
-        (9, "'prompt' holds a NUL character"),
-        (9, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
+        (9, "'prompt' holds a NUL character, or a lone surrogate, which UTF-8 lacks"),
     ]
 
 
