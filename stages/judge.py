@@ -20,9 +20,11 @@ from refract.judges import (
 )
 from refract.judges.cases import Judge
 from refract.judges.null_answers import null_verdicts
+from refract.judges.processes import processes_stay
 from refract.models.origins import note_verdicts
 
 
+@processes_stay()
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
     ``judges.json`` (definitions and versions), ``families.json`` and ``unread.json`` (warnings of

@@ -28,18 +28,16 @@ from refract.export.trackers import TRACKERS, logged_runs
 from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.report.asked_again import verdict_changes
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.first_table import (
     first_table,
-    further_table,
     threshold_lines,
     threshold_table,
     turns_table,
 )
+from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
 from refract.report.report_files import PAGE, REPORT, write_page
-from refract.report.unread_prompts import prompt_readers
 from refract.report.view import View, check_names, read_titles, read_view
 from refract.report.wording import percent
 from refract.results import results_and_notes
@@ -57,8 +55,7 @@ def show(
         bool,
         Option(
             "--wide",
-            help="Every judge with counts, cut-off answers and bounds; where answers came from; all "
-            "warnings.",
+            help="Also counts, cut-off answers, bounds, where answers came from, and all warnings.",
         ),
     ] = False,
     estimand: EstimandOf = None,

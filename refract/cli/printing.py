@@ -17,9 +17,9 @@ from rich.text import Text
 from refract.core.decimals import estimate_text
 from refract.core.showing import printable, say, text_columns
 from refract.core.types import Row
+from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.rate import Interval
 from refract.report.markdown import ShownTable
-from refract.report.measures import CATEGORY_OF, MEASURES
 
 GAP = 2  # blanks between two columns
 NAME = 32  # cells of a text column up to this width are never wrapped, longer ones at blanks
@@ -120,7 +120,7 @@ def _print(columns: Sequence[_Column], lines: Iterable[int], room: int, rule: bo
 def print_by_suite(table: ShownTable) -> None:
     """The first table of the report as one for each suite: its name, below it the models, and across
     the measures that it has, of refusal by category."""
-    titles = {MEASURES[name]: category for name, category in CATEGORY_OF.items()}
+    titles = {measure.title: category for category, measure in CATEGORY_MEASURES.items()}
     suites: dict[str, list[list[str]]] = {}
     for suite, model, *cells in table.rows:
         suites.setdefault(suite, []).append([f" {model}", *cells])

@@ -20,8 +20,7 @@ from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 from refract.judges import published_judges
 from refract.project import PARAMS, read_project
-from refract.report.asked_again import verdict_changes
-from refract.report.unread_prompts import null_table, prompt_readers
+from refract.report.judge_notes import null_table, prompt_readers, verdict_changes
 from refract.results.current import without_results
 from refract.suites.protocols import Generation, find_protocol, names
 
@@ -75,9 +74,8 @@ def list_judges(
         str | None, Option(help="All about this one: its texts and their SHA-256.")
     ] = None,
 ) -> None:
-    """List the published judges: whether their texts are here, what they need, their licence, and how
-    often they agree with people. Any of them can be a `--judge`. In a project also the null differences
-    of its own judges, and how often their verdicts flipped.
+    """List the published judges: whether their texts are here, what they need, licence, agreement with
+    people. Any can be a `--judge`. In a project also null differences and flips of its own judges.
 
     Example: refract judges --name wildguard
     """

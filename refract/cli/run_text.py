@@ -9,8 +9,9 @@ from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
-from refract.report.view import CATEGORY_OF, View
+from refract.report.view import View
 from refract.report.wording import (
+    CATEGORY_OF,
     clusters_text,
     kinds_text,
     percent,

@@ -39,6 +39,7 @@ from refract.judges import (
 )
 from refract.judges.cases import Judge
 from refract.judges.null_answers import null_verdicts
+from refract.judges.processes import processes_stay
 from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
@@ -224,6 +225,7 @@ def read_suites(
     return suites
 
 
+@processes_stay()
 def evaluate(
     suites: Sequence[Suite],
     model: Model,
@@ -331,6 +333,7 @@ def evaluate(
     )
 
 
+@processes_stay()
 def judge_and_count(
     suite: Suite,
     answers: ModelRun,

@@ -24,9 +24,8 @@ from refract.models import generation_settings, identity_of, open_model, samples
 from refract.models.answering import ANSWERS, request_of, requests_by_turn
 from refract.models.checkpoint import LocalModelSettings
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
-    answer_of,
+    answer_in,
     answer_row,
     answer_sha256,
     request_sha256,
@@ -38,7 +37,7 @@ from refract.suites.perturbations import suite_prompts
 
 if TYPE_CHECKING:
     from refract.models.hf import HF
-    from refract.models.protocol import Answer, Model, Request
+    from refract.models.protocol import Model, Request
 
 # Adapters whose models have weights that can answer exactly.
 WITH_WEIGHTS = ("hf", "vllm")
@@ -266,7 +265,7 @@ def verify_answers(
             by_id = {str(row.get("prompt_id")): row for row in rows}
             responses = []
             for prompt_id, key in ids.items():
-                responses.append(answer_row(key, _answer(by_id[prompt_id]), prompt_id))
+                responses.append(answer_row(key, answer_in(by_id[prompt_id]), prompt_id))
             failures, lines = counted_again(
                 recorded.results, own_suite, responses, rows=by_id, project=project
             )
@@ -280,7 +279,7 @@ def verify_answers(
 
 
 def _checksum(row: Row) -> str:
-    return answer_sha256(str(row.get("request_sha256")), _answer(row))
+    return answer_sha256(str(row.get("request_sha256")), answer_in(row))
 
 
 def _asked(recorded: RecordedAnswers, project: Project) -> tuple[dict[str, _Asked], list[str]]:
@@ -365,7 +364,7 @@ def _requests(
     if asked.suite is None:
         definition = model.opened[1] if model.opened else {}
         samples = samples_of(model, definition, samples)
-    answers = {str(row.get("request_sha256")): _answer(row) for row in rows}
+    answers = {str(row.get("request_sha256")): answer_in(row) for row in rows}
     keys: dict[str, dict[str, str]] = {}
     turns = requests_by_turn(
         {suite: asked.prompts},
@@ -450,7 +449,7 @@ def _read(
     if not rows:
         return
     asked = [requests[row["request_sha256"]] for row in rows]
-    answers = [_answer(row) for row in rows]
+    answers = [answer_in(row) for row in rows]
     certified_again, wrong = {}, {}
     counts = result.counts
     for index, checked in weights.verify(asked, answers):
@@ -478,13 +477,6 @@ def _read(
             certify.opened.name if certify.opened else "",
             corrected=certified_again,
         )
-
-
-def _answer(row: Row) -> Answer:
-    """The answer of a row; the error in a row of ``refract run`` may be one of a
-    judge."""
-    error = row.get("error") if row.get("finish_reason") == "error" else None
-    return answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS])
 
 
 def _prompt_of(row: Row, suite: str, samples: int) -> PromptRow:

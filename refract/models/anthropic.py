@@ -16,14 +16,8 @@ from pydantic import Field, field_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import Answer, stop_details
-from refract.models.provider import (
-    Address,
-    KeyVariable,
-    ServedSettings,
-    error_parts,
-    finish_reason,
-    refuse_unread,
-)
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.replies import error_parts, finish_reason, refuse_unread
 from refract.models.sending import Served
 from refract.models.turn import with_call_ids
 
@@ -85,7 +79,15 @@ class Anthropic(Served):
             if message["role"] == "system":
                 system.append(message["content"])
             elif "tool_calls" in message:
-                turns.append({"role": "assistant", "content": _call_blocks(message)})
+                blocks: list[Row] = []
+                if message["content"].strip():
+                    blocks.append({"type": "text", "text": message["content"]})
+                for call in message["tool_calls"]:
+                    own = {"id": call["id"], "name": call["function"]["name"]}
+                    arguments = call["function"]["arguments"]  # which have to be an object
+                    input_ = arguments if isinstance(arguments, dict) else {}
+                    blocks.append({"type": "tool_use", **own, "input": input_})
+                turns.append({"role": "assistant", "content": blocks})
             elif message["role"] == "tool":
                 result = {
                     "type": "tool_result",
@@ -109,8 +111,7 @@ class Anthropic(Served):
     def tool(self, tool: Row) -> Row:
         function = tool["function"]
         own = {key: function[key] for key in ("name", "description") if key in function}
-        no_parameters = {"type": "object", "properties": {}}
-        return {**own, "input_schema": function.get("parameters", no_parameters)}
+        return {**own, "input_schema": function.get("parameters", NO_PARAMETERS)}
 
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it, which Anthropic asks to discard:
@@ -184,23 +185,3 @@ class Anthropic(Served):
             status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
             return status, result["error"]
         return 0, f"the request {result['type']} in its batch"
-
-
-def _call_blocks(message: Row) -> list[Row]:
-    """A message that calls tools as Anthropic's API has it: no empty text, and arguments
-    that are an object."""
-    blocks: list[Row] = []
-    if message["content"].strip():
-        blocks.append({"type": "text", "text": message["content"]})
-    for call in message["tool_calls"]:
-        function = call["function"]
-        arguments = function["arguments"]
-        blocks.append(
-            {
-                "type": "tool_use",
-                "id": call["id"],
-                "name": function["name"],
-                "input": arguments if isinstance(arguments, dict) else {},
-            }
-        )
-    return blocks

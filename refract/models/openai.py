@@ -17,14 +17,11 @@ from pydantic import Field, model_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
-from refract.models.provider import (
-    Address,
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.replies import (
     Failure,
     InvalidResponse,
-    KeyVariable,
     Kind,
-    ServedSettings,
-    ending_called,
     error_parts,
     finish_reason,
     refuse_unread,
@@ -154,13 +151,8 @@ class OpenAI(Served):
         if not self.settings.asks_responses:
             return tool
         # Chat completions are not strict unless asked to be; responses are.
-        no_parameters = {"type": "object", "properties": {}}
-        return {
-            "type": "function",
-            "strict": False,
-            "parameters": no_parameters,
-            **tool["function"],
-        }
+        loose = {"type": "function", "strict": False, "parameters": NO_PARAMETERS}
+        return {**loose, **tool["function"]}
 
     def read(self, payload: Any, attempt: int) -> Answer:
         if self.settings.asks_responses:
@@ -217,15 +209,14 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     reason = choice.get("finish_reason")
     if reason == "error" or choice.get("error"):
         raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
+    finish = finish_reason(reason, choice.get("message", {}).get("tool_calls") or ())
     # Azure leaves the message out of a filtered completion.
-    filtered = ending_called(reason) == "content_filter"
-    message = choice.get("message", {}) if filtered else choice["message"]
+    message = choice.get("message", {}) if finish == "content_filter" else choice["message"]
     usage = payload.get("usage") or {}
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
         calls.append(tool_call(function["name"], function["arguments"]))
-    finish = finish_reason(reason, calls)
     text = message.get("content")
     if isinstance(text, list):  # some servers send it in parts
         text = "".join(part.get("text") or "" for part in text)
@@ -306,7 +297,6 @@ def read_response(payload: Any, attempt: int) -> Answer:
 
 
 def _ending_of(payload: Any) -> FinishReason:
-    """How a response ended. Raises :class:`InvalidResponse` where it is not an answer."""
     status = payload.get("status")
     if status == "completed":
         return "stop"

@@ -120,10 +120,9 @@ class Recorded(Model):
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
-                "of prompts (%s); name it with prompt_column",
+                "of prompts; name it with prompt_column",
                 self.where,
                 alone,
-                ", ".join(PROMPT_COLUMNS),
             )
 
     @cached_property
@@ -161,11 +160,10 @@ class Recorded(Model):
         responses = column_of(settings.response_column, RESPONSE_COLUMNS)
         if responses is None or not (ids or prompts):
             raise AdapterError(
-                f"{self.where} needs a response and an id or a prompt for each row; it has the "
-                f"columns {', '.join(present)}. Name them with response_column, id_column or "
-                "prompt_column"
+                f"{self.where} needs columns of responses and of ids or prompts; it has "
+                f"{', '.join(present)}. Name them: response_column, id_column, prompt_column"
             )
-        by_id, by_prompt = _Index(), _Index()
+        by_id, by_prompt = [], []
         for row in rows:
             prompt = prompts and row.get(prompts)
             answer = _answer_of(row, row.get(responses))
@@ -174,10 +172,10 @@ class Recorded(Model):
             for step in log.get("steps", ()) if isinstance(log, dict) else ():
                 steps.append((_answer_of(step, step["response"]), step["after"]))
             recorded = _Recorded(prompt, answer, steps)
-            by_id.add(ids and row.get(ids), recorded)
+            by_id.append((ids and row.get(ids), recorded))
             # The same text can stand under several ids with different answers.
-            by_prompt.add(prompt, recorded)
-        return by_id.clear_answers(), by_prompt.clear_answers()
+            by_prompt.append((prompt, recorded))
+        return _clear_answers(by_id), _clear_answers(by_prompt)
 
 
 class _Recorded(NamedTuple):
@@ -218,23 +216,16 @@ def _sent_and_after(messages: Sequence[Message], step: int) -> tuple[Sequence[Me
     return messages[:place], [x["content"] for x in later if x["role"] != "assistant"]
 
 
-class _Index:
-    """Answers by a value of rows."""
-
-    def __init__(self) -> None:
-        self._answers: _Answers = {}
-        self._ambiguous: set[str] = set()
-
-    def add(self, value: Any, recorded: _Recorded) -> None:
-        if value is None:
-            return
-        first = self._answers.setdefault(str(value), recorded)
-        if _content(first) != _content(recorded):
-            self._ambiguous.add(str(value))
-
-    def clear_answers(self) -> _Answers:
-        """Without values whose rows hold different answers."""
-        return {v: row for v, row in self._answers.items() if v not in self._ambiguous}
+def _clear_answers(rows: Sequence[tuple[Any, _Recorded]]) -> _Answers:
+    """Rows by a value of theirs, without values whose rows hold different answers."""
+    answers: _Answers = {}
+    ambiguous = set()
+    for value, recorded in rows:
+        if value is not None:
+            first = answers.setdefault(str(value), recorded)
+            if _content(first) != _content(recorded):
+                ambiguous.add(str(value))
+    return {value: row for value, row in answers.items() if value not in ambiguous}
 
 
 def _content(recorded: _Recorded) -> list[Any]:

@@ -36,6 +36,13 @@ def words(suite):
         yield mean_rate(Key(WORDS, group=group), lengths, suite.answers(rows), suite.confidence)
 '''
 POINTS = "[refract.measures]\nprompt_words = worded:WORDS\n"
+PARAMS = {
+    "grid": {"models": ["m"], "suites": ["s"]},
+    "seed": 1,
+    "models": {"m": {"adapter": "synthetic"}},
+    "judges": {"rules": {"kind": "rules"}},
+    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+}
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
@@ -102,9 +109,11 @@ def test_nothing_else_is_counted_otherwise(installed, monkeypatch):
     assert measured.outcomes() == alone.outcomes()
 
 
-def test_a_threshold_can_be_set_for_it(installed):
+def test_a_threshold_in_its_own_range_can_be_set_for_it(installed):
     model = open_model("m", {"adapter": "synthetic"})
     limits = {"thresholds": {"prompt_words": {"max": 9}}}
+    suite = {"file": "s.jsonl", "judges": ["rules"]}
+    check_definitions({**PARAMS, "suites": {"s": suite | limits}})
     found = evaluate(
         [Suite("s", rows(), limits)],
         model,
@@ -118,15 +127,8 @@ def test_a_threshold_can_be_set_for_it(installed):
 
 def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, MODULE.replace('"prompt_words"', '"over_refusal_rate"'))
-    params = {
-        "grid": {"models": ["m"], "suites": ["s"]},
-        "seed": 1,
-        "models": {"m": {"adapter": "synthetic"}},
-        "judges": {"rules": {"kind": "rules"}},
-        "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-    }
     with pytest.raises(ParamsError, match="'over_refusal_rate' would be two numbers"):
-        check_definitions(params)
+        check_definitions(PARAMS)
 
 
 def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeypatch):

@@ -80,11 +80,7 @@ def test_what_is_answered_in_the_source_language_and_refused_in_another(category
     # Held against German: English answers all but the one that German refuses, too.
     assert {
         of: (x.counts.successes, x.counts.n) for (_, of), x in rates(rows, outcomes, "de").items()
-    } == {
-        "": (1, 1),
-        "en-GB": (0, 1),
-        "es": (1, 1),
-    }
+    } == {"": (1, 1), "en-GB": (0, 1), "es": (1, 1)}
 
 
 def test_samples_are_held_against_each_other_one_by_one_in_one_cluster():

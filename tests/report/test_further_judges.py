@@ -12,8 +12,7 @@ from refract.core.settings import Settings
 from refract.core.tables import read_table
 from refract.judges import JUDGES
 from refract.judges.cases import Judge, labelled
-from refract.report.page_data import CleanAnswer
-from refract.report.sections import _verdict_pairs
+from refract.report.judge_notes import verdict_pairs
 from stages import report
 from tests.builders import GREEDY, Project, suite_rows
 from tests.report.test_sections import lines_of
@@ -117,8 +116,8 @@ def test_only_judges_that_read_answers_agree_with_the_first():
     labels = {"first": "refusal", "a": "compliance", "b": "degenerate"}
     verdicts = [{"judge": judge, "label": label} for judge, label in sorted(labels.items())]
     verdicts.append({"judge": "thought", "label": "refusal", "reads": "thinking"})
-    row = CleanAnswer("m", "s", "harmful", "refusal", "1", "?", verdicts=json.dumps(verdicts))
-    assert list(_verdict_pairs(row, "first")) == [("first, a", (True, False))]
+    pairs = verdict_pairs({"verdicts": json.dumps(verdicts)}, "first")
+    assert list(pairs) == [("first, a", (True, False))]
 
 
 def markdown_rows(text: str) -> list[list[str]]:
