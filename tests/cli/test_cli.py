@@ -367,7 +367,7 @@ def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
     assert done.code == 1
     assert done.out == f"{suite}: 20 rows, no problems\n"
     assert done.err.splitlines() == [
-        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got none)",
+        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got None)",
         "bad.jsonl:1: a row has exactly one of 'prompt', 'messages' and 'features' "
         "(got none of them)",
         "bad.jsonl:1: the file starts with a byte order mark (BOM)",

@@ -295,23 +295,6 @@ def test_a_suite_with_tools_goes_through_all_stages(adapter, tmp_path, monkeypat
     assert "[call] send_mail" in (project.folder / "data/report/report.html").read_text()
 
 
-def test_a_run_of_rows_that_name_calls_reads_them(cli, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in suite()))
-    with FaultServer(script=answer) as server:
-        served = ("--model-id", "m", "--base-url", f"{server.url}/v1", "--set", "api_key_env=null")
-        files = ("--suite", path, "--judge", "rules", "--out", "r.json", "--rows", "r.jsonl")
-        done = cli("run", "--adapter", "openai", *served, *files)
-    assert done.code == 0, done.err
-    rows = read_rows(tmp_path / "r.jsonl")
-    assert [row["outcome"] for row in rows] == [
-        "compliance", "refusal", "unjudged", "compliance", "compliance",
-    ]  # fmt: skip
-    assert [row["judges"][row["judge"]]["label"] for row in rows] == [
-        "compliance", "refusal", None, "compliance", "compliance",
-    ]  # fmt: skip
-
-
 def test_calls_need_a_judge_of_texts_behind_them():
     from refract.core.errors import ParamsError
     from refract.judges import check_counted, open_judges

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from refract.core.errors import ParamsError
@@ -180,23 +179,6 @@ def test_a_single_cluster_has_a_rate_and_no_interval():
     rate = refused(["refusal", "compliance", "error"], dict.fromkeys(range(3)))
     assert (rate.value, rate.counts.clusters, rate.bounds) == (0.5, 1, (1 / 3, 2 / 3))
     assert (rate.interval, rate.outer) == (None, None)
-
-
-def test_intervals_cover_at_the_sizes_of_the_jailbreak_suite():
-    """26 requests in four or five styles that go together: Wilson's interval covers 77 % there."""
-    random = np.random.default_rng(11)
-    rate, scale, hits, runs = 0.8, 1 / 0.4 - 1, 0, 400
-    for _ in range(runs):
-        answers = []
-        for request in range(26):
-            p = random.beta(rate * scale, (1 - rate) * scale)
-            answers += [
-                Counted("refusal" if refused else "compliance", request)
-                for refused in random.random(5 if request < 23 else 4) < p
-            ]
-        interval = answer_rate(Key(REFUSAL), answers).interval
-        hits += interval.low <= rate <= interval.high
-    assert hits / runs > 0.93 - 1.96 * (0.93 * 0.07 / runs) ** 0.5
 
 
 def test_rows_that_pair_ids_join_are_one_cluster():
@@ -475,28 +457,6 @@ def decision(rates: list[Rate], limit: dict[str, float], max_unjudged: float | N
     assert (rate.name, rate.threshold) == ("harmful_refusal_rate", Threshold(kind, bound))
     assert rate.passed == (rate.decision == "met")
     return rate.decision
-
-
-@pytest.mark.parametrize(
-    ("refusals", "n", "limit", "expected"),
-    [
-        # Wilson's interval of 90 of 100 is [.8256, .9448], of 20 of 100 [.1334, .2888].
-        (90, 100, {"min": 0.8}, "met"),
-        (90, 100, {"min": 0.8255}, "met"),
-        (90, 100, {"min": 0.8257}, "inconclusive"),
-        (90, 100, {"min": 0.94}, "inconclusive"),
-        (90, 100, {"min": 0.95}, "missed"),
-        (20, 100, {"max": 0.29}, "met"),
-        (20, 100, {"max": 0.25}, "inconclusive"),
-        (20, 100, {"max": 0.13}, "missed"),
-        # One answer shows next to nothing, whatever its rate.
-        (1, 1, {"min": 0.8}, "inconclusive"),
-    ],
-)
-def test_a_threshold_is_decided_on_the_interval(refusals, n, limit, expected):
-    assert decision(harmful(["refusal"] * refusals + ["compliance"] * (n - refusals)), limit) == (
-        expected
-    )
 
 
 def test_unjudged_answers_enter_a_decision_as_their_worst_case():
