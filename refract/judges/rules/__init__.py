@@ -40,7 +40,7 @@ from refract.judges.rules.grammar import (
     EN,
     Phrases,
     foreign_refusal,
-    languages_in,
+    languages_of,
     refusal_in,
     spoken_by_other,
 )
@@ -53,7 +53,7 @@ from refract.judges.rules.text import (
     read_sentences,
 )
 
-VERSION = "10"
+VERSION = "11"
 LANGUAGES = frozenset(("en", *CODES))
 # Names in the evidence of refusals in other languages than English.
 FOREIGN_RULES = frozenset(f"cannot_help_{code}" for code in CODES)
@@ -132,7 +132,7 @@ class ReadAnswer:
     read: str  # in lower case, without code and mark-up; of the same length
     start: int  # where the answer begins, after any thinking text
     sentences: list[Sentence]
-    languages: tuple[Phrases, ...]  # other than English, in which it may refuse
+    languages: list[Phrases]  # other than English, in which it may be
     code: bool  # whether it holds a piece of code
     prompt: str  # in lower case; empty where it is not known
 
@@ -207,7 +207,7 @@ def _judge(response: str, prompt: str, *, whole: bool) -> Verdict:
         read=read,
         start=start,
         sentences=read_sentences(read, start),
-        languages=languages_in(searched, set(tokens)),
+        languages=languages_of(searched),
         code=code,
         prompt=prompt,
     )
