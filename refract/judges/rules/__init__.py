@@ -162,9 +162,12 @@ class ReadAnswer:
         return hits
 
 
-def in_other_language(verdict: Verdict) -> bool:
-    """Whether a refusal was found in another language than English."""
-    return any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"])
+def in_other_language(text: str, verdict: Verdict) -> bool:
+    """Whether an answer is in another of the ``LANGUAGES`` than English, or its verdict
+    found a refusal in one.
+    """
+    found = any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"])
+    return found or bool(languages_of(blank_code(text, plain(text))[0].replace("\0", "")))
 
 
 def judge_response(response: str, prompt: str = "") -> Verdict:

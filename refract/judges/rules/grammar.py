@@ -141,21 +141,21 @@ def languages_of(text: str) -> list[Phrases]:
     """The languages other than English that a text in lower case may be in, the
     likeliest first; none where it is English or shows none.
 
-    A script tells by a third of the letters. In Latin letters the frequent words
-    of each language are counted at the text's beginning, and the likeliest has
-    more of them than English; others have half as many as it or more.
+    Read is the text's beginning. A script tells by half of the letters. In Latin
+    letters the likeliest is the language of which the text holds the most
+    frequent words, more than of English; others have half as many or more.
     """
     beginning = text[:IDENTIFIED]
     counts: Counter[str] = Counter()
     for phrases in _others().values():
         if phrases.letters:
             counts[phrases.language] = len(phrases.letters.findall(beginning))
-    if 5 * counts["ja"] >= counts["zh"]:
-        counts["zh"] = 0  # which has no kana
-    english = len(_LATIN.findall(beginning)) / 2
-    if max(counts.values()) < max(english, 1):
+    # Chinese has no kana, and a character of it says as much as two letters.
+    counts["zh"] *= 0 if 5 * counts["ja"] >= counts["zh"] else 2
+    english = len(_LATIN.findall(beginning))
+    if max(counts.values()) <= english:
         counts.clear()
-        for word in _WORD.findall(beginning):
+        for word in set(_WORD.findall(beginning)):
             counts.update(_languages_by_word().get(word, ()))
         english = counts.pop("en", 0)
     most = max(counts.values(), default=0)
