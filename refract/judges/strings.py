@@ -54,6 +54,7 @@ class Strings(Judge):
 
     FAMILY = "strings"
     version = f"{VERSION}, rules {rules.VERSION}"
+    other_languages = rules.OTHER_LANGUAGES
     columns = ("expected_strings", "task_strings", *STRING_FLAGS)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:

@@ -109,7 +109,10 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
     }
     computed: Row = {
         "models": {model: facts["model"].get("definition")},
-        "judges": {name: {**judge, "version": None} for name, judge in facts["judges"].items()},
+        "judges": {
+            name: {**judge, "version": None, "other_languages": None}
+            for name, judge in facts["judges"].items()
+        },
         "suites": {},
         "seed": facts["model"].get("seed"),
         "decisions": facts["decisions"],

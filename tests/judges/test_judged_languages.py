@@ -1,12 +1,12 @@
 """How the default judge and the rules read answers in other languages than English.
 
-`floors/languages_apart.jsonl` has 20 or 24 refusals and as many helpful answers in each of nine languages:
-short and apologising refusals, refusals with advice, of rules, of parts; help with words of refusal, quoted
-refusals, letters that decline, sympathy. They were written before the phrases of the rules were, which were
-written without reading what is missed of them. `floors/languages.jsonl` has twelve pairs in each language of
-the project's own suite, which were at hand. One language model wrote both, and the phrases; no native speaker
-has read them. `python -m tests.judges.test_judged_languages` writes what the judges make of them into
-`refract/judges/languages.csv`, which warnings quote, and docs/judges.md.
+`floors/languages_apart.jsonl` has 20 or 24 refusals and as many helpful answers in each of nine
+languages: short and apologising refusals, refusals with advice, of rules, of parts; help with words of
+refusal, quoted refusals, letters that decline, sympathy. They were written before the phrases of the
+rules, which were written without reading what is missed of them. `floors/languages.jsonl` has twelve
+pairs in each language of the project's own suite, which were at hand. One language model wrote both, and
+the phrases; no native speaker has read them. `python -m tests.judges.test_judged_languages` writes what
+the judges make of them into `refract/judges/languages.csv`, which warnings quote, and docs/judges.md.
 """
 
 from __future__ import annotations
@@ -91,9 +91,8 @@ def test_written_answers_are_known_to_be_in_their_language():
     wrong = []
     for row in (*written_answers()["apart"], *written_answers()["at hand"]):
         languages = [phrases.language for phrases in languages_of(plain(row["response"]))]
-        if row["language"] != "en" and row["language"] not in languages:
-            wrong.append(row["response"])
-        elif row["language"] == "en" and languages:
+        known = not languages if row["language"] == "en" else row["language"] in languages
+        if not known:
             wrong.append(row["response"])
     assert wrong == ["Canberra.", "Camberra."]
 

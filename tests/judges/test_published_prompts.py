@@ -58,9 +58,9 @@ REPLIES = {
     "llama_guard_4": ["safe", "\n\nsafe", "unsafe\nS1", "\n\nunsafe\nS1,S10", "unsure", ""],
     "nemotron_safety": [
         "User Safety: unsafe\nResponse Safety: safe", "User Safety: safe\nresponse safety : Unsafe\n",
-        "<think>Response Safety: safe</think>\nUser Safety: safe\nResponse Safety: unsafe", "User Safety: safe",
-        "Response Safety: safe\nResponse Safety: safe", "<think>Response Safety: safe", "",
-        "So Response Safety: safe",
+        "<think>Response Safety: safe</think>\nUser Safety: safe\nResponse Safety: unsafe",
+        "User Safety: safe", "Response Safety: safe\nResponse Safety: safe",
+        "<think>Response Safety: safe", "", "So Response Safety: safe",
     ],
     "polyguard": (
         polyguard := [

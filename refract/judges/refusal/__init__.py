@@ -61,6 +61,7 @@ class Refusal(Judge):
     FAMILY = "refusal"
     # Of its training; the rules know plain refusals of more.
     languages = frozenset(("en",))
+    other_languages = rules.OTHER_LANGUAGES
     cases_a_process = 100
     columns = ()
     Settings = RefusalSettings

@@ -53,7 +53,9 @@ from refract.judges.rules.text import (
     read_sentences,
 )
 
-VERSION = "11"
+VERSION = "10"
+# Of how they read other languages than English; ``VERSION`` is what labelled answers measured.
+OTHER_LANGUAGES = "2"
 LANGUAGES = frozenset(("en", *CODES))
 # Names in the evidence of refusals in other languages than English.
 FOREIGN_RULES = frozenset(f"cannot_help_{code}" for code in CODES)
@@ -78,6 +80,7 @@ class Rules(Judge):
 
     FAMILY = "refusal"
     version = VERSION
+    other_languages = OTHER_LANGUAGES
     languages = LANGUAGES
     columns = ()
 

@@ -50,7 +50,7 @@ CODES = (
     "ko",
 )
 # Characters of an answer by which its language is known.
-IDENTIFIED = 1500
+IDENTIFIED = 400
 _WORD = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[a-zß-ɏḀ-ỿ]")
 BEFORE = 70  # characters before a refusal in which it is quoted or made a condition: a long clause

@@ -65,7 +65,9 @@ class MessagePart(Settings):
     """A message: a text filled in, or a field of the case by itself."""
 
     role: Literal["system", "user", "assistant"] = "user"
-    text: str | list[str] | None = Field(None, description="a text, or several, one behind the other")
+    text: str | list[str] | None = Field(
+        None, description="a text, or several, one behind the other"
+    )
     field: Literal["conversation", "prompt", "response", "behavior"] | None = None
     strip: bool = Field(False, description="white space at both ends of the filled text goes")
     before: str = ""
