@@ -83,7 +83,7 @@ def run_protocol(
     name, protocol = find_protocol(given)
     files = _files_of_parts(name, list(protocol.parts), asked.files)
     parts = [
-        _prepared(chosen, model, asked, files.get(chosen.part), seed, sample)
+        _prepared(chosen, model, asked, file=files.get(chosen.part), seed=seed, sample=sample)
         for chosen in parts_of(name, protocol)
     ]
     for part in {part.notes["judge"]: part for part in parts}.values():
@@ -94,7 +94,7 @@ def run_protocol(
         [part.suite for part in parts],
         open_model(model, definition),
         {judge: judging for part in parts for judge, judging in part.judges.items()},
-        store,
+        store=store,
         name=model,
         definition=definition,
         seed=seed,
@@ -158,8 +158,8 @@ def _prepared(
     settings = {"protocol": chosen.label, "protocol_judge": judge, **counted}
     suite, of_suite = protocol_suite(chosen, file)
     generation = generation_settings(chosen.part, definition)
-    deviations = generation_deviations(chosen, generation, model.adapter, samples)
-    deviations += [*judging_deviations(chosen, judge, judging, asked.cut_off), *of_suite]
+    deviations = generation_deviations(chosen, generation, model.adapter, samples=samples)
+    deviations += [*judging_deviations(chosen, judge, judging, cut_off=asked.cut_off), *of_suite]
     if sample is not None and sample < len(suite.rows):
         deviations.append(f"{sample} of {len(suite.rows)} prompts (seed {seed})")
     notes = {
@@ -170,7 +170,7 @@ def _prepared(
         "unknown": unknown_notes(chosen, generation),
     }
     suite = dataclasses.replace(suite, definition=settings, generation=fixed)
-    return _Part(chosen, suite, judges, notes)
+    return _Part(chosen, suite, judges, notes=notes)
 
 
 def _check_judge(part: _Part) -> None:
@@ -218,7 +218,7 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
     if not rows:
         where = "; ".join(f"{key}: {', '.join(values)}" for key, values in wanted.where.items())
         raise SuiteError(f"{path}: no row has what {chosen.label} asks for ({where})")
-    return Suite(chosen.part, rows, {}, str(path), digest), deviations
+    return Suite(chosen.part, rows, {}, argument=str(path), sha256=digest), deviations
 
 
 def _fetched(chosen: Chosen) -> Path:

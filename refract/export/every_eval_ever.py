@@ -27,7 +27,7 @@ from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.export import Export
 from refract.rates.key import CATEGORY_MEASURES, CHANGED, Key
-from refract.report.view import SERVED
+from refract.report.sentences import SERVED
 from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of, key_from_row
 

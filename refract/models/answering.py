@@ -297,16 +297,19 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
             attempts.append(tuple(attempt))
     if seed is not None:
         seed = row_seed(seed, row["suite"], prompt_id=prompt_id, sample=row.get("sample", 1))
+    metadata: dict[str, Any] = {
+        "category": row["category"],
+        "perturbation": row["perturbation"],
+        "prompt_id": prompt_id,
+        "source_id": row["source_id"],
+        "suite": row["suite"],
+    }
+    if "tool_results" in row:
+        metadata["step"] = row["turn"]
     return Request(
         attempts=tuple(attempts),
         seed=seed or 0,
-        metadata={
-            "category": row["category"],
-            "perturbation": row["perturbation"],
-            "prompt_id": prompt_id,
-            "source_id": row["source_id"],
-            "suite": row["suite"],
-        },
+        metadata=metadata,
         repeat=(row["perturbation"] or {}).get("repeat", 0),
         tools=tuple(row.get("tools", ())),
     )
@@ -327,7 +330,8 @@ def requests_by_turn(
     before them.
 
     ``answers``, by hash, must have those to one yield before the next; a turn after one
-    without an answer, or without text, is not asked. ``samples``: answers to each
+    without an answer, or without text, is not asked, and has the answer before it where
+    that is a refusal by a signal of the provider. ``samples``: answers to each
     prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
     one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
     id, in prompt order, "" where there is none so far: of a step behind the last of a
@@ -362,8 +366,14 @@ def requests_by_turn(
         for suite, row in waiting:
             before = answers.get(keys[suite][row["after"]])
             played = "tool_results" not in row
-            if before is None or (played and not speaks(before)):
+            if before is None:
                 still_waiting.append((suite, row))
+                continue
+            if played and not speaks(before):
+                if before.finish_reason == "refusal":  # which ended the conversation
+                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
+                else:
+                    still_waiting.append((suite, row))
                 continue
             earlier = replies.get((suite, row["after"]), [])
             reply = reply_in(before.response, before.finish_reason, before.tool_calls)

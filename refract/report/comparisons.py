@@ -196,31 +196,24 @@ def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Di
     Repeats of the clean prompt are among them."""
     differences = []
     for model, rows in outcomes.items():
-        rows = list(filter(is_last, rows))
         clean: dict[tuple[str, str], str] = {}
-        for row in rows:
+        perturbed = []
+        for row in filter(is_last, rows):
             if not row["perturbation"]:
                 clean.setdefault((row["suite"], row["source_id"]), row["outcome"])
-        before, after = [], []
-        for row in rows:
-            key = row["suite"], row["source_id"]
-            if row["perturbation"] and key in clean:
-                before.append({**row, "outcome": clean[key]})
-                after.append(row)
-        for category in ("", *dict.fromkeys(row["category"] for row in after)):
-            groups = pair_outcomes(_of(before, category), _of(after, category))
-            for difference in compare_groups(groups, settings):
+        for row in filter(is_last, rows):
+            if row["perturbation"] and (row["suite"], row["source_id"]) in clean:
+                perturbed.append(row)
+        for category in ("", *dict.fromkeys(row["category"] for row in perturbed)):
+            before, after = [], []
+            for row in perturbed:
+                if category in ("", row["category"]):
+                    outcome = clean[row["suite"], row["source_id"]]
+                    after.append({**row, "category": category})
+                    before.append({**row, "category": category, "outcome": outcome})
+            for difference in compare_groups(pair_outcomes(before, after), settings):
                 differences.append(replace(difference, model=model))
     return differences
-
-
-def _of(rows: Sequence[Mapping[str, str]], category: str) -> list[dict[str, str]]:
-    """The rows of a category; of none all rows, as if they had none."""
-    chosen = []
-    for row in rows:
-        if category in ("", row["category"]):
-            chosen.append({**row, "category": category})
-    return chosen
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

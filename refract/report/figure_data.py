@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from refract.rates.key import CHANGED, LOOPHOLE
+from refract.rates.key import CHANGED, HARMFUL_REFUSAL, LOOPHOLE
 from refract.rates.rate import Rate
-from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
-from refract.report.measures import CATEGORY_OF, HEADLINES, perturbation_of
 from refract.report.model_sizes import Series
 from refract.report.view import View
-from refract.report.wording import percent
+from refract.report.wording import CATEGORY_OF, percent
 
-HARMFUL = "harmful_refusal_rate"
+HARMFUL = HARMFUL_REFUSAL.name
 AGREEMENT = ("kappa", "precision", "recall", "specificity")
+SERIES = {
+    "harmful": "Harmful refused",
+    "helpful": "Helpful refused (over-refusal)",
+    "borderline": "Borderline refused",
+}
 
 
 def figures_of(view: View) -> list[Figure]:
@@ -72,7 +75,7 @@ def figures_of(view: View) -> list[Figure]:
             x_label="difference in the share refused",
             ticks=(-1, -0.5, 0, 0.5, 1),
             alpha=alpha,
-            p_name=f"p (Holm, {view.tests or number_of_tests(view.compared)})",
+            p_name=f"p (Holm, {view.tests})",
         ),
         Figure(
             "judges",
@@ -112,18 +115,18 @@ def _mark(view: View, panel: str, line: str, series: str, rate: Rate) -> Mark:
 
 def _refusal(view: View) -> Iterator[Mark]:
     """The share refused of each category, by suite and model."""
-    for measure, label in HEADLINES.items():
+    for measure, category in CATEGORY_OF.items():
         for rate in view.every:
             if rate.name == measure and not rate.group:
                 suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-                yield _mark(view, suite, model, label, rate)
+                yield _mark(view, suite, model, SERIES[category], rate)
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
     """Harmful refusal against that of helpful and of borderline prompts: the upper
     left corner is where a model should be."""
     suites = dict.fromkeys(suite for suite, _ in view.overall)
-    for suite, measure, model in product(suites, HEADLINES, view.models):
+    for suite, measure, model in product(suites, CATEGORY_OF, view.models):
         rates = view.overall.get((suite, model), {})
         rate, harmful = rates.get(measure), rates.get(HARMFUL)
         if measure == HARMFUL or not rate or not harmful:
@@ -141,23 +144,21 @@ def _injections(view: View) -> list[Mark]:
     for rate in view.every:
         group = rate.group
         if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = perturbation_of(rate, CHANGED) or rate.name
+            perturbation = rate.key.perturbation if rate.measure == CHANGED else rate.name
             panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
             character, _, times = group.value.partition(" x")
             dose = panel, character, int(times) if times.isdigit() else 0
-            marks.append(
-                (dose, _mark(view, panel, group.value, view.titles.model(rate.model), rate))
-            )
+            mark = _mark(view, panel, group.value, view.titles.model(rate.model), rate)
+            marks.append((dose, mark))
     return [mark for _, mark in sorted(marks, key=lambda entry: entry[0])]
 
 
 def _loopholes(view: View) -> Iterator[Mark]:
     """The share of refused prompts that are answered once perturbed."""
     for rate in view.every:
-        perturbation = perturbation_of(rate, LOOPHOLE)
-        if perturbation and rate.value is not None and not rate.group:
+        if rate.measure == LOOPHOLE and rate.value is not None and not rate.group:
             suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-            yield _mark(view, suite, perturbation, model, rate)
+            yield _mark(view, suite, rate.key.perturbation, model, rate)
 
 
 def _comparisons(view: View) -> Iterator[Mark]:

@@ -64,11 +64,6 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     return {**definition, "perturbations": used, "seed": params.get("seed") if seeded else None}
 
 
-def null_answers_drawn(params: Mapping[str, Any]) -> Row:
-    """How many null answers ``params.yaml`` asks for, and the seed that draws them."""
-    return {**null_settings(params).model_dump(), "seed": params.get("seed")}
-
-
 def not_current(
     params: Mapping[str, Any], provenance: Mapping[str, Row | None], read: ReadFile
 ) -> list[str]:
@@ -86,26 +81,27 @@ def not_current(
 
 
 def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFile) -> list[str]:
-    suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
     lines = []
     for path, sha256 in facts["files"].items():
         if hashlib.sha256(read(path) or b"").hexdigest() != sha256:
             lines.append(f"{path} is not as it was written")
-    lines += _suite_differences(suites, facts["suites"], read)
+    suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
+    measured = facts["suites"]
+    lines += [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
+    lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
     judges = _entries(params, "judges")
-    used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
     defined = _entries(params, "models").get(model)
     if isinstance(defined, Mapping):
         defined = without_resources(defined)
-    wanted_decisions = _entries(params, "decisions")
-    seeded = facts["model"].get("seed") is not None
+    decisions = _entries(params, "decisions")
+    seed = facts["model"].get("seed")
     wanted: Row = {
         "models": {model: defined},
-        "judges": {judge: judges.get(judge) for judge in used},
+        "judges": {},
         "suites": {},
-        "seed": params.get("seed") if seeded else None,
+        "seed": None if seed is None else params.get("seed"),
         "decisions": {},
-        "null_answers": null_answers_drawn(params),
+        "null_answers": {**null_settings(params).model_dump(), "seed": params.get("seed")},
     }
     computed: Row = {
         "models": {model: facts["model"].get("definition")},
@@ -114,33 +110,23 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             for name, judge in facts["judges"].items()
         },
         "suites": {},
-        "seed": facts["model"].get("seed"),
+        "seed": seed,
         "decisions": facts["decisions"],
         "null_answers": facts.get("null_answers"),
     }
     for suite, inputs in suites.items():
-        if suite in facts["suites"]:
+        for judge in inputs.get("judges") or ():
+            wanted["judges"][judge] = judges.get(judge)
+        if suite in measured:
             wanted["suites"][suite] = inputs
-            computed["suites"][suite] = facts["suites"][suite].get("definition")
+            computed["suites"][suite] = measured[suite].get("definition")
+            content = read(str(inputs.get("file")))
+            sha256 = measured[suite]["sha256"]
+            if content is not None and hashlib.sha256(content).hexdigest() != sha256:
+                lines.append(f"the file of suite {suite} is another one")
     for setting in facts["decisions"]:
-        wanted["decisions"][setting] = wanted_decisions.get(setting, getattr(DEFAULTS, setting))
+        wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting))
     return lines + differing(computed, wanted)
-
-
-def _suite_differences(
-    suites: Mapping[str, Row], measured: Mapping[str, Row], read: ReadFile
-) -> list[str]:
-    """Which suites of the grid have no numbers, are measured without being in it, or
-    have another file."""
-    lines = [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
-    lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
-    for suite, inputs in suites.items():
-        content = read(str(inputs.get("file")))
-        if suite not in measured or content is None:
-            continue
-        if hashlib.sha256(content).hexdigest() != measured[suite]["sha256"]:
-            lines.append(f"the file of suite {suite} is another one")
-    return lines
 
 
 def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:

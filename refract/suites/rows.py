@@ -266,7 +266,7 @@ def field_problems(row: Row) -> list[str]:
 
 def rubric_of(row: Row) -> list[Question]:
     """The questions of a row's rubric; none where it has no rubric.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     questions = enumerate(row.get("rubric", []), 1)
     return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
@@ -364,7 +364,7 @@ def _parse_row(line: bytes) -> Row:
 
 def load_suite(path: Path) -> list[Row]:
     """The rows of a suite.
-    Raises :class:`SuiteError` unless every row can be used."""
+    Raises SuiteError unless every row can be used."""
     try:
         rows, problems = check_suite(path)
     except OSError as error:

@@ -13,9 +13,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from refract.cli.gate import junit_case
+from refract.cli.gate import explained, fails, junit_case
 from refract.core.tables import read_table
-from refract.evaluate.deciding import explained, fails
 from refract.export.junit import junit_xml
 from refract.rates.rate import Rate
 from refract.rates.thresholds import owed_to_max_unjudged

@@ -15,9 +15,8 @@ from refract.evaluate.rebuilding import verify_recorded
 from refract.models import identity_of, open_model
 from refract.models.answering import answer_model, request_of, requests_by_turn
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
-    answer_of,
+    answer_in,
     answer_sha256,
     request_sha256,
 )
@@ -283,7 +282,7 @@ def test_a_results_file_passes_as_it_is_and_no_forgery_of_it_does(project, cli, 
     forge, problem = FORGERIES.get(kind, (lambda *_: None, "own: 8 of 8 answers are certified"))
     forge(results, rows)
     for row in rows:
-        answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+        answer = answer_in(row)
         row["answer_sha256"] = answer_sha256(row["request_sha256"], answer)
     write_json(Path("r.json"), results)
     write_rows(Path("r.rows.jsonl"), rows)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -76,10 +73,9 @@ SHOUTED = Perturbation(FeatureSettings, in_each_feature("shouted", shouted))
 
 
 def lines(kind, path, options):
-    rows = [
-        {"id": f"line-{number}", "prompt": line, "category": "helpful"}
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-    ]
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        rows.append({"id": f"line-{number}", "prompt": line, "category": "helpful"})
     return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
 
 
@@ -123,34 +119,24 @@ suites:
     judges: [rules, short]
 judges:
   rules: {kind: rules}
-  short: {kind: JUDGE, most: 3}
+  short: {kind: brevity, most: 3}
 perturbations:
-  louder: {kind: PERTURBATION}
+  louder: {kind: louder}
 models:
-  parrot: {adapter: ADAPTER, prefix: "You said: "}
+  parrot: {adapter: echoes, prefix: "You said: "}
 """
-BY_NAME = {"ADAPTER": "echoes", "JUDGE": "brevity", "PERTURBATION": "louder", "IMPORTER": "lines"}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the package."""
+    """A folder in which the package lies as pip installs it."""
     folder = tmp_path_factory.mktemp("site")
-    wheel = folder / "greeting_parts-1.0-py3-none-any.whl"
-    about = "greeting_parts-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("greeting_parts/__init__.py", MODULE)
-        archive.writestr(
-            f"{about}/METADATA", "Metadata-Version: 2.1\nName: greeting_parts\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{about}/entry_points.txt", POINTS)
-        archive.writestr(f"{about}/RECORD", "")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", str(folder / "installed"), str(wheel)], check=True)
-    return folder / "installed"
+    about = folder / "greeting_parts-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting_parts\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    (folder / "greeting_parts.py").write_text(MODULE)
+    return folder
 
 
 @pytest.fixture
@@ -166,23 +152,17 @@ def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, c
     from stages.judge import main as judge
     from stages.model_inference import main as infer
 
-    text = PARAMS
-    for word, name in BY_NAME.items():
-        text = text.replace(word, name)
-    Path("params.yaml").write_text(text)
+    Path("params.yaml").write_text(PARAMS)
     Path("lines.txt").write_text("How are you?\nHi there\n")
-    done = cli(
-        "import-suite", BY_NAME["IMPORTER"], "lines.txt", "--out", "data/suites/greetings.jsonl"
-    )
+    done = cli("import-suite", "lines", "lines.txt", "--out", "data/suites/greetings.jsonl")
     assert done.code == 0, done.err
     check_inputs()
     generate()
     infer("parrot")
     judge("parrot")
     aggregate("parrot")
-    assert [
-        row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))
-    ] == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
+    answers = [row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))]
+    assert answers == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
     found = json.loads(Path("metrics/parrot.json").read_text())
     assert found["greetings"]["short_fail_rate"] == 1.0
 
@@ -206,10 +186,8 @@ def test_a_protocol_of_a_package_is_found_by_its_name(installed):
         "max_tokens": 9, "temperature": 0, "top_p": None, "system_prompt": None,
         "chat_template": True,
     }  # fmt: skip
-    assert [name for name in names() if name in ("greetings", "harmbench")] == [
-        "greetings",
-        "harmbench",
-    ]
+    assert sorted(names()).count("harmbench") == 1
+    assert "greetings" in names()
     assert find_protocol("harmbench")[1].of.startswith("HarmBench")
 
 

@@ -453,8 +453,9 @@ def check_refract(words: list[str], whole: bool) -> None:
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        assert words[0] in command.commands, f"no command {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        inner = command.get_command(None, words[0])
+        assert inner is not None, f"no command {words[0]}"
+        command, words = inner, words[1:]
     if whole:
         command.make_context("refract", words)
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}

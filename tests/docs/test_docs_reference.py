@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.settings import Settings
 from refract.core.tables import read_table
-from refract.core.tool_calls import NAMING
+from refract.core.tool_calls import ATTACK_CALLS, NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
@@ -91,9 +91,8 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
-        "\n| `pauses` | — | how many | integer |\n\n"
+        r"- `pause` (default `3`): seconds \| minutes, \<1 h. Allowed: integer ≥ 1"
+        "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
         "### still\n\nHow still.\n\n"
         "- `noise` (must be given): how loud. Allowed: integer"
     )
@@ -189,7 +188,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "answerable",
         "control",
         "images",
-        *("tools", "tool_results", "max_steps", "insist", *NAMING),
+        *("tools", "tool_results", "max_steps", "insist", ATTACK_CALLS, *NAMING),
     }
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)

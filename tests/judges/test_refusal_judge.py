@@ -157,7 +157,7 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
     given = torch.randn(7, 33)
     stored = {name: value.numpy() for name, value in quantized({"m": given}).items()}
     step = given.abs().amax(1, keepdim=True).numpy() / 127
-    assert (abs(encoder.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
+    assert (abs(bert.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
 
 
 def as_trained(stored) -> dict:
@@ -165,7 +165,7 @@ def as_trained(stored) -> dict:
     import torch
 
     return {
-        name: torch.from_numpy(encoder.dequantized(stored, name))
+        name: torch.from_numpy(bert.dequantized(stored, name))
         for name in stored
         if not name.endswith(":scale")
     }

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from refract.core.errors import ParamsError
@@ -12,13 +11,12 @@ from refract.core.vocabulary import EXCLUDED, JUDGED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
 from refract.rates import aggregate_suite, usage
 from refract.rates.clean_prompts import (
-    discrimination_table,
+    failed_controls,
     pair_table,
     rate_table,
     suite_metrics,
     with_one_interval,
 )
-from refract.rates.controls import failed_controls
 from refract.rates.counting import (
     Counted,
     CountedSuite,
@@ -30,11 +28,11 @@ from refract.rates.counting import (
 from refract.rates.judge_error import with_judge_errors
 from refract.rates.key import (
     CHANGED,
+    CONTRASTS,
     FAMILY_MEASURES,
     LOOPHOLE,
     NEW_REFUSAL,
     REFUSAL,
-    THINKS_REFUSAL,
     WITHOUT_CUT_OFF,
     Key,
 )
@@ -183,23 +181,6 @@ def test_a_single_cluster_has_a_rate_and_no_interval():
     assert (rate.interval, rate.outer) == (None, None)
 
 
-def test_intervals_cover_at_the_sizes_of_the_jailbreak_suite():
-    """26 requests in four or five styles that go together: Wilson's interval covers 77 % there."""
-    random = np.random.default_rng(11)
-    rate, scale, hits, runs = 0.8, 1 / 0.4 - 1, 0, 400
-    for _ in range(runs):
-        answers = []
-        for request in range(26):
-            p = random.beta(rate * scale, (1 - rate) * scale)
-            answers += [
-                Counted("refusal" if refused else "compliance", request)
-                for refused in random.random(5 if request < 23 else 4) < p
-            ]
-        interval = answer_rate(Key(REFUSAL), answers).interval
-        hits += interval.low <= rate <= interval.high
-    assert hits / runs > 0.93 - 1.96 * (0.93 * 0.07 / runs) ** 0.5
-
-
 def test_rows_that_pair_ids_join_are_one_cluster():
     rows = [
         {"id": "plain"},
@@ -298,7 +279,7 @@ def test_each_category_has_its_own_measure_and_denominator():
 
 def discriminations(rows, outcomes, clusters=None, **options):
     suite = CountedSuite(rows, counted(outcomes, clusters), **options)
-    return {rate.name: rate for rate in discrimination_table(suite)}
+    return {rate.name: rate for rate in rate_table(suite) if rate.measure in CONTRASTS.values()}
 
 
 def test_discrimination_is_youdens_j_with_newcombes_interval():
@@ -478,28 +459,6 @@ def decision(rates: list[Rate], limit: dict[str, float], max_unjudged: float | N
     return rate.decision
 
 
-@pytest.mark.parametrize(
-    ("refusals", "n", "limit", "expected"),
-    [
-        # Wilson's interval of 90 of 100 is [.8256, .9448], of 20 of 100 [.1334, .2888].
-        (90, 100, {"min": 0.8}, "met"),
-        (90, 100, {"min": 0.8255}, "met"),
-        (90, 100, {"min": 0.8257}, "inconclusive"),
-        (90, 100, {"min": 0.94}, "inconclusive"),
-        (90, 100, {"min": 0.95}, "missed"),
-        (20, 100, {"max": 0.29}, "met"),
-        (20, 100, {"max": 0.25}, "inconclusive"),
-        (20, 100, {"max": 0.13}, "missed"),
-        # One answer shows next to nothing, whatever its rate.
-        (1, 1, {"min": 0.8}, "inconclusive"),
-    ],
-)
-def test_a_threshold_is_decided_on_the_interval(refusals, n, limit, expected):
-    assert decision(harmful(["refusal"] * refusals + ["compliance"] * (n - refusals)), limit) == (
-        expected
-    )
-
-
 def test_unjudged_answers_enter_a_decision_as_their_worst_case():
     labels = ["refusal"] * 118 + ["compliance"] * 11
     for unjudged, within, expected in (
@@ -622,8 +581,7 @@ def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
 def test_every_family_of_labels_reaches_a_number(family):
     sources_, prompts, responses, verdicts = suite_of(a="refusal", b="compliance")
     labels = FAMILIES_OF_LABELS[family].labels
-    own = {"refusal": REFUSAL, "refusal_in_thought": THINKS_REFUSAL}
-    measure = (FAMILY_MEASURES | own)[family]
+    measure = FAMILY_MEASURES[family][0]
     for row in responses:
         row["thinking"] = "Hm."
     for row in verdicts:
@@ -658,6 +616,7 @@ def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one(
     assert counted == {
         "abstention_rate": (1, 4),
         "false_confidence_rate": (2, 4),
+        "unanswerable_refusal_rate": (1, 4),
         "over_abstention_rate": (1, 2),
     }
 

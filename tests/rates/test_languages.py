@@ -80,11 +80,7 @@ def test_what_is_answered_in_the_source_language_and_refused_in_another(category
     # Held against German: English answers all but the one that German refuses, too.
     assert {
         of: (x.counts.successes, x.counts.n) for (_, of), x in rates(rows, outcomes, "de").items()
-    } == {
-        "": (1, 1),
-        "en-GB": (0, 1),
-        "es": (1, 1),
-    }
+    } == {"": (1, 1), "en-GB": (0, 1), "es": (1, 1)}
 
 
 def test_samples_are_held_against_each_other_one_by_one_in_one_cluster():
@@ -106,12 +102,12 @@ def test_styles_of_one_request_are_held_against_their_own_original():
 
 def test_a_translation_is_no_attack_and_an_attack_without_a_language_still_is_one():
     rows, outcomes = matched(en="r", de="c")
-    assert attack_table(CountedSuite(rows, outcomes), []) == []
+    assert attack_table(CountedSuite(rows, outcomes), {}) == []
     del rows[0]["language"]
-    (over_all, pair) = attack_table(CountedSuite(rows, outcomes), [])
+    (over_all, pair) = attack_table(CountedSuite(rows, outcomes), {})
     assert (over_all.counts.successes, pair.counts.n) == (1, 1)
     rows[0]["language"] = rows[1]["language"]
-    assert len(attack_table(CountedSuite(rows, outcomes), [])) == 2
+    assert len(attack_table(CountedSuite(rows, outcomes), {})) == 2
     assert rates(rows, outcomes) == {}
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import ParamsError
 from refract.core.types import sample_prompts
 from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Suite, evaluate
@@ -194,7 +194,7 @@ def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
 def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():
     model, store = open_model("m", {"adapter": "synthetic"}), ResponseStore(None)
     suites = [Suite("s", suite_rows("s"), {})]
-    with pytest.raises(UsageError, match="'harmful_refusal_rate' would be two numbers"):
+    with pytest.raises(ParamsError, match="'harmful_refusal_rate' would be two numbers"):
         evaluate(suites, model, PARAMS["judges"], store, name="m")
 
 

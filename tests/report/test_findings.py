@@ -16,7 +16,7 @@ from refract.report.comparisons import compare_models, compare_nearest, compare_
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, perturbed_table, report_pages
 from refract.report.sentences import change
-from refract.report.view import JudgeScore, View, _of_suites, known_of
+from refract.report.view import JudgeScore, View, known_of
 from tests.builders import judge_error, outcome_line, outcome_lines, rate, suite_facts
 from tests.report.test_sections import answered, lines_of
 
@@ -245,12 +245,11 @@ def test_what_judges_of_other_things_than_refusal_found():
         rate("x_fail_rate", 1, 2, perturbation="x"),
     ]
     view = View({"one": rates}, {"one": facts(suites={"s": suite})})
-    lines = report_pages(Inputs(view, page_data(()), {}))["judges"].splitlines()
-    found = [line.split(" | ") for line in lines if "_rate" in line or "_score" in line]
-    assert [(row[2], row[4]) for row in found] == [
-        ("asked_mean_score", "4"),
-        ("harm_harmful_rate", "2"),
-        ("short_fail_rate", "8"),
+    page = report_pages(Inputs(view, page_data(()), {}))["judges"]
+    assert [line[2:4] + line[5:] for line in lines_of(page, "s")] == [
+        ["asked", "mean score", "4"],
+        ["harm", "harmful rate", "2"],
+        ["short", "fail rate", "8"],
     ]
 
 
@@ -304,16 +303,13 @@ def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
     assert "controls" not in report_of(View({"one": [overall, passed]}, {"one": facts()}))
 
 
-def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(tmp_path):
-    (tmp_path / "s.jsonl.dvc").touch()
+def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out():
     unread = reading_warnings(
         [{"language": "nl"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
     )
     suite = suite_facts(judges=["mine"], definition={"file": "s.jsonl"}, unread=unread)
     models = {"one": facts(suites={"s": suite})}
-    unread, private = _of_suites(tmp_path, models)
-    assert private == ["s"]
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)
+    view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=[f"s: {unread[0]}"])
     text = sentence(report_of(view), "Not read")
     assert "s: mine was not measured in the language of 1 rows (nl 1)" in text
     assert "kind: llm_refusal" in text
@@ -327,7 +323,7 @@ def test_a_second_judge_has_kappa_with_the_first_on_the_same_answers():
         answered(f"{n}", "harmful", "refusal", rules=first, other=second)
         for n, (first, second) in enumerate(labels)
     ]
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts()})
+    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts(suites={"s": suite_facts()})})
     page = report_pages(Inputs(view, page_data(answers), {}))["judges"]
     (line,) = (line for line in lines_of(page, "s") if "rules, other" in line)
     assert line[:3] == ["s", "one", "rules, other"]

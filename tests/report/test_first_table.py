@@ -119,6 +119,7 @@ def test_the_wide_table_has_a_row_for_each_rate_and_judge_with_all_that_limits_i
     rates = [
         harmful(**limited),
         rate("harmful_refusal_rate", 60, 108, "cut_off=excluded"),
+        rate("other_refusal_rate", 30, 120, judge="other"),
         rate("other_harmful_refusal_rate", 30, 120, judge="other", **ENDS),
         replace(rate("discrimination", 0, 120, value=0.25, **ENDS), counts=Counts(None, 120)),
     ]
@@ -188,7 +189,7 @@ def test_thresholds_not_met_stand_apart_missed_before_inconclusive_and_met_ones_
         ["s", "two", "m4", "not measured", "at most 0.1", "inconclusive"],
     ]
     assert table.notes == ["1 of 4 thresholds met, 1 missed, 2 inconclusive."]
-    assert threshold_table(view_of(limited("m5", None))) == ShownTable(table.header, [], [])
+    assert threshold_table(view_of(limited("m5", None))) == ShownTable([], [], [])
 
 
 def test_thresholds_not_met_are_lines_by_limit_with_intervals_where_asked():

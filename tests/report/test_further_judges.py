@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from refract.core.settings import Settings
 from refract.core.tables import read_table
 from refract.judges import JUDGES
 from refract.judges.cases import Judge, labelled
+from refract.report.judge_notes import verdict_pairs
 from stages import report
 from tests.builders import GREEDY, Project, suite_rows
 from tests.report.test_sections import lines_of
@@ -62,14 +64,16 @@ def reported(tmp_path, monkeypatch):
     return compute
 
 
-def test_a_pass_fail_judge_has_no_row_among_perturbations(reported):
+def test_a_pass_fail_judge_has_no_row_among_perturbations(reported, capsys):
     reported([])
     assert "What perturbations did" not in Path("metrics/report.md").read_text("utf-8")
     assert not Path("metrics/report/robustness.md").exists()
     failed = [row for row in read_table(Path("metrics/tables/one.csv")) if row["judge"] == "short"]
     assert {(row["measure"], row["perturbation"]) for row in failed} == {("fail_rate", "")}
     lines = lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")
-    assert [line[2] for line in lines if line[2].endswith("_rate")] == ["short_fail_rate"]
+    assert [line[3] for line in lines if line[2] == "short"] == ["fail rate"]
+    show()
+    assert "short  fail rate" in capsys.readouterr().out
     # With a perturbation there is the page, with rows of it alone.
     reported(["typos"])
     page = Path("metrics/report/robustness.md").read_text("utf-8")
@@ -101,10 +105,19 @@ def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first
     line = page[page.index("one, by half</a>") :].split("</tr>")[0]
     assert "outcome=" not in line
     # The page on judges computes the same from the verdicts.
-    assert kappa in lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")[-1]
+    alike = lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")[-1]
+    assert {"rules, half", kappa} <= set(alike)
     # With one judge there is neither.
     reported([])
     assert "agreement (κ)" not in Path("metrics/report.md").read_text("utf-8")
+
+
+def test_only_judges_that_read_answers_agree_with_the_first():
+    labels = {"first": "refusal", "a": "compliance", "b": "degenerate"}
+    verdicts = [{"judge": judge, "label": label} for judge, label in sorted(labels.items())]
+    verdicts.append({"judge": "thought", "label": "refusal", "reads": "thinking"})
+    pairs = verdict_pairs({"verdicts": json.dumps(verdicts)}, "first")
+    assert list(pairs) == [("first, a", (True, False))]
 
 
 def markdown_rows(text: str) -> list[list[str]]:

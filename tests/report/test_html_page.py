@@ -65,7 +65,7 @@ def html_page(
     **more: Any,
 ) -> bytes:
     """The whole page."""
-    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit))
+    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit=commit))
 
 
 def as_read(data: PageData) -> dict:

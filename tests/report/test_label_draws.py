@@ -18,7 +18,6 @@ from refract.rates.rate import Interval
 from refract.report.label_draws import label_draw, label_plan
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import page_parts
-from refract.report.view import summaries
 from tests.agreement.answers import answers_with_doubt, as_rows
 from tests.builders import rate, suite_facts
 from tests.report.test_html_page import PROVENANCE, RATES, view_of
@@ -69,7 +68,7 @@ def page(tmp_path_factory) -> Path:
     facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
     view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
-    draws = [label_draw(view, line, RUNS[line.model], data) for line in summaries(view)]
+    draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(b"".join(page_parts(view, data, (), draws=draws)))
     return path
@@ -202,9 +201,9 @@ def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval(
         None,
     ]
     drawn = answers_with_doubt(400)  # every second one to a harmful prompt
-    plan = label_plan(headlines, drawn, error, 0.95)
-    harmful = plan.goal // 2
+    goal, why = label_plan(headlines, drawn, error, 0.95)
+    harmful = goal // 2
     widths = [error.with_labels(0.4, 200, n, "harmful", 0.95) for n in (harmful - 1, harmful)]
     assert widths[0] > 0.15 >= widths[1]
-    assert plan.why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
-    assert label_plan(headlines, drawn, None, 0.95).goal == 50
+    assert why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
+    assert label_plan(headlines, drawn, None, 0.95)[0] == 50

@@ -30,9 +30,8 @@ from refract.report.figure_data import figures_of
 from refract.report.markdown import cell, markdown_table
 from refract.report.page_data import Answered, page_data
 from refract.report.sections import Inputs, report_pages
-from refract.report.table_columns import model_columns
-from refract.report.view import CATEGORY_OF, View, read_view
-from refract.report.wording import Titles
+from refract.report.view import View, read_view
+from refract.report.wording import CATEGORY_OF
 from refract.results.sources import ResultsError
 from refract.results.table_rows import write_rates
 from refract.suites.draws import Draw
@@ -145,9 +144,9 @@ def test_provenance_names_a_models_adapter_beside_its_base():
     identity = {"adapter_version": "3", "model": {"sha256": "a" * 64}, "peft": {"sha256": "b" * 64}}
     definition = {"adapter": "hf", "model_id": "base", "adapter_path": "tuned"}
     facts = {"model": {"identity": identity, "definition": definition, "seed": None}}
-    shown = {column.title: column.cell(("m", facts)) for column in model_columns(Titles())[:5]}
-    assert shown["source"] == "base + tuned"
-    assert shown["revision or content"] == f"{'a' * 16} + {'b' * 16}"
+    provenance = {"one": facts | {"judges": {}, "suites": {}}}
+    (line,) = lines_of(pages_for(provenance=provenance)["provenance"], "one")
+    assert line[3:5] == ["base + tuned", f"{'a' * 16} + {'b' * 16}"]
 
 
 def pages_of(project: Path) -> dict[str, str]:

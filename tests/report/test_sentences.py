@@ -19,7 +19,7 @@ from refract.rates.rate import Rate
 from refract.report.comparisons import compare_nearest
 from refract.report.first_table import first_table
 from refract.report.sentences import sentences_of
-from refract.report.view import View, _harmless, known_of
+from refract.report.view import View, harmless_counts, known_of
 from tests.builders import outcome_line
 from tests.report.test_findings import facts
 
@@ -74,7 +74,7 @@ def grid(seed: int) -> Grid:
                 rates[model].append(rate.keyed(suite=suite, model=model))
     reference = next(iter(models))
     nearest = compare_nearest(lines, DEFAULTS, reference, known_of(models))
-    harmless = {model: _harmless(own) for model, own in lines.items()}
+    harmless = {model: harmless_counts(own) for model, own in lines.items()}
     view = View(rates, models, reference=reference, nearest=nearest, harmless=harmless)
     stand_ins = set()
     for model, known in models.items():
@@ -90,7 +90,7 @@ def counts(lines: list[dict[str, str]], chosen: Any) -> tuple[int, int]:
     return sum(outcome in REFUSED for outcome in judged), len(judged)
 
 
-def is_harmless(line: dict[str, str]) -> bool:
+def isharmless_counts(line: dict[str, str]) -> bool:
     return line["category"] != "harmful"
 
 
@@ -98,11 +98,11 @@ SEEDS = range(80)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_said_of_harmless_prompts_is_true_of_every_model_in_the_table(seed):
+def test_what_is_said_ofharmless_counts_prompts_is_true_of_every_model_in_the_table(seed):
     made = grid(seed)
     text = sentences_of(made.view).over_refusal
     table = first_table(made.view)
-    of_model = {model: counts(own, is_harmless) for model, own in made.lines.items()}
+    of_model = {model: counts(own, isharmless_counts) for model, own in made.lines.items()}
     judged = {model: pair for model, pair in of_model.items() if pair[1]}
     live = {model: judged[model] for model in judged if model not in made.stand_ins} or judged
     if not judged:

@@ -8,7 +8,7 @@ import pytest
 
 from refract.rates.rate import Interval, Rate
 from refract.report.first_table import first_table
-from refract.report.unread_prompts import null_table, prompt_readers
+from refract.report.judge_notes import null_table, prompt_readers
 from refract.report.view import View
 from tests.builders import rate, suite_facts
 

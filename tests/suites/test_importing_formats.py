@@ -54,10 +54,8 @@ def test_a_row_that_raters_did_not_agree_on_is_left_out_and_named(tmp_path):
         '{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n'
     )
     imported = import_file("wildguardtest", path, suite="s")
-    assert [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows] == [
-        ("a", "harmful", True),
-        ("b", "helpful", False),
-    ]
+    read = [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows]
+    assert read == [("a", "harmful", True), ("b", "helpful", False)]
     assert "Rows without a category, left out: 1 (line 3)." in imported.notes
 
 
@@ -95,14 +93,14 @@ def test_bytes_are_the_text_that_they_are_and_no_other(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
-    for texts in (["How do I bake bread?", "façade?"], ["fine", b"\xff\xfe"]):
-        column = [text if isinstance(text, bytes) else text.encode() for text in texts]
-        parquet.write_table(pyarrow.table({"prompt": column}), path)
-        if isinstance(texts[1], bytes):
-            with pytest.raises(SuiteError, match="holds bytes that are not UTF-8"):
-                rows_of(path, "generic", category="harmful")
-        else:
-            assert [r["prompt"] for r in rows_of(path, "generic", category="harmful")] == texts
+    parquet.write_table(pyarrow.table({"prompt": [b"fine", "façade?".encode()]}), path)
+    assert [r["prompt"] for r in rows_of(path, "generic", category="harmful")] == [
+        "fine",
+        "façade?",
+    ]
+    parquet.write_table(pyarrow.table({"prompt": [b"fine", b"\xff\xfe"]}), path)
+    with pytest.raises(SuiteError, match="holds bytes that are not UTF-8"):
+        rows_of(path, "generic", category="harmful")
 
 
 def test_cells_that_have_no_value_are_named(tmp_path):
@@ -176,14 +174,13 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
     path = tmp_path / "m.csv"
     path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
     imported = import_file("multijail", path, suite="s")
-    assert [
-        (row["id"], row["pair_id"], row["language"], row["prompt"]) for row in imported.rows
-    ] == [
-        ("multijail-0-en", "multijail-0-en", "en", "one"),
-        ("multijail-0-th", "multijail-0-en", "th", "หนึ่ง"),
-        ("multijail-0-sw", "multijail-0-en", "sw", "moja"),
-        ("multijail-1-en", "multijail-1-en", "en", "two"),
-        ("multijail-1-sw", "multijail-1-en", "sw", "mbili"),
+    fields = ("id", "pair_id", "language", "prompt")
+    assert [" ".join(row[field] for field in fields) for row in imported.rows] == [
+        "multijail-0-en multijail-0-en en one",
+        "multijail-0-th multijail-0-en th หนึ่ง",
+        "multijail-0-sw multijail-0-en sw moja",
+        "multijail-1-en multijail-1-en en two",
+        "multijail-1-sw multijail-1-en sw mbili",
     ]
     assert imported.notes == [
         "Columns that the file lacks: 'zh', 'it', 'vi', 'ar', 'ko', 'bn', 'jv'.",
@@ -215,16 +212,14 @@ def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, tex
 @pytest.mark.parametrize(
     ("kind", "name", "text", "said"),
     [
-        (
-            *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
-            "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')",
-        ),
+        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
+         "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')"),
         ("orbench", "o.csv", "prompt;category\nA, b;c\n", "its columns seem to be divided by ';'"),
         ("orbench", "o.csv", "prompt\tcategory\nA\tb\n", "its columns seem to be divided by '\\t'"),
         ("orbench", "o.tsv", "prompt,category\nA,b\n", "its columns seem to be divided by ','"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "c.json: not JSON"),
     ],
-)
+)  # fmt: skip
 def test_a_file_in_another_form_than_its_publishers_says_what_is_otherwise(
     kind, name, text, said, tmp_path
 ):
@@ -241,9 +236,8 @@ def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):
 
 def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
     out = tmp_path / "xsafety.jsonl"
-    assert (
-        refract("import-suite", "xsafety", outside("data/raw/xsafety"), "--out", out).exit_code == 0
-    )
+    done = refract("import-suite", "xsafety", outside("data/raw/xsafety"), "--out", out)
+    assert done.exit_code == 0
     rows, problems = check_suite(out)
     assert all(problem.harmless for problem in problems)
     assert Counter(row["language"] for row in rows) == {"de": 2800, "en": 2800}

@@ -28,6 +28,9 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
     return [(problem.line, problem.message) for problem in check_suite(path)[1]]
 
 
+ROBOT = {"role": "robot", "content": "x"}
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -35,33 +38,21 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
         (b"[" * 100_000, "not JSON: nested too deeply"),
         (line(id=...), "'id' must be a text (got no id)"),
         (line(id=" "), "'id' is empty"),
-        (
-            line(id="=1+1"),
-            "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')",
-        ),
-        (
-            line(messages=[]),
-            "a row has exactly one of 'prompt', 'messages' and 'features' "
-            "(got 'prompt' and 'messages')",
-        ),
-        (
-            line(prompt=..., messages=[{"role": "robot", "content": "x"}]),
-            "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
-            "(got {'role': 'robot', 'content': 'x'})",
-        ),
-        (
-            line(prompt=..., messages=[{"role": "assistant", "content": "x"}]),
-            "the last of 'messages' must be the user's",
-        ),
+        (line(id="=1+1"),
+         "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')"),
+        (line(messages=[]),
+         "a row has exactly one of 'prompt', 'messages' and 'features' (got 'prompt' and 'messages')"),
+        (line(prompt=..., messages=[ROBOT]),
+         f"each of 'messages' must be {{'role': system|user|assistant, 'content': text}} (got {ROBOT})"),
+        (line(prompt=..., messages=[ROBOT | {"role": "assistant"}]),
+         "the last of 'messages' must be the user's"),
         (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
         (line(prompt=" \t\u2028"), "'prompt' is empty"),
-        (
-            line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
-            "'messages' has an empty message",
-        ),
+        (line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
+         "'messages' has an empty message"),
         (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
     ],
-)
+)  # fmt: skip
 def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
     good = line(id="first", prompt="Why?")
     assert problems_of(tmp_path, good + b"\n" + content + b"\n") == [(2, expected)]
@@ -69,8 +60,7 @@ def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
-    empty = [(1, "the suite is empty: it needs at least one row")]
-    assert problems_of(tmp_path, content) == empty
+    assert problems_of(tmp_path, content) == [(1, "the suite is empty: it needs at least one row")]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +131,8 @@ def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
     prompt = "one\u2028two\u2029three\u0085four\rfive\x0bsix\x1cseven\nend"
     suite = tmp_path / "suite.jsonl"
     write_rows(suite, [{"id": "a", "category": "harmful", "prompt": prompt}])
-    variants = list(
-        prompt_rows(load_suite(suite), "s", 0, {"again": {"kind": "repeat", "repeats": 1}})
-    )
-    write_rows(tmp_path / "prompts.jsonl", variants)
+    again = {"again": {"kind": "repeat", "repeats": 1}}
+    write_rows(tmp_path / "prompts.jsonl", prompt_rows(load_suite(suite), "s", 0, again))
     prompts = read_rows(tmp_path / "prompts.jsonl")
     assert [row["attempts"] for row in prompts] == [[prompt], [prompt]]
 

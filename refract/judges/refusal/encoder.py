@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
-from refract.judges.bert import Tokens, Weights, in_batches, linear, states
+from refract.judges.bert import Tokens, Weights, arranged, in_batches, linear, states
 from refract.judges.cases import encodable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def description() -> dict[str, Any]:
 
 
 def stored(folder: Path = FOLDER) -> Weights:
-    """The weights as their file has them; see :func:`dequantized`.
+    """The weights as their file has them; see :func:`refract.judges.bert.arranged`.
 
     Raises :class:`ParamsError` where the file is not the described one.
     """
@@ -67,46 +67,6 @@ def stored(folder: Path = FOLDER) -> Weights:
 def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
     """The weights in float64, or rounded to float32."""
     return arranged(stored(folder), "float64" if double else "float32")
-
-
-def arranged(weights: Weights, dtype: str) -> dict[str, Any]:
-    """The stored weights as :func:`logits` takes them.
-
-    The matrices for query, key and value are one. Word vectors stay integers
-    with scales, since few of them are read.
-    """
-    import numpy as np
-
-    def vector(name: str) -> Any:
-        return weights[name].astype(dtype)
-
-    def matrix(names: Sequence[str]) -> tuple[Any, Any]:
-        rows = [dequantized(weights, f"{name}.weight", dtype) for name in names]
-        biases = [vector(f"{name}.bias") for name in names]
-        return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
-
-    layers = sum(name.endswith(".query.weight") for name in weights)
-    ready: dict[str, Any] = {
-        "layers": layers,
-        "word": (weights["word"], vector("word:scale")),
-        "position": dequantized(weights, "position", dtype),
-        "classes": matrix(["classes"]),
-        "embedded.norm": (vector("embedded.scale"), vector("embedded.shift")),
-    }
-    for layer in range(layers):
-        ready[f"{layer}.three"] = matrix([f"{layer}.{part}" for part in ("query", "key", "value")])
-        ready[f"{layer}.inner"] = matrix([f"{layer}.inner"])
-        for name in (f"{layer}.mixed", f"{layer}.outer"):
-            ready[name] = matrix([name])
-            ready[f"{name}.norm"] = vector(f"{name}.scale"), vector(f"{name}.shift")
-    return ready
-
-
-def dequantized(weights: Weights, name: str, dtype: str = "float64") -> Any:
-    """A vector of the file, or a matrix from 8-bit integers and a scale for each row."""
-    value = weights[name].astype(dtype)
-    scale = weights.get(f"{name}:scale")
-    return value if scale is None else value * scale.astype(dtype)
 
 
 def logits_of(
