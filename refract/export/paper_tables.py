@@ -175,13 +175,13 @@ def difference_table(view: View, places: int) -> PaperTable:
             category = difference.category.replace("_", " ")
             refused = "" if difference.category in DISCRIMINATION else " refused"
             row = {
-                "Models": f"{view.titles.model(b)} − {view.titles.model(a)}",
+                "Models": f"{view.titles.model(a)}, {view.titles.model(b)}",
                 "Suite": view.titles.plain(difference.suite),
                 "Category": category + refused,
                 "Prompts": difference.n,
-                "First": estimate_text(difference.b, places=places),
-                "Second": estimate_text(difference.a, places=places),
-                "Difference": estimate_text(difference.value, difference.shown, "+", places),
+                "First": estimate_text(difference.a, places=places),
+                "Second": estimate_text(difference.b, places=places),
+                "Second − first": estimate_text(difference.value, difference.shown, "+", places),
                 "p": p_text(difference.p_adjusted),
             }
             rows.append(row)

@@ -70,7 +70,8 @@ def figures_of(view: View) -> list[Figure]:
             marks=list(_comparisons(view)),
             title="Models compared in pairs",
             note=f"{view.titles.model(view.reference)} with every other model, and neighbours of the "
-            "grid. Share refused by the first minus that by the second, on the same prompts; "
+            "grid. Share refused by one minus that by the other, as a line names them, on the same "
+            "prompts; "
             f"{intervals}. Filled: p ≤ {alpha:.2g} after Holm.",
             x_label="difference in the share refused",
             ticks=(-1, -0.5, 0, 0.5, 1),

@@ -110,9 +110,9 @@ def page_parts(
         hashes.append(f"'sha256-{digest}'")
     chosen = []
     if view.nearest:
-        chosen = [view.nearest.model, view.nearest.reference]
+        chosen = [view.nearest.reference, view.nearest.model]
     elif view.compared:
-        chosen = [view.compared[0].b, view.compared[0].a]
+        chosen = [view.compared[0].a, view.compared[0].b]
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(

@@ -77,7 +77,7 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
         "c": outcomes_of("e" * 20),
     }
     (line,) = lines_of(pages_of(outcomes)["comparisons"], "s")
-    assert line[:5] == ["s", "harmful", "b", "a", "1.00, 0.50"]
+    assert line[:5] == ["s", "harmful", "a", "b", "0.50, 1.00"]
     # Ten against none: 2 / 2^10, and no other comparison could be made.
     p = f"{2 / 2**10:.4f}"
     assert line[5:] == ["+0.50 [+0.26, +0.70]", "20", p, p]
@@ -85,7 +85,7 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
     assert (pair.a, pair.b, pair.difference.a, pair.difference.b) == ("a", "b", 0.5, 1.0)
     _, (row,) = report_tables(inputs_of(outcomes))["comparisons"]
     shares = row["first"], row["second"], row["rate_first"], row["rate_second"]
-    assert shares == ("b", "a", 1.0, 0.5)
+    assert shares == ("a", "b", 0.5, 1.0)
     assert (row["difference"], row["n"], row["p_adjusted"]) == (0.5, 20, f"{2 / 2**10:.4g}")
 
 
@@ -112,7 +112,7 @@ def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
     assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
     pages = pages_of(outcomes)
     assert "1 of 2 paired comparisons" in pages["fields"]
-    assert ["s", "harmful, style x", "b", "a"] in [x[:4] for x in lines_of(pages["fields"], "s")]
+    assert ["s", "harmful, style x", "a", "b"] in [x[:4] for x in lines_of(pages["fields"], "s")]
 
 
 def test_prompts_without_the_field_are_in_no_comparison_by_it():

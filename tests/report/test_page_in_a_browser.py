@@ -573,13 +573,13 @@ def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_diff
     assert "harmful, 3 " in cells
     assert "+0.50 [+0.20, +0.70]" in cells
     # Any two can be chosen by keyboard, in either order.
-    second = browser.find_element("id", "of-second")
-    second.send_keys(Keys.ARROW_DOWN)
+    first = browser.find_element("id", "of-first")
+    first.send_keys(Keys.ARROW_DOWN)
     assert texts(browser, f"{tables} .suite") == ["one − three"]
-    browser.find_element("id", "of-first").send_keys(Keys.ARROW_DOWN)
+    browser.find_element("id", "of-second").send_keys(Keys.ARROW_DOWN)
     assert texts(browser, tables) == []  # two and three were not compared
     assert browser.find_element("id", "no-pair").is_displayed()
-    second.send_keys(Keys.HOME)
+    first.send_keys(Keys.HOME)
     # The model that is chosen first is the first of the columns, too.
     assert texts(browser, f"{tables} .suite") == ["two − one"]
     assert "-0.50 [-0.70, -0.20]" in " ".join(texts(browser, f"{tables} td"))
