@@ -10,7 +10,7 @@ from refract.export import EXPORTERS, Export
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
-from tests.builders import rate
+from tests.builders import rate, write_distribution
 
 MODULE = '''
 class Lengths:
@@ -52,13 +52,8 @@ lines = answer_lengths:lines
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    site = tmp_path / "site"
-    about = site / "answer_lengths-1.0.dist-info"
-    about.mkdir(parents=True)
-    (site / "answer_lengths.py").write_text(MODULE)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer-lengths\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(site)
+    write_distribution(tmp_path / "site", "answer_lengths", POINTS, answer_lengths=MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
 
 def test_a_section_of_a_package_is_a_page_behind_the_report_that_links_to_it(installed):
