@@ -36,6 +36,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -70,6 +71,12 @@ EXTREMES = {"min": "max", "max": "min"}
 SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast"}
 
 
+@cache
+def original(file: str) -> bytes:
+    """A module as it was when mutants were drawn."""
+    return (ROOT / file).read_bytes()
+
+
 class Mutant(NamedTuple):
     """A module (its path in the project) whose bytes from ``start`` to ``end`` are replaced, in a
     function of that name. :data:`MODULE` is outside of any: all tests that enter the file run."""
@@ -82,12 +89,12 @@ class Mutant(NamedTuple):
     new: str
 
     def source(self) -> bytes:
-        text = (ROOT / self.file).read_bytes()
+        text = original(self.file)
         return text[: self.start] + self.new.encode() + text[self.end :]
 
     def lines(self) -> tuple[str, str]:
         """The changed line before and after."""
-        sources = (ROOT / self.file).read_bytes(), self.source()
+        sources = original(self.file), self.source()
         before, after = (source.decode().splitlines()[self.line - 1] for source in sources)
         return before.strip(), after.strip()
 
@@ -105,7 +112,7 @@ class Mutant(NamedTuple):
 
 def mutants(file: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its syntax tree."""
-    raw = (ROOT / file).read_bytes()
+    raw = original(file)
     starts = [0]
     within = MODULE
     for line in raw.splitlines(keepends=True):
@@ -307,7 +314,7 @@ class Trial:
                 status = self.status(lambda: int(pytest.main(["-x", "-q", *files])), limit)
             return status in (0, pytest.ExitCode.NO_TESTS_COLLECTED, -signal.SIGALRM)
         finally:
-            self.write(mutant.file, (ROOT / mutant.file).read_bytes())
+            self.write(mutant.file, original(mutant.file))
 
     def write(self, file: str, source: bytes) -> None:
         """Each with a time of its own: compiled files are told by time and size."""

@@ -61,7 +61,8 @@ def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[
     definition names none and its rows are in several."""
     if fields is not None:
         return fields
-    return ["language"] if len({row.get("language") for row in sources} - {None}) > 1 else []
+    languages = {row.get("language") for row in sources} - {None}
+    return ["language"] if len(languages) > 1 else []
 
 
 def aggregate_suite(

@@ -219,7 +219,8 @@ def _repeats(*sides: Keyed) -> dict[str, str]:
     for place, (suite, own) in enumerate(clean.items()):
         for before, (other, answers) in enumerate(clean.items()):
             # Of two suites with the same prompts, the first is tested.
-            if other not in repeats and (own < answers or (own == answers and before < place)):
+            included = own < answers or (own == answers and before < place)
+            if included and other not in repeats:
                 repeats[suite] = other
                 break
     return repeats
@@ -300,7 +301,8 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
         return rows.mean(confidence)
 
     estimate = lower = upper = change(judged, others)
-    if any(before.unknown or after.unknown for before, after, _ in group.pairs + group.others):
+    pairs = group.pairs + group.others
+    if any(before.unknown or after.unknown for before, after, _ in pairs):
         # A discrimination is least where harmful prompts are at their worst and
         # others at their best.
         lower = change(_at_worst(group.pairs), _at_best(group.others))
@@ -484,8 +486,9 @@ class _Judge(NamedTuple):
         sign = 1
         if self.opposite:
             sign = -1
-            refused = [1 - after for after in rows.values]
-            rows = ClusteredValues(refused, rows.clusters, [1 - x for x in rows.before or ()])
+            before = [1 - share for share in rows.before or ()]
+            after = [1 - share for share in rows.values]
+            rows = ClusteredValues(after, rows.clusters, before)
         parts = _parts(rows, self.prompts, confidence, sign)
         if not parts:
             return None
@@ -502,8 +505,8 @@ class _Judge(NamedTuple):
 
 
 def _mean_change(rows: ClusteredValues) -> float:
-    changes = [after - before for after, before in zip(rows.values, rows.before or (), strict=True)]
-    return sum(changes) / len(changes)
+    pairs = zip(rows.values, rows.before or (), strict=True)
+    return sum(after - before for after, before in pairs) / len(rows.values)
 
 
 def _lowest(rows: ClusteredValues, confidence: float, judge: _Judge | None = None) -> float | None:
@@ -632,7 +635,9 @@ def _decision(
     shown = p is not None and p <= alpha
     sign = 1 if group.category in LESS_IS_WORSE else -1
     alone = evidence.worst_alone
-    decision = decide_drop(evidence.worst, p_least <= alpha and evidence.beyond_judge, margin)
+    beyond_unjudged = p_least <= alpha
+    beyond_both = beyond_unjudged and evidence.beyond_judge
+    decision = decide_drop(evidence.worst, beyond_both, margin)
     kept = evidence.worst_kept is not None and evidence.worst_kept > -margin
     vanished = evidence.lost > 0 and (evidence.lost > margin or p_lost <= alpha or kept)
     reason = _too_few_shared(group)
@@ -640,7 +645,7 @@ def _decision(
     if gone and decision == NOT_WORSE:
         decision = INCONCLUSIVE
     if decision == INCONCLUSIVE and not gone:
-        if shown and p_least <= alpha:
+        if shown and beyond_unjudged:
             reason = "the verdicts show a drop that the judge's error on two models could make"
         elif shown:
             reason = "the judged pairs show a drop that unjudged answers could undo"
@@ -663,11 +668,13 @@ def _decision(
     smallest = None
     countable = 0.5**evidence.clusters <= alpha / tests and evidence.effective_n >= 1
     if detectable and countable and not evidence.judge:
-        smallest = smallest_drop(round(evidence.effective_n), evidence.churn, alpha=alpha / tests)
+        n = round(evidence.effective_n)
+        smallest = smallest_drop(n, evidence.churn, alpha=alpha / tests)
+    open_to_drop = decision != NOT_WORSE and (shown or vanished)
     return DropDecision(
         decision,
         reason,
-        regression=decision == WORSE or gone or (decision != NOT_WORSE and (shown or vanished)),
+        regression=decision == WORSE or gone or open_to_drop,
         margin=margin,
         worst=None if evidence.worst is None else sign * evidence.worst,
         p_worse=evidence.p,

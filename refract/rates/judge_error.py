@@ -253,7 +253,8 @@ def _coefficients(
             mean = spread @ (priors @ means + design.T @ inverse @ logits)
             whole = covariance + design @ np.linalg.inv(priors) @ design.T
             residual = logits - design @ means
-            likely = -np.linalg.slogdet(whole)[1] - residual @ np.linalg.solve(whole, residual)
+            distance = residual @ np.linalg.solve(whole, residual)
+            likely = -np.linalg.slogdet(whole)[1] - distance
             prior = -(between**2 + within**2) / PRIOR_SCALE**2
             weights.append(np.exp((likely + prior) / 2) * step * other_step)
             cells.append((between, within, mean, np.linalg.cholesky(spread)))
@@ -348,9 +349,9 @@ def _quantile(
         limits_of_parts.append(part.interval.high if up else part.interval.low)
     # Of several parts the estimate's own interval says how far their errors add up.
     whole = sum(part.sign * part.share for part in parts)
-    apart = sum(
-        (reached - part.share) ** 2 for part, reached in zip(parts, limits_of_parts, strict=True)
-    )
+    apart = 0.0
+    for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
+        apart += (limit_of_part - part.share) ** 2
     shrunk = (limit - end) ** 2 / apart if apart else 0.0
     middle, squared, slope = 0.0, 0.0, 0.0
     for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
@@ -370,7 +371,8 @@ def _quantile(
     most = float(sum(max(0, part.sign) for part in parts))
     middle = np.clip(middle, least, most)
     spread = np.sqrt(squared) / z
-    return settled(mixture_quantile(middle, spread, (1 + confidence) / 2, upper, least, most))
+    chance = (1 + confidence) / 2
+    return settled(mixture_quantile(middle, spread, chance, upper, least, most))
 
 
 def _judged_share(share: float, certain: float) -> float:

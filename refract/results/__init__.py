@@ -171,7 +171,8 @@ def run_tables(
     line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
     rows = []
     for answer in texts:
-        row = {"model": model, **line_of.get((answer["suite"], answer["prompt_id"]), {}), **answer}
+        line = line_of.get((answer["suite"], answer["prompt_id"]), {})
+        row = {"model": model, **line, **answer}
         rows.append(row | _cells(answer["prompt"], answer["error"], answer["judges"]))
     return _frames(
         _metric_rows(model, results["metrics"]),

@@ -40,7 +40,11 @@ def result_files(model: str) -> list[str]:
 
 def without_results(root: Path, models: Sequence[str]) -> list[str]:
     """The models that lack a file of their results."""
-    return [m for m in models if not all((root / path).is_file() for path in result_files(m))]
+    without = []
+    for model in models:
+        if not all((root / path).is_file() for path in result_files(model)):
+            without.append(model)
+    return without
 
 
 def left_over(root: Path, models: Sequence[str]) -> list[str]:
@@ -61,7 +65,8 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     known = _entries(params, "perturbations")
     used = {name: known.get(name) for name in definition.get("perturbations") or ()}
     seeded = used or definition.get("sample")
-    return {**definition, "perturbations": used, "seed": params.get("seed") if seeded else None}
+    seed = params.get("seed") if seeded else None
+    return {**definition, "perturbations": used, "seed": seed}
 
 
 def not_current(
@@ -87,8 +92,12 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             lines.append(f"{path} is not as it was written")
     suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
     measured = facts["suites"]
-    lines += [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
-    lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
+    for suite in suites:
+        if suite not in measured:
+            lines.append(f"suite {suite} has no numbers")
+    for suite in measured:
+        if suite not in suites:
+            lines.append(f"suite {suite} is not in the grid")
     judges = _entries(params, "judges")
     defined = _entries(params, "models").get(model)
     if isinstance(defined, Mapping):
@@ -105,12 +114,14 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
     }
     computed: Row = {
         "models": {model: facts["model"].get("definition")},
-        "judges": {name: {**judge, "version": None} for name, judge in facts["judges"].items()},
+        "judges": {},
         "suites": {},
         "seed": seed,
         "decisions": facts["decisions"],
         "null_answers": facts.get("null_answers"),
     }
+    for name, judge in facts["judges"].items():
+        computed["judges"][name] = {**judge, "version": None, "other_languages": None}
     for suite, inputs in suites.items():
         for judge in inputs.get("judges") or ():
             wanted["judges"][judge] = judges.get(judge)

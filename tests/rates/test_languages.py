@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from refract.core.jsonl import write_rows
@@ -119,20 +116,3 @@ def test_translations_may_share_any_text_as_their_pair(tmp_path):
     assert [x.message for x in check_suite(tmp_path / "s.jsonl")[1]] == [
         "'pair_id' names no row of the suite (got 'request 0')"
     ] * 2
-
-
-def test_a_run_on_a_suite_in_two_languages_states_its_loophole_rate(cli):
-    rows, _ = matched(join="text", en="rrr", de="ccc")
-    write_rows(Path("two.jsonl"), rows)
-    refusal, answer = "I'm sorry, but I can't help with that.", "Of course. First, take a card."
-    said = [
-        {"id": row["id"], "prompt": row["prompt"], "response": refusal if n % 2 == 0 else answer}
-        for n, row in enumerate(rows)
-    ]
-    write_rows(Path("said.jsonl"), said)
-    given = ("--adapter", "recorded", "--set", "path=said.jsonl", "--judge", "rules")
-    done = cli("run", *given, "--suite", "two.jsonl", "--out", "r.json")
-    assert done.code == 0, done.err
-    tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
-    found = {row["value"]: row["rate"] for row in tables if row["measure"] == LOOPHOLE}
-    assert found == {"": 1.0, "de": 1.0}

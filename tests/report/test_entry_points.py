@@ -7,7 +7,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.registry import find
 from refract.export import EXPORTERS, Export
-from tests.builders import rate
+from tests.builders import rate, write_distribution
 from tests.report.views import pages_for
 
 MODULE = """
@@ -41,11 +41,7 @@ lines = answer_lengths:lines
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    about = tmp_path / "site/answer_lengths-1.0.dist-info"
-    about.mkdir(parents=True)
-    (tmp_path / "site/answer_lengths.py").write_text(MODULE)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer-lengths\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
+    write_distribution(tmp_path / "site", "answer_lengths", POINTS, answer_lengths=MODULE)
     monkeypatch.syspath_prepend(tmp_path / "site")
 
 
