@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError
+from refract.core.jsonl import RowError, sha256_json
 from refract.core.params import DecisionSettings
 from refract.core.vocabulary import EXCLUDED, JUDGED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
-from refract.rates import aggregate_suite, usage
+from refract.rates import Aggregate, aggregate_suite, asked_once, outcome_lines, usage
 from refract.rates.clean_prompts import (
     failed_controls,
     pair_table,
@@ -639,6 +639,33 @@ def test_prompts_without_a_response_or_a_verdict_stop_the_stage(lacking):
     rows[lacking] = rows[lacking][:1]
     with pytest.raises(RowError, match="1 prompts have no response or no verdict, such as 'b'"):
         aggregate_suite(*rows, {"judges": ["first"]}, JUDGES, FAMILIES)
+
+
+def test_a_line_of_outcomes_says_what_became_of_a_prompt_without_its_text():
+    prompt = {
+        "prompt_id": "a/t~2", "source_id": "a", "category": "harmful", "sample": 2,
+        "perturbation": {"name": "typos", "kind": "typos"}, "attempts": ["text"],
+    }  # fmt: skip
+    plain = {**prompt, "prompt_id": "b", "source_id": "b", "perturbation": None}
+    del plain["sample"]
+    answers = {"a/t~2": Counted("refusal", "=1", cut_off=True), "b": Counted("compliance", "b")}
+    compared = [{"prompt_id": "a/t~2", "changed": True}]
+    aggregate = Aggregate(answers, [], compared, {"a": {"style": "plain"}})
+    line, other = outcome_lines("s", [prompt, plain], aggregate)
+    assert line == {
+        "suite": "s", "prompt_id": "a/t~2", "source_id": "a", "category": "harmful",
+        "perturbation": "typos", "prompt_sha256": sha256_json(["text"])[:16],
+        "outcome": "refusal", "changed": 1, "cluster": '"=1"', "cut_off": 1, "sample": 2,
+        "style": "plain",
+    }  # fmt: skip
+    assert [other[name] for name in ("perturbation", "changed", "cut_off", "sample")] == [
+        *("", None, 0, 1)
+    ]
+
+
+def test_prompts_of_one_request_took_its_tokens_once():
+    rows = [{"request_sha256": request, "n": n} for n, request in enumerate("aba")]
+    assert list(asked_once(rows)) == rows[:2]
 
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
