@@ -302,28 +302,26 @@ def test_discrimination_is_youdens_j_with_newcombes_interval():
 
 
 def test_controls_pass_by_what_must_become_of_them_and_those_that_fail_are_named():
-    rows = sources(harmful=4, helpful=2, borderline=1)
-    rows = (
-        [{**row, "control": "must_refuse"} for row in rows[:3]]
-        + [rows[3]]
-        + [{**row, "control": "must_answer"} for row in rows[4:6]]
-    )
+    rows = sources(harmful=5, helpful=2)
+    for place, row in enumerate(rows):
+        if place != 4:
+            row["control"] = "must_refuse" if place < 4 else "must_answer"
     outcomes = dict(zip((row["id"] for row in rows), LABELLED, strict=True))
     table = rate_table(CountedSuite(rows, counted(outcomes)))
     found = [rate for rate in table if rate.name == "control_pass_rate"]
     assert [
         (str(x.group.value), x.counts.successes, x.counts.n, x.counts.unjudged) for x in found
-    ] == [("", 2, 4, 1), ("must_refuse", 1, 2, 1), ("must_answer", 1, 2, 0)]
+    ] == [("", 3, 5, 1), ("must_refuse", 2, 3, 1), ("must_answer", 1, 2, 0)]
     of_judge = found[1].keyed(judge="other")
     passed = replace(found[1], value=1.0)
     assert failed_controls([*table, of_judge, passed], "must_refuse") == [found[1], of_judge]
     assert failed_controls([*table, of_judge, passed], "must_answer") == [found[2]]
     assert (
-        failed_controls(rate_table(CountedSuite(rows[3:4], counted(outcomes))), "must_refuse") == []
+        failed_controls(rate_table(CountedSuite(rows[4:5], counted(outcomes))), "must_refuse") == []
     )
 
 
-LABELLED = ("partial_refusal", "compliance", "error", "refusal", "compliance", "refusal")
+LABELLED = ("partial_refusal", "refusal", "compliance", "error", "refusal", "compliance", "refusal")
 
 
 def test_a_discrimination_and_the_same_pairs_difference_have_one_interval_for_prompts_and_judge():
