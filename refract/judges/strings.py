@@ -56,6 +56,7 @@ class Strings(Judge):
 
     FAMILY = "strings"
     version = f"{VERSION}, rules {rules.VERSION}"
+    other_languages = rules.OTHER_LANGUAGES
     columns = ("expected_strings", ATTACK_CALLS, "task_strings", *STRING_FLAGS)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:

@@ -121,7 +121,7 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
         "null_answers": facts.get("null_answers"),
     }
     for name, judge in facts["judges"].items():
-        computed["judges"][name] = {**judge, "version": None}
+        computed["judges"][name] = {**judge, "version": None, "other_languages": None}
     for suite, inputs in suites.items():
         for judge in inputs.get("judges") or ():
             wanted["judges"][judge] = judges.get(judge)

@@ -15,7 +15,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
-from tests.builders import suite_rows
+from tests.builders import suite_rows, write_distribution
 
 MODULE = '''
 from refract.rates.counting import mean_rate
@@ -47,11 +47,7 @@ PARAMS = {
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     """Puts a distribution with a measure where Python looks for installed ones."""
-    (folder / "worded.py").write_text(module, "utf-8")
-    about = folder / "worded-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: worded\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
+    write_distribution(folder, "worded", POINTS, worded=module)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "worded", raising=False)
 

@@ -40,7 +40,7 @@ from refract.judges.rules.grammar import (
     EN,
     Phrases,
     foreign_refusal,
-    languages_in,
+    languages_of,
     refusal_in,
     spoken_by_other,
 )
@@ -54,6 +54,8 @@ from refract.judges.rules.text import (
 )
 
 VERSION = "10"
+# Of how they read other languages than English; ``VERSION`` is what labelled answers measured.
+OTHER_LANGUAGES = "2"
 LANGUAGES = frozenset(("en", *CODES))
 # Names in the evidence of refusals in other languages than English.
 FOREIGN_RULES = frozenset(f"cannot_help_{code}" for code in CODES)
@@ -78,6 +80,7 @@ class Rules(Judge):
 
     FAMILY = "refusal"
     version = VERSION
+    other_languages = OTHER_LANGUAGES
     languages = LANGUAGES
     columns = ()
 
@@ -132,7 +135,7 @@ class ReadAnswer:
     read: str  # in lower case, without code and mark-up; of the same length
     start: int  # where the answer begins, after any thinking text
     sentences: list[Sentence]
-    languages: tuple[Phrases, ...]  # other than English, in which it may refuse
+    languages: list[Phrases]  # other than English, in which it may be
     code: bool  # whether it holds a piece of code
     prompt: str  # in lower case; empty where it is not known
 
@@ -162,9 +165,12 @@ class ReadAnswer:
         return hits
 
 
-def in_other_language(verdict: Verdict) -> bool:
-    """Whether a refusal was found in another language than English."""
-    return any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"])
+def in_other_language(text: str, verdict: Verdict) -> bool:
+    """Whether an answer is in another of the ``LANGUAGES`` than English, or its verdict
+    found a refusal in one.
+    """
+    found = any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"])
+    return found or bool(languages_of(blank_code(text, plain(text))[0].replace("\0", "")))
 
 
 def judge_response(response: str, prompt: str = "") -> Verdict:
@@ -207,7 +213,7 @@ def _judge(response: str, prompt: str, *, whole: bool) -> Verdict:
         read=read,
         start=start,
         sentences=read_sentences(read, start),
-        languages=languages_in(searched, set(tokens)),
+        languages=languages_of(searched),
         code=code,
         prompt=prompt,
     )
