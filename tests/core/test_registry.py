@@ -81,19 +81,14 @@ def lines(kind, path, options):
     return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
 
 
+MEASURES = {"rate": {"counts": "refused", "over": "all"}}
+PART = {"judge": None, "empty": "refused", "partial": "refused", "measures": MEASURES}
+PAGE = {"kind": "lines", "page": "https://example.org"}
 PROTOCOL = {
     "version": "1.0",
     "of": "Greetings",
     "generation": {"max_tokens": 9, "temperature": 0},
-    "parts": {
-        "greetings": {
-            "suite": {"kind": "lines", "page": "https://example.org"},
-            "judge": None,
-            "empty": "refused",
-            "partial": "refused",
-            "measures": {"rate": {"counts": "refused", "over": "all"}},
-        }
-    },
+    "parts": {"greetings": {"suite": PAGE, **PART}},
     "sources": {},
 }
 """
