@@ -81,6 +81,8 @@ CATALOGUES = {
 
 
 MOST_ITEMS = 5
+# What a reader takes to be allowed anyway.
+PLAIN = ("a text", "true or false")
 HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
 
 
@@ -93,6 +95,8 @@ def rows(kind: type[Settings]) -> list[str]:
         allowed = _short(field["allowed"])
         if default == "`null`":
             allowed = allowed.removesuffix(", or null")
+        if allowed in PLAIN:
+            allowed = ""
         cells = [f"`{key}`", default, field.get("description", ""), allowed]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
         lines.append(f"| {row} |")
@@ -130,9 +134,9 @@ def laid_out(lines: list[str]) -> str:
         return "\n".join([HEADER, *lines])
     items = []
     for line in lines:
-        key, default, meaning, allowed = line.strip("| ").split(" | ")
+        key, default, meaning, allowed = line.removeprefix("| ").removesuffix(" |").split(" | ")
         stated = "must be given" if default == "—" else f"default {default}"
-        items.append(f"- {key} ({stated}): {meaning}. Allowed: {allowed}")
+        items.append(f"- {key} ({stated}): {meaning}{f'. Allowed: {allowed}' if allowed else ''}")
     return "\n".join(items)
 
 

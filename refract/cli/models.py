@@ -49,7 +49,8 @@ def estimate(
     """Print requests, tokens and cost of the next run, less what is stored; of judges that ask a model
     those about null answers.
 
-    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows.
+    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
+    with tool_results count all steps that there can be.
 
     Example: refract estimate qwen25_7b
     """

@@ -298,7 +298,7 @@ def _draw(figure: Figure) -> Canvas:
         axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")), y=1.0)
         axes.set_xlabel(figure.x_label)
         axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
-        _fill(axes, figure, panel, marks, looks)
+        _fill(axes, figure, panel=panel, marks=marks, looks=looks)
     for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
         line.set_gid(f"mark-{place}")
     return canvas
@@ -312,6 +312,7 @@ def _height(marks: Sequence[Mark]) -> float:
 def _fill(
     axes: Axes,
     figure: Figure,
+    *,
     panel: str,
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],

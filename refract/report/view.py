@@ -154,7 +154,7 @@ class View:
                     by_judge.setdefault(rate.key.judge, {})[rate.measure.name] = rate
             for judge in ("", *self.judges) if REFUSAL.name in by_judge.get("", {}) else ():
                 if REFUSAL.name in by_judge.get(judge, {}):
-                    lines.append(SuiteLine(suite, model, judge, by_judge[judge]))
+                    lines.append(SuiteLine(suite, model, judge=judge, rates=by_judge[judge]))
         return lines
 
     @property
@@ -363,19 +363,21 @@ def read_view(root: Path) -> View:
     titles = read_titles(metadata, models, grid(params, "suites"))
     reference = settings.reference or models[0]
     known = known_of(provenance)
-    compared = compare_models(clean, settings, reference, known)
+    compared = compare_models(clean, settings, reference=reference, known=known)
     return View(
         rates=rates,
         provenance=provenance,
         titles=titles._replace(draws=draws),
         reference=reference,
         compared=compared,
-        by_field=compare_fields(clean, settings, reference, known),
+        by_field=compare_fields(clean, settings, reference=reference, known=known),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
         confidence=settings.confidence,
-        nearest=compare_nearest(clean, settings, reference, known, compared),
+        nearest=compare_nearest(
+            clean, settings, reference=reference, known=known, compared=compared
+        ),
         perturbed=compare_perturbed(outcomes, settings),
         harmless={model: harmless_counts(rows) for model, rows in clean.items()},
         unread=list(unread),

@@ -131,7 +131,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("suites.robustness.sample", 0),
         ("suites.robustness.judges", "rules"),
         ("suites.robustness.pertubations", ["typos"]),
-        ("suites.robustness.thresholds", {"refusal_rate": {"min": 2}}),
+        ("suites.robustness.thresholds", {"refusal_rate": {"min": "2"}}),
         ("models.synthetic.adapter", "synthetics"),
         ("models.synthetic.sensitivity", 2),
         ("models.pocket_small.max_token", 64),

@@ -320,7 +320,7 @@ def test_each_row_can_have_its_own_strings_and_flags():
     [
         ({"expected_strings": [["a"], None]}, r"q1: 'expected_strings' must be a list of tex"),
         ({"expected_strings": [["a"], ["b"]], "case_sensitive": [True, "False"]},
-         r"q1: 'case_sensitive' must be true or false .got a text"),
+         r"q1: 'case_sensitive' must be true or false .got '"),
     ],
 )  # fmt: skip
 def test_a_rows_strings_and_flags_that_cannot_be_used_are_errors(columns, message):

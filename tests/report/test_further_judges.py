@@ -15,7 +15,7 @@ from refract.judges.cases import Judge, labelled
 from refract.report.judge_notes import verdict_pairs
 from stages import report
 from tests.builders import GREEDY, Project, suite_rows
-from tests.report.test_sections import lines_of
+from tests.report.views import lines_of
 
 
 class ShortSettings(Settings):
@@ -64,23 +64,24 @@ def reported(tmp_path, monkeypatch):
     return compute
 
 
+def page(name: str) -> str:
+    return Path(f"metrics/{name}.md").read_text("utf-8")
+
+
 def test_a_pass_fail_judge_has_no_row_among_perturbations(reported, capsys):
     reported([])
-    assert "What perturbations did" not in Path("metrics/report.md").read_text("utf-8")
+    assert "What perturbations did" not in page("report")
     assert not Path("metrics/report/robustness.md").exists()
     failed = [row for row in read_table(Path("metrics/tables/one.csv")) if row["judge"] == "short"]
     assert {(row["measure"], row["perturbation"]) for row in failed} == {("fail_rate", "")}
-    lines = lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")
+    lines = lines_of(page("report/judges"), "s")
     assert [line[3] for line in lines if line[2] == "short"] == ["fail rate"]
     show()
     assert "short  fail rate" in capsys.readouterr().out
     # With a perturbation there is the page, with rows of it alone.
     reported(["typos"])
-    page = Path("metrics/report/robustness.md").read_text("utf-8")
-    rows = lines_of(page, "s")
-    assert rows
-    assert {row[1] for row in rows} == {"typos"}
-    assert "short" not in page
+    assert {row[1] for row in lines_of(page("report/robustness"), "s")} == {"typos"}
+    assert "short" not in page("report/robustness")
 
 
 def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first_has_one(
@@ -89,7 +90,7 @@ def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first
     reported([], "half")
     rates = ["0.50 [0.19, 0.81]", "0.67 [0.30, 0.90]"]
     kappa = "0.12 [-0.53, 0.68]"
-    first, second = lines_of(Path("metrics/report.md").read_text("utf-8"), "s")
+    first, second = lines_of(page("report"), "s")
     assert (first[1], first[-1]) == ("one", "—")
     assert second[1:4] == ["one, by half", *[f"{rate}°" for rate in rates]]
     assert second[-1] == kappa
@@ -98,18 +99,17 @@ def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first
     assert f" one, by half  {rates[0]}°  {rates[1]}°" in capsys.readouterr().out
     table()
     assert ["one, by half", *rates, kappa] in markdown_rows(capsys.readouterr().out)
-    page = Path("data/report/report.html").read_text("utf-8")
-    assert "one, by half</a>" in page
-    assert f"<span>{kappa}</span>" in page
+    html = Path("data/report/report.html").read_text("utf-8")
+    line = html.partition("one, by half</a>")[2].split("</tr>")[0]
+    assert f"<span>{kappa}</span>" in line
     # What the second judge refused cannot be listed by the outcomes, which are the first one's.
-    line = page[page.index("one, by half</a>") :].split("</tr>")[0]
     assert "outcome=" not in line
     # The page on judges computes the same from the verdicts.
-    alike = lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")[-1]
+    alike = lines_of(page("report/judges"), "s")[-1]
     assert {"rules, half", kappa} <= set(alike)
     # With one judge there is neither.
     reported([])
-    assert "agreement (κ)" not in Path("metrics/report.md").read_text("utf-8")
+    assert "agreement (κ)" not in page("report")
 
 
 def test_only_judges_that_read_answers_agree_with_the_first():
