@@ -54,26 +54,16 @@ def test_a_cell_is_a_rate_with_at_most_one_mark_and_the_notes_say_what_it_stands
 @pytest.mark.parametrize(
     ("more", "mark", "note"),
     [
-        ({}, "", []),
-        ({"cut_off": 9}, "", []),
-        (
-            {"cut_off": 10},
-            " ✂",
-            [
-                "✂ a tenth of the answers or more was cut off, and judged by what was said: "
-                "10 of 100 of one on s."
-            ],
-        ),
-        (
-            {"excluded": {"error": 2, "empty": 1}},
-            " †",
-            ["† not judged: 3 of 103 of one on s."],
-        ),
+        ({"cut_off": 9}, "", ""),
+        ({"cut_off": 10}, " ✂", "and judged by what was said: 10 of 100 of one on s."),
+        ({"excluded": {"error": 2, "empty": 1}}, " †", "† not judged: 3 of 103 of one on s."),
     ],
 )
 def test_each_mark_has_its_counts_in_a_note(more, mark, note):
     found = paper_table({"one": [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]})
-    assert (found.rows, found.notes) == ([["one", "0.50 [0.40, 0.60]" + mark]], note)
+    assert found.rows == [["one", "0.50 [0.40, 0.60]" + mark]]
+    assert "".join(found.notes).endswith(note)
+    assert len(found.notes) == bool(note)
 
 
 def test_three_decimals_and_wide_cells_are_had_for_the_asking():
@@ -178,12 +168,10 @@ def test_what_the_tables_do_not_have_is_said_with_what_they_have(asked, message)
 
 
 PLAIN = set(string.ascii_letters + string.digits + " .,:;!?()=+/*@-[]")
-COMMANDS = [
-    *(r"\textbackslash{}", r"\textasciitilde{}", r"\textasciicircum{}", r"\textless{}"),
-    *(r"\textgreater{}", r"\textbar{}", r"\textasciigrave{}", r"\textquotesingle{}"),
-    *(r"\textemdash{}", r"\textendash{}", r"\char`\"{}", r"\dots{}", "$-$", "{}"),
-    *(rf"\{mark}" for mark in "{}$&#%_"),
-]
+WORDS = "backslash tilde circum less greater bar grave quotesingle emdash endash"
+WORDS = WORDS.replace("tilde", "asciitilde").replace("circum", "asciicircum")
+COMMANDS = [rf"\text{word}{{}}" for word in WORDS.replace("grave", "asciigrave").split()]
+COMMANDS += [r"\char`\"{}", r"\dots{}", "$-$", "{}", *(rf"\{mark}" for mark in "{}$&#%_")]
 
 
 @given(st.text(st.characters(max_codepoint=0x7F) | st.sampled_from("—–−…\u202e"), max_size=30))
