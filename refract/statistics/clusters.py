@@ -279,7 +279,7 @@ class ClusteredValues(NamedTuple):
     clusters: Sequence[Hashable]
     before: Sequence[float] | None = None
 
-    def mean(self, confidence: float = 0.95) -> Clustered | None:
+    def mean(self, confidence: float) -> Clustered | None:
         """Their mean, or that of the changes, with its interval; None without any."""
         if self.before is None:
             return clustered_mean(self.values, self.clusters, confidence)
