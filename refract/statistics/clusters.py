@@ -31,14 +31,14 @@ class Clustered(NamedTuple):
     the number of equal clusters that would say as much (:func:`effective_clusters`)."""
 
     value: float
+    n: int
+    clusters: int
+    effective_clusters: float
     low: float | None = None
     high: float | None = None
     se: float | None = None
     design_effect: float | None = None
     effective_n: float | None = None
-    n: int = 0
-    clusters: int = 0
-    effective_clusters: float = 0.0
 
 
 def effective_clusters(sizes: Sequence[int]) -> float:
