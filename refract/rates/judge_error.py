@@ -260,7 +260,7 @@ def _coefficients(
             cells.append((between, within, mean, np.linalg.cholesky(spread)))
     # Rounded, so that a draw is of the same cell on every machine.
     chances = np.round(np.cumsum(weights) / np.sum(weights), 9)
-    cell = np.minimum(np.searchsorted(chances, uniforms[:, 0]), len(cells) - 1)
+    cell = np.searchsorted(chances, uniforms[:, 0])
     normal = ndtri(uniforms[:, 1:])
     mean = np.array([cells[place][2] for place in cell])
     root = np.array([cells[place][3] for place in cell])
