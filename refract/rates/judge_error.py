@@ -341,7 +341,7 @@ def _quantile(
     z = normal_quantile(confidence)
     if len(parts) == 1:
         interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(parts[0], share=end, interval=interval)]
+        parts = [replace(part, share=end, interval=interval) for part in parts]
     # The limits of the parts on the side that moves the measure up, or down.
     limits_of_parts = []
     for part in parts:
