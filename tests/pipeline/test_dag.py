@@ -14,16 +14,10 @@ from refract.models.protocol import Answer
 from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
-from tests.builders import GREEDY, MODELS, Reproduction, cells, suite_rows
+from tests.builders import GREEDY, MODELS, SUITES, Reproduction, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
 EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
-
-
-def generated(*models: str, **counts: int) -> dict[tuple[str, str], int]:
-    """So many new answers to each suite, of all models or of some, and none of the others."""
-    names = models or MODELS
-    return {(m, suite): n * (m in names) for m in MODELS for suite, n in counts.items()}
 
 
 def test_the_first_run_computes_everything(computed):
@@ -48,7 +42,7 @@ def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it
     # An equal label leaves a model's verdicts as they were, so its last stages may be skipped.
     asked = cells(*MODELS, stages=("model-inference", "judge"))
     assert {"generate-perturbations", *asked} <= done.ran
-    assert done.generated == generated(alpha=2, beta=0)
+    assert done.generated == {(m, s): 2 * (s == "alpha") for m in MODELS for s in SUITES}
     before = {row["prompt_id"]: row for row in read_rows(rates.folder / "data/prompts/alpha.jsonl")}
     params["seed"] += 1
     rates.set_params(params)
@@ -57,41 +51,28 @@ def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it
     changed = sum(row["attempts"] != before[row["prompt_id"]]["attempts"] for row in after)
     assert 0 < changed <= 12
     assert done.generated["greedy", "alpha"] == changed
-    assert done.generated["greedy", "beta"] == 0
+    # Models that sample answer anew; for others null answers are drawn anew.
+    assert (done.generated["greedy", "beta"], done.generated["sampling", "beta"]) == (0, 12)
+    assert cells("greedy", stages=("judge",)) <= done.ran
 
 
-def test_an_added_suite_asks_that_suite_alone(rates):
-    write_rows(rates.folder / "data/suites/gamma.jsonl", suite_rows("gamma", 2, 3))
-    params = rates.params()
+def test_an_added_suite_model_and_definition_ask_what_is_new_alone(project):
+    write_rows(project.folder / "data/suites/gamma.jsonl", suite_rows("gamma", 2, 3))
+    params = project.params()
     params["grid"]["suites"].append("gamma")
     params["suites"]["gamma"] = {"file": "data/suites/gamma.jsonl", "judges": ["rules"]}
-    rates.set_params(params)
-    done = rates.repro()
-    assert done.ran == {"generate-perturbations", *cells(*MODELS)}
-    assert done.generated == generated(alpha=0, beta=0, gamma=5)
-
-
-def test_an_added_model_and_a_changed_definition_run_their_models_and_the_report(project):
-    params = project.params()
     params["grid"]["models"].append("third")
     params["models"]["third"] = {**GREEDY, "seed": 3}
     params["models"]["greedy"]["refusal_rate"] = 0.9
     project.set_params(params)
     done = project.repro()
-    assert done.ran == {*cells("third", "greedy"), "report"}
-    both = {(model, suite): 12 for model in ("third", "greedy") for suite in ("alpha", "beta")}
-    assert {key: count for key, count in done.generated.items() if count} == both
-
-
-def test_another_seed_asks_only_models_that_sample(rates):
-    params = rates.params()
-    params["seed"] += 1
-    rates.set_params(params)
-    done = rates.repro()
-    assert done.generated == generated("sampling", alpha=12, beta=12)
-    assert "generate-perturbations" in done.ran
-    # Null answers are drawn anew; what the greedy model refused is what it was.
-    assert cells("greedy", stages=("judge",)) <= done.ran
+    models = ("third", *MODELS)
+    assert done.ran == {"generate-perturbations", "report", *cells(*models)}
+    assert done.generated == {
+        (model, suite): 5 if suite == "gamma" else 12 * (model != "sampling")
+        for model in models
+        for suite in ("alpha", "beta", "gamma")
+    }
 
 
 def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project):
