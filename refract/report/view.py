@@ -36,7 +36,7 @@ from refract.report.comparisons import (
     number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined
+from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined, not_judged, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
@@ -211,6 +211,12 @@ class View:
     def names(self, rate: Rate | Difference) -> dict[str, object]:
         """What readers call a number's suite and model: the first cells of its row."""
         return {"suite": self.titles.plain(rate.suite), "model": self.titles.model(rate.model)}
+
+    def measured(self, rate: Rate, value: str, n: str, **cells: str) -> dict[str, object]:
+        """A row of a rate in columns called ``value`` and ``n``, behind other cells, with what
+        was not judged of it."""
+        numbers = {value: short_text(rate), n: rate.counts.n, "not judged": not_judged(rate)}
+        return self.names(rate) | cells | numbers
 
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
