@@ -61,7 +61,7 @@ REPLIES = {
 }  # fmt: skip
 # Why Anthropic's API says that it refused.
 DECLINED = {"category": "cyber", "explanation": "This request was declined."}
-APIS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+APIS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/openai/responses")
 # Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
 CLOUDS = (
     "/openai/deployments/m/chat/completions",

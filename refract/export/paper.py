@@ -71,8 +71,16 @@ def write_appendix(
     contrasts = "Harmful minus other requests refused"
     tables = {}
     for table in (
-        interval_table(view, CATEGORY_MEASURES.values(), "rates", "Refusal by category", places),
-        interval_table(view, CONTRASTS.values(), "discrimination", contrasts, places),
+        interval_table(
+            view,
+            CATEGORY_MEASURES.values(),
+            label="rates",
+            caption="Refusal by category",
+            places=places,
+        ),
+        interval_table(
+            view, CONTRASTS.values(), label="discrimination", caption=contrasts, places=places
+        ),
         difference_table(view, places),
         agreement_table(view, places),
     ):
@@ -80,12 +88,12 @@ def write_appendix(
             tables[table.label] = table
     facts = facts_of(root, view, side) | bundle._asdict() | {"tables": tables, "stale": stale}
     cited = dict.fromkeys(("nist2026ai8002", "ghosh2026evaluationcards"))
-    readme = rendered(view, "bundle.md.j2", facts, cited)
-    facts["sums"] = write_bundle(root, bundle, readme, out / "bundle")
+    readme = rendered(view, "bundle.md.j2", facts=facts, cited=cited)
+    facts["sums"] = write_bundle(root, bundle, readme=readme, out=out / "bundle")
     texts = {
-        "methods.md": rendered(view, "methods.j2", facts, cited),
-        "methods.tex": rendered(view, "methods.j2", facts, cited, tex=True),
-        "checklist.md": rendered(view, "checklist.md.j2", facts, cited),
+        "methods.md": rendered(view, "methods.j2", facts=facts, cited=cited),
+        "methods.tex": rendered(view, "methods.j2", facts=facts, cited=cited, tex=True),
+        "checklist.md": rendered(view, "checklist.md.j2", facts=facts, cited=cited),
     }
     for name, table in tables.items():
         texts[f"tables/{name}.md"] = as_markdown(table)

@@ -47,16 +47,6 @@ def answer_part(reply: str) -> str:
     return text
 
 
-def _meaning(written: Any, values: Mapping[Any, Any], name: str) -> Any:
-    plain = written.strip().lower() if isinstance(written, str) else written
-    for spelling, meaning in values.items():
-        # 1 == True, but a judge that writes 1 has not written true.
-        if spelling == plain and type(spelling) is type(plain):
-            return meaning
-    allowed = ", ".join(map(repr, values))
-    raise UnreadableVerdict(f"{name!r} must be one of {allowed} (got {written!r:.80})")
-
-
 def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str | None]:
     """The meaning in ``values`` of what the reply's JSON has under ``key``, at
     any depth, and its ``reason``.
@@ -81,7 +71,16 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
     _decode_objects(text, json.JSONDecoder(object_pairs_hook=collect))
     if not stated:
         raise _unreadable(f"no JSON object with {key!r} in", text)
-    meanings = {_meaning(value, values, key) for value in stated}
+    # 1 == True, but a judge that writes 1 has not written true.
+    typed = {(type(spelling), spelling): meaning for spelling, meaning in values.items()}
+    meanings = set()
+    for value in stated:
+        plain = value.strip().lower() if isinstance(value, str) else value
+        known = (type(plain), plain)
+        if isinstance(plain, list | dict) or known not in typed:
+            allowed = ", ".join(map(repr, values))
+            raise UnreadableVerdict(f"{key!r} must be one of {allowed} (got {value!r:.80})")
+        meanings.add(typed[known])
     spelled = {str(spelling).lower(): meaning for spelling, meaning in values.items()}
     written = rf"(?<![\\\w])[\"']?{re.escape(key)}[\"']?\s*[:=]\s*[\"']?(\w+)"
     for word in re.findall(written, text, re.I):

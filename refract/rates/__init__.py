@@ -296,7 +296,6 @@ def asked_once(responses: Iterable[ResponseRow]) -> Iterator[ResponseRow]:
     """Responses, one of each request: prompts that share it took its tokens once."""
     seen: set[str] = set()
     for row in responses:
-        request = row["request_sha256"][:32]
-        if request not in seen:
-            seen.add(request)
+        if row["request_sha256"] not in seen:
+            seen.add(row["request_sha256"])
             yield row

@@ -158,7 +158,9 @@ def _parts(
     for place, sign in enumerate((1, -1)):
         values, clusters, _ = samples[place]
         judged = [answer.outcome for answer in sides[place] if answer.outcome in JUDGED]
-        certain = judged.count(BY_PROVIDER) / len(judged) if judged else 0.0
+        if not judged:
+            return ()
+        certain = judged.count(BY_PROVIDER) / len(judged)
         part = part_of(values, clusters, prompts[place], confidence, sign=sign, certain=certain)
         if part is None:
             return ()

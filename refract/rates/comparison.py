@@ -604,16 +604,8 @@ def decide_drops(
         gone = _too_few_shared(group) if _primary(group, settings) else ""
         vanished = None
         if gone:  # a primary measure that vanished fails a build
-            vanished = DropDecision(
-                INCONCLUSIVE,
-                gone,
-                regression=True,
-                margin=settings.margin,
-                worst=None,
-                p_worse=None,
-                p_worse_holm=None,
-                detectable=None,
-            )
+            margin = settings.margin
+            vanished = DropDecision(INCONCLUSIVE, gone, regression=True, margin=margin)
         decisions.append(vanished)
     return decisions
 

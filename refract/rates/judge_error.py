@@ -137,7 +137,7 @@ class JudgeError:
         arXiv 2311.01453)."""
         import numpy as np
 
-        draws = self.draws(prompts)
+        draws = self.draws(prompts, 0)
         people = np.clip(draws.people(share), 0, 1)
         missed, false = draws.error_rates(people)
         human = people * (1 - people)
@@ -147,7 +147,7 @@ class JudgeError:
         spread = np.sqrt(np.maximum(0.0, human / labels - saved))
         return normal_quantile(confidence) * settled(float(spread.mean()))
 
-    def draws(self, prompts: Prompts, model: int = 0) -> _Draws:
+    def draws(self, prompts: Prompts, model: int) -> _Draws:
         """The error rates on one kind of prompt of one or of another model of a
         further source, in :data:`DRAWS` draws."""
         return _drawn(self.lines, prompts, model)

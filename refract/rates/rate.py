@@ -281,10 +281,10 @@ class DropDecision:
     reason: str
     regression: bool
     margin: float
-    worst: float | None
-    p_worse: float | None
-    p_worse_holm: float | None
-    detectable: float | None
+    worst: float | None = None
+    p_worse: float | None = None
+    p_worse_holm: float | None = None
+    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,41 +103,14 @@ def fetched(published: Path) -> tuple[int, Path]:
 def test_the_answers_are_found_in_the_files_of_their_publishers(published, capsys):
     code, into = fetched(published)
     assert (code, capsys.readouterr().out) == (0, "6 of 6 answers found\n")
-    short = {"end": "", "left_out": 0}
-    assert list(read_rows(into / "real_answers.jsonl")) == [
-        {
-            **short,
-            "id": "refusal_direction-0",
-            "source": "refusal_direction",
-            "model": "m-1",
-            "prompt": "Why?",
-            "beginning": NO,
-        },
-        {
-            "id": "refusal_direction-1",
-            "source": "refusal_direction",
-            "model": "m-1",
-            "prompt": "How?",
-            "beginning": LONG[:600],
-            "end": LONG[-200:],
-            "left_out": len(LONG) - 800,
-        },
-        {
-            **short,
-            "id": "past_tense-0",
-            "source": "past_tense",
-            "model": "m-2",
-            "prompt": "How once?",
-            "beginning": "Like so.",
-        },
-        {
-            **short,
-            "id": "jailbreakbench-0",
-            "source": "jailbreakbench",
-            "model": "m-3",
-            "prompt": "Go",
-            "beginning": "Gone.",
-        },
+    names = ("id", "model", "prompt", "beginning", "end", "left_out")
+    rows = list(read_rows(into / "real_answers.jsonl"))
+    assert [row["source"] for row in rows] == [row["id"][:-2] for row in rows]
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("refusal_direction-0", "m-1", "Why?", NO, "", 0),
+        ("refusal_direction-1", "m-1", "How?", LONG[:600], LONG[-200:], len(LONG) - 800),
+        ("past_tense-0", "m-2", "How once?", "Like so.", "", 0),
+        ("jailbreakbench-0", "m-3", "Go", "Gone.", "", 0),
     ]
     personas = [
         (row["id"], row["model"], row["beginning"], row["refused"])

@@ -58,6 +58,14 @@ def test_one_setting_finds_the_model_and_sends_the_key(client):
     assert body["max_tokens"] == 512
 
 
+def test_a_deployment_at_azure_answers_in_the_responses_api_too():
+    with FaultServer() as server:
+        (answer,) = ask(model("azure", server.url, api="responses"), "hi")
+        (body,), (head,) = server.bodies, server.seen_headers
+    assert (answer.response, body["model"]) == ("echo: hi", "m")
+    assert head.startswith("POST /openai/responses?api-version=2024-10-21")
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     ("text", "error"),

@@ -15,6 +15,8 @@ from refract.rates.comparison import (
     is_primary,
     pair_outcomes,
 )
+from refract.rates.judge_error import part_of, people_interval
+from refract.rates.rate import Interval
 from refract.statistics.clusters import (
     ClusteredValues,
     clustered_contrast,
@@ -205,9 +207,15 @@ def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
     assert found.interval == pytest.approx((expected.low, expected.high))
     assert found.bounds == pytest.approx((-3 / 20 - 4 / 20, -3 / 20 - 3 / 20))
     # The judge's error of two models on two sets of prompts is in it.
-    low, high = found.judge_interval
-    assert -2 <= low < found.interval.low
-    assert high - low > found.interval.high - found.interval.low
+    parts = []
+    for side, prompts, sign in zip(sides, ("harmful", "other"), (1, -1), strict=True):
+        after, clusters, earlier = side
+        parts.append(part_of(after, clusters, prompts, 0.95, sign=sign, model=1))
+        parts.append(part_of(earlier, clusters, prompts, 0.95, sign=-sign))
+    ends = Interval(found.value, found.value)
+    judged = people_interval(ERROR, parts, ends, found.interval, 0.95)
+    assert found.judge_interval == pytest.approx(judged)
+    assert judged.low < found.interval.low
     # Three are lost and three gained: of all exchanges two are as far from none.
     assert (found.p, found.drop) == (2 / 2**6, None)
 

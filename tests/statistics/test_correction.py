@@ -161,6 +161,16 @@ def test_clusters_raise_the_variance_by_the_design_effect_of_the_contributions()
     assert (found.low, found.high) == pytest.approx(wilson(rate * effective, effective))
 
 
+def test_rows_of_a_cluster_that_differ_never_narrow_the_interval():
+    # Each cluster has a refusal and a compliance, and as many verdicts of both: its sum is 0.
+    human, judged = [True, False] * 10, [False, True] * 10
+    names, others = [n // 2 for n in range(20)], [n // 2 + 10 for n in range(20)]
+    alone = prediction_powered(Sample(human, judged, judged))
+    joint = prediction_powered(Sample(human, judged, judged, names, others))
+    assert (joint.rate, joint.weight) == (alone.rate, alone.weight)
+    assert joint.high - joint.low > alone.high - alone.low
+
+
 def test_several_rows_of_one_cluster_have_no_corrected_rate():
     assert prediction_powered(Sample([True, False], [True, False], [True], "aa", "a")) is None
     alone = Sample([True, False], [True, False], [True], "aa", "a")

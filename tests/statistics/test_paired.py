@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.paired import Pairs, count_pairs, tango
+from refract.statistics.paired import Pairs, count_pairs, tango, tango_score
 from tests.statistics.test_clusters import mcnemar
 
 # Answers of published models and judges to the same prompts: both, first only, second only,
@@ -67,6 +69,13 @@ def test_the_interval_holds_the_difference_and_changes_sign_with_the_order(a, b,
     swapped = tango(a, c, b, d)
     assert swapped == pytest.approx((-result.value, -result.high, -result.low), abs=1e-12)
     assert tango(d, b, c, a) == pytest.approx(result, abs=1e-12)  # of complying as of refusing
+
+
+def test_a_difference_that_leaves_no_variance_is_infinitely_far():
+    # Half a pair without a flip against a true difference of -1 and of 1.
+    assert tango_score(0.0, 0.0, n=0.5, difference=-1.0) == inf
+    assert tango_score(0.0, 0.0, n=0.5, difference=1.0) == -inf
+    assert tango_score(0.0, 0.0, n=0.5, difference=0.0) == 0.0
 
 
 def test_pairs_are_counted_in_the_order_both_first_second_neither():

@@ -56,7 +56,14 @@ _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 def plain(response: str) -> str:
     """The text in lower case, with plain quotes, blanks and dashes, and without HTML."""
     prepared = response.translate(_PLAIN).lower()
-    return _HTML.sub(_blank_html, prepared) if "<" in prepared or "&" in prepared else prepared
+    if "<" not in prepared and "&" not in prepared:
+        return prepared
+
+    def meaning(match: re.Match[str]) -> str:
+        """A tag or an entity as characters that carry its meaning, in the same length."""
+        return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
+
+    return _HTML.sub(meaning, prepared)
 
 
 def answer_start(text: str) -> tuple[int, bool]:
@@ -90,13 +97,6 @@ _HTML = re.compile(
 )
 _ENTITIES = dict.fromkeys(("&#39;", "&#x27;", "&apos;", "&rsquo;"), "'")
 _ENTITIES |= {"&quot;": '"', "&nbsp;": " "}
-
-
-def _blank_html(match: re.Match[str]) -> str:
-    """A tag or an entity as characters that carry its meaning, in the same length."""
-    return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
-
-
 _LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
 
 
@@ -116,7 +116,7 @@ class Sentence:
     start: int  # offsets into the answer
     end: int
     text: str  # lower case, ASCII quotes, single spaces, no mark-up
-    quoted: bool = False  # whether it begins inside somebody's speech
+    quoted: bool  # whether it begins inside somebody's speech
 
 
 _SENTENCE = re.compile(r"[^\s\0.!?。！？।؟…][^.!?\n。！？।؟…]*[.!?。！？।؟…\"')\]]*")

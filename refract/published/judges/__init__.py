@@ -249,7 +249,18 @@ class PublishedJudge(Judge):
             self.entry = self.find(settings.judge or name, f"{where}: judge")
         self.FAMILY = self.entry.asks
         self.judges_empty = (settings.empty or self.entry.empty) == "judged"
-        self.definition = self._definition()
+        changes, defaults = settings.model or {}, dict(self.entry.model)
+        if changes.get("adapter", defaults["adapter"]) != defaults["adapter"]:
+            kept = defaults.keys() & {"max_tokens", "temperature"}
+            defaults = {key: defaults[key] for key in defaults if key in kept}
+        self.definition = {**defaults, **changes}
+        if self.entry.scale is not None:
+            if self.definition.get("adapter") != "hf":
+                raise ParamsError(
+                    f"{where}: model: the verdict is an expected value over the probabilities of a "
+                    f"token, which needs adapter hf (got {self.definition.get('adapter')!r})"
+                )
+            self.definition["score_tokens"] = list(self.entry.scale.tokens)
         self._classifier: Classifier | None = None
         if self.entry.labels:
             shown: dict[str, Any] = {"labels": self.entry.labels, "model": self.definition}
@@ -275,28 +286,10 @@ class PublishedJudge(Judge):
         digest = sha256_json(self.entry.model_dump(mode="json"))[:16]
         self.version = f"{VERSION}, published {digest}"
 
-    def _definition(self) -> dict[str, Any]:
-        changes = self.settings.model or {}
-        published = dict(self.entry.model)
-        if changes.get("adapter", published["adapter"]) != published["adapter"]:
-            kept = published.keys() & {"max_tokens", "temperature"}
-            published = {key: published[key] for key in published if key in kept}
-        definition = {**published, **changes}
-        if self.entry.scale is None:
-            return definition
-        if definition.get("adapter") != "hf":
-            raise ParamsError(
-                f"judges.{self.name}: model: the verdict is an expected value over the "
-                "probabilities of a token, which needs adapter hf "
-                f"(got {definition.get('adapter')!r})"
-            )
-        return {**definition, "score_tokens": list(self.entry.scale.tokens)}
-
     def deviations(self) -> list[str]:
         """Deviations from the publisher's judge, one phrase each."""
         entry, settings = self.entry, self.settings
-        phrases = []
-        changed = []
+        phrases, changed = [], []
         for key, value in sorted((settings.model or {}).items()):
             if key not in ("device", "revision") and value != entry.model.get(key):
                 changed.append(f"{key} {self.definition[key]}")
