@@ -8,8 +8,8 @@ seconds (of all processes, so that other work on the machine counts little) and 
 run, of ``dvc repro`` with nothing to do, of the same with YAML read in pure Python, as it is without
 ``ruamel.yaml.clib``, and of a run after one model changed; and the sizes of what is read each time.
 
-``--changes``: a run with an empty store, one with nothing to do, one after a threshold changed and one after a
-prompt of the first suite changed, by groups of stages. Beside these, what all verdicts cost is in the first.
+``--changes``: a run with an empty store, by groups of stages, which is what everything costs; one with
+nothing to do, one after a threshold changed, and one after a prompt of the first suite changed.
 """
 
 from __future__ import annotations
