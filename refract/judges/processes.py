@@ -52,9 +52,9 @@ def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     """What ``judge.judge(cases)`` gives, by the engine where that judges.
 
     Processes start where there are cases for two, by the judge's ``cases_a_process``.
-    Those that are there judge fewer, too. Raises what the judge raises, :class:`RefractError` where a process
-    ends too early, and :class:`refract.models.protocol.AdapterError` where the engine
-    cannot be used.
+    Those that are there judge fewer, too. Raises what the judge raises,
+    :class:`RefractError` where a process ends too early, and
+    :class:`refract.models.protocol.AdapterError` where the engine cannot be used.
     """
     if judge.cases_a_process is None:
         return judge.judge(cases)
