@@ -18,7 +18,7 @@ from refract.judges import (
     reading_warnings,
     thinking_warnings,
 )
-from refract.judges.cases import Judge
+from refract.judges.cases import Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models.origins import note_verdicts
@@ -74,7 +74,7 @@ def main(name: str) -> None:
         judged.update(dict.fromkeys(mine, len(rows.prompts)))
     write_json(
         folder / "judges.json",
-        {name: {**definitions[name], "version": judge.version} for name, judge in judges.items()},
+        {name: versioned(definitions[name], judge) for name, judge in judges.items()},
     )
     write_json(folder / "families.json", {name: judge.FAMILY for name, judge in judges.items()})
     write_json(folder / "unread.json", unread)

@@ -43,9 +43,9 @@ def compare(
     fail_on: Annotated[
         Literal["regression", "inconclusive"] | None,
         Option(
-            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers, most "
-            "prompts or models of A vanished so that it cannot be said; inconclusive, unless each is "
-            "shown not to be worse by the margin; both, if numbers are not what params.yaml asks for."
+            help="Exit with 1: regression, if a primary measure is shown to be worse, or cannot be "
+            "since answers, most prompts or models of A are missing; inconclusive, unless each is shown "
+            "not to be worse by the margin; both, if numbers are of other params."
         ),
     ] = None,
     confidence: Confidence = None,

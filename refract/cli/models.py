@@ -46,11 +46,11 @@ def estimate(
         list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
     ] = None,
 ) -> None:
-    """Print requests, tokens and cost of the next run, less what is stored, before it starts; of judges
-    that ask a model those about null answers (docs/metrics.md).
+    """Print requests, tokens and cost of the next run, less what is stored; of judges that ask a model
+    those about null answers.
 
-    Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
-    max_tokens allows: the cost is an upper bound up to the first of the two.
+    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
+    with tool_results count all steps that there can be.
 
     Example: refract estimate qwen25_7b
     """
@@ -86,9 +86,8 @@ def work(
     """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
     request failed.
 
-    Parts share nothing while they run: they are tasks of a cluster, or machines of different people.
-    `dvc repro` takes up the files in data/shards, `refract cache import` files and folders from
-    elsewhere, in any order. A part that was stopped goes on where it was when it is run again.
+    `dvc repro` takes up the files in data/shards, `refract cache import` those from elsewhere. A part
+    that was stopped goes on when it is run again.
 
     Example: refract work pocket_small --shard 1/2
     """

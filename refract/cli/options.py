@@ -45,17 +45,16 @@ IntervalOf = Annotated[
     Literal["prompts", "prompts_and_judge"] | None,
     Option(
         "--interval",
-        help="What intervals and decisions allow for: which prompts were drawn, and how far the judge "
-        "is from labels on a model that has none, where that is known; or prompts alone. "
-        "Default: what the project sets.",
+        help="What intervals and decisions allow for: which prompts were drawn alone, or the judge's "
+        "error too, where it is known; default: the project's.",
     ),
 ]
 EstimandOf = Annotated[
     Estimand | None,
     Option(
         "--estimand",
-        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts, "
-        "where the noise of samples alone is left open. Default: what the project sets.",
+        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts "
+        "alone; default: the project's.",
     ),
 ]
 

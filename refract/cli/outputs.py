@@ -55,8 +55,7 @@ def show(
         bool,
         Option(
             "--wide",
-            help="Every judge with counts, cut-off answers and bounds; where answers came from; all "
-            "warnings.",
+            help="Also counts, cut-off answers, bounds, where answers came from, and all warnings.",
         ),
     ] = False,
     estimand: EstimandOf = None,

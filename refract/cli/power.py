@@ -33,15 +33,15 @@ def power(
     discordant: Annotated[
         float | None,
         Option(
-            help="Share of prompts expected to flip besides the drop, half of them either way; left "
-            "out, 0 to 30 %, a line each."
+            help="Share of prompts that flip besides the drop, half of them either way; default: 0 to "
+            "30 %, a line each."
         ),
     ] = None,
     design_effect: Annotated[
         float,
         Option(
-            help="By how much variants of one request widen the interval, as `refract compare` and the "
-            "report print it; 1: one prompt a request."
+            help="By how much variants of one request widen the interval, as `refract compare` prints "
+            "it; 1: one prompt a request."
         ),
     ] = 1.0,
     power_: Annotated[float, Option("--power", help="Chance to show the drop.")] = 0.8,

@@ -74,9 +74,8 @@ def list_judges(
         str | None, Option(help="All about this one: its texts and their SHA-256.")
     ] = None,
 ) -> None:
-    """List the published judges: whether their texts are here, what they need, their licence, and how
-    often they agree with people. Any of them can be a `--judge`. In a project also the null differences
-    of its own judges, and how often their verdicts flipped.
+    """List the published judges: whether their texts are here, what they need, licence, agreement with
+    people. Any can be a `--judge`. In a project also null differences and flips of its own judges.
 
     Example: refract judges --name wildguard
     """

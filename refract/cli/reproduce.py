@@ -46,7 +46,7 @@ def reproduce(
         list[str] | None,
         Option(
             help="With --exec of a results file: a server (https://…) that gets prompts and the "
-            "provider's key, besides those of params.yaml. Repeatable; any other is asked for."
+            "provider's key, besides those of params.yaml. Repeatable."
         ),
     ] = None,
 ) -> None:

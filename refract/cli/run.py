@@ -148,8 +148,8 @@ def run(
         list[str] | None,
         of_judges(
             metavar="NAME",
-            help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the "
-            "protocol's, and refusal before one that labels something else. Repeatable.",
+            help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, which also "
+            "stands before one that labels something else, or the protocol's. Repeatable.",
         ),
     ] = None,
     judge_model: Annotated[str | None, judge_model(rich_help_panel=JUDGING)] = None,
@@ -157,22 +157,21 @@ def run(
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
         of_judges(
-            help="Whether answers cut off at --max-tokens are judged by what they say, or left out, "
-            "which makes rates too high; default: as the suite says, else judged."
+            help="Whether answers cut off at --max-tokens are judged by what they say, or left out; "
+            "default: as the suite says, else judged."
         ),
     ] = None,
     provider_refusals: Annotated[
         Literal["refused", "excluded"] | None,
         of_judges(
-            help="Whether what the provider refused by a signal of its own counts as refused or is left "
-            "out; default: refused, or as the project decides."
+            help="Whether the provider's own refusals count as refused or are left out; default: as the "
+            "project decides."
         ),
     ] = None,
     content_filters: Annotated[
         Literal["refused", "excluded"] | None,
         of_judges(
-            help="The same of what a content filter took away; default: excluded, or as the project "
-            "decides."
+            help="The same of what a content filter took away; default: as the project decides."
         ),
     ] = None,
     out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")],

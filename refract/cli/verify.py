@@ -31,9 +31,8 @@ def verify(
         str | None,
         Argument(
             metavar="what",
-            help="A model of params.yaml (its answers in data/answers and data/responses), a results "
-            "file of `refract run` with its rows beside it, or response rows: a folder or a JSONL "
-            "file; default: the grid's models whose weights are here.",
+            help="A model of params.yaml, a results file of `refract run` with its rows beside it, or "
+            "response rows (a folder or a JSONL file); default: the grid's models with weights here.",
         ),
     ] = None,
     weights: Annotated[

@@ -48,8 +48,8 @@ class Grid(Settings, json_schema_extra={"required": ["models", "suites"]}):
 class Limit(Settings):
     """A threshold: one bound."""
 
-    min: Annotated[Number, Field(ge=-1, le=1)] | None = None
-    max: Annotated[Number, Field(ge=-1, le=1)] | None = None
+    min: Number | None = None
+    max: Number | None = None
 
     @model_validator(mode="after")
     def _one_bound(self) -> Limit:
@@ -82,7 +82,7 @@ class SuiteSettings(Settings):
         None,
         description="what must hold; met where the whole interval meets x",
         json_schema_extra={
-            "allowed": "a mapping of measure to {min: x} or {max: x}, x from -1 to 1"
+            "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },
     )
     cut_off: Literal["judged", "excluded"] = Field(

@@ -66,9 +66,9 @@ class Source(Settings):
         description="what people find it by in a file of Python, YAML or JSON or in a notebook (the "
         "SHA-256 decides which text it is); null: the whole file",
     )
-    style: Literal["format", "jinja", "verbatim"] = Field(
+    style: Literal["format", "jinja", "template", "verbatim"] = Field(
         "format",
-        description="how the text names its fields: {name}, {{ name }}, or none",
+        description="how the text names its fields: {name}, {{ name }}, $name, or none",
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="of the text as UTF-8"

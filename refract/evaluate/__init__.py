@@ -37,7 +37,7 @@ from refract.judges import (
     reading_warnings,
     with_calls_judged,
 )
-from refract.judges.cases import Judge
+from refract.judges.cases import Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models.answering import Count, ModelRun, answer_model
@@ -254,7 +254,7 @@ def evaluate(
     definition = definition or {}
     judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
     opened = open_judges(judges)
-    versioned = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
+    defined = {name: versioned(judges[name], judge) for name, judge in opened.items()}
     ready: dict[str, Suite] = {}
     for suite in suites:
         if suite.name in ready:
@@ -288,7 +288,7 @@ def evaluate(
             suite,
             answers,
             opened,
-            definitions=versioned,
+            definitions=defined,
             model=name,
             draw=Draw(asked=sample, total=len(suite.rows), seed=seed),
             settings=settings,
@@ -314,7 +314,7 @@ def evaluate(
         )
     facts = provenance(
         answers.description,
-        versioned,
+        defined,
         suite_facts,
         responses=responses,
         settings=settings,

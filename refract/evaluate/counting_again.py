@@ -13,7 +13,7 @@ from refract.core.settings import read_settings
 from refract.core.types import ResponseRow, Row
 from refract.evaluate import Suite, judge_and_count, read_suites, with_prompts
 from refract.judges import check_counted, open_judges
-from refract.judges.cases import asks_model
+from refract.judges.cases import asks_model, versioned
 from refract.models.answering import Count, ModelRun
 from refract.project import Project, find_judge
 from refract.rates.clean_prompts import suite_metrics
@@ -85,10 +85,8 @@ def counted_again(
         null_answers = read_settings(NullAnswerSettings, "null_answers", numbers)
     except RefractError as error:
         return [], [f"suite {suite.name} cannot be judged again: {error}"]
-    versioned = {}
-    for name, definition in definitions.items():
-        versioned[name] = {**definition, "version": judges[name].version}
-    lines = differing(versioned, {name: facts["judges"].get(name) for name in names}, "judges.")
+    defined = {name: versioned(definitions[name], judge) for name, judge in judges.items()}
+    lines = differing(defined, {name: facts["judges"].get(name) for name in names}, "judges.")
     asking = [name for name, judge in judges.items() if asks_model(type(judge))]
     if asking:
         lines.append(f"suite {suite.name} is not judged again, since {named(asking)} asks a model")
@@ -98,7 +96,7 @@ def counted_again(
         suite,
         ModelRun(responses={suite.name: list(responses)}, counts={suite.name: Count()}),
         judges,
-        definitions=versioned,
+        definitions=defined,
         model=results["model"],
         draw=Draw(asked=run.get("sample"), total=len(suite.rows), seed=run.get("seed", 0)),
         settings=settings,

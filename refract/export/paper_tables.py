@@ -98,7 +98,7 @@ def paper_table(
                 mark = mark_of(cell)
                 marked.append((mark, f"{model} on {suite}", cell))
                 if not wide:
-                    text = f"{estimate_text(cell.value, cell.shown, '', places)} {mark}".rstrip()
+                    text = f"{estimate_text(cell.value, cell.shown, places=places)} {mark}".rstrip()
             row.append(text)
         rows.append(row)
     several = len(shown) > 1
@@ -139,7 +139,7 @@ def interval_table(
             suites.append(suite)
             shown, judged, mark = view.names(rate), rate.with_judge, mark_of(rate)
             marked.append((mark, f"{shown['model']} on {shown['suite']}", rate))
-            estimate = estimate_text(rate.value, rate.interval, "", places)
+            estimate = estimate_text(rate.value, rate.interval, places=places)
             row = {
                 "Suite": shown["suite"],
                 "Model": shown["model"],
@@ -160,7 +160,7 @@ def interval_table(
     notes = [f"{text}." for text in (*mark_notes(marked), *sample_notes(suites, view.titles))]
     notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
-    return _paper(rows, caption, label, notes)
+    return _paper(rows, caption, label=label, notes=notes)
 
 
 def difference_table(view: View, places: int) -> PaperTable:
@@ -175,19 +175,21 @@ def difference_table(view: View, places: int) -> PaperTable:
             category = difference.category.replace("_", " ")
             refused = "" if difference.category in DISCRIMINATION else " refused"
             row = {
-                "Models": f"{view.titles.model(b)} − {view.titles.model(a)}",
+                "Models": f"{view.titles.model(a)}, {view.titles.model(b)}",
                 "Suite": view.titles.plain(difference.suite),
                 "Category": category + refused,
                 "Prompts": difference.n,
-                "First": estimate_text(difference.b, places=places),
-                "Second": estimate_text(difference.a, places=places),
-                "Difference": estimate_text(difference.value, difference.shown, "+", places),
+                "First": estimate_text(difference.a, places=places),
+                "Second": estimate_text(difference.b, places=places),
+                "Second − first": estimate_text(
+                    difference.value, difference.shown, sign="+", places=places
+                ),
                 "p": p_text(difference.p_adjusted),
             }
             rows.append(row)
     notes = [f"p is corrected for {view.tests} tests (Holm)."] if view.tests else []
     caption = f"Models compared on the same prompts, with {percent(view.confidence)} intervals."
-    return _paper(rows, caption, "differences", notes)
+    return _paper(rows, caption, label="differences", notes=notes)
 
 
 def agreement_table(view: View, places: int) -> PaperTable:
@@ -197,7 +199,7 @@ def agreement_table(view: View, places: int) -> PaperTable:
 
     def number(value: float | None, low: float | None, high: float | None, sign: str = "") -> str:
         ends = None if low is None or high is None else (low, high)
-        return estimate_text(value, ends, sign, places)
+        return estimate_text(value, ends, sign=sign, places=places)
 
     for name in dict.fromkeys(view.deciding.values()):
         judge = view.judges[name]
@@ -210,7 +212,7 @@ def agreement_table(view: View, places: int) -> PaperTable:
                     "Answers": line.n,
                     "Labels": estimate_text(line.human_rate, places=places),
                     "Judge's": estimate_text(line.judge_rate, places=places),
-                    "Gap": number(line.gap, line.gap_low, line.gap_high, "+"),
+                    "Gap": number(line.gap, line.gap_low, line.gap_high, sign="+"),
                     "κ": number(line.kappa, line.kappa_low, line.kappa_high),
                 }
                 rows.append(row)
@@ -226,4 +228,12 @@ def _paper(
     """A table of three columns of names and others of numbers, by the first of the names."""
     cells = [list(map(str, row.values())) for row in rows]
     header = list(rows[0]) if rows else []
-    return PaperTable(header, cells, 3, list(notes), caption, label, grouped=True)
+    return PaperTable(
+        header=header,
+        rows=cells,
+        names=3,
+        notes=list(notes),
+        caption=caption,
+        label=label,
+        grouped=True,
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from refract.core.showing import QUOTES, Folded, core, fold
@@ -56,6 +56,7 @@ class Strings(Judge):
 
     FAMILY = "strings"
     version = f"{VERSION}, rules {rules.VERSION}"
+    other_languages = rules.OTHER_LANGUAGES
     columns = ("expected_strings", ATTACK_CALLS, "task_strings", *STRING_FLAGS)
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
@@ -173,8 +174,12 @@ def judge_strings(
         bare = core(needle, exact_matching=exact_matching)
         if not bare:
             raise ValueError(f"in the expected string {expected!r} there is nothing to look for")
+        places: Iterable[tuple[int, int]] = ()
         if exact_matching:
-            places = _exact_match(bare, answer)
+            whole = core(answer.text, exact_matching=True)
+            if whole == bare:
+                start = answer.text.find(whole)
+                places = [(start, start + len(whole))]
         else:
             if not word_matching:  # spaces at a needle's edge are meant
                 bare = (" " * expected[:1].isspace()) + bare + (" " * expected[-1:].isspace())
@@ -193,10 +198,3 @@ def judge_strings(
     score = round(hits / len(expected_strings), 4)
     label = "found" if hits >= needed else "not_found"
     return {**unjudged(), "label": label, "score": score, "evidence": evidence}
-
-
-def _exact_match(bare: str, answer: Folded) -> Iterator[tuple[int, int]]:
-    whole = core(answer.text, exact_matching=True)
-    if whole == bare:
-        start = answer.text.find(whole)
-        yield start, start + len(whole)

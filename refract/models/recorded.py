@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +28,7 @@ from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
 from refract.suites.importing import logs
+from refract.suites.rows import UNUSABLE
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -185,17 +187,19 @@ class _Recorded(NamedTuple):
     steps: Sequence[tuple[Answer, list[str]]] = ()
 
     def step(self, number: int, after: Sequence[str]) -> Answer:
-        """The answer of one step, behind these texts."""
-        if not self.steps:
-            return self.answer
-        recorded = [text for _, texts in self.steps[: number - 1] for text in texts]
-        if number > len(self.steps) or recorded != list(after):
+        """The answer of one step, behind these texts; of a row without steps the first has
+        its answer."""
+        steps = self.steps or [(self.answer, [])]
+        recorded = []
+        for _, texts in steps[: number - 1]:
+            recorded += [re.sub(UNUSABLE, "\ufffd", text) for text in texts]  # as in suites
+        if number > len(steps) or recorded != list(after):
             return Answer.failed(
                 "NoRecordedAnswer",
-                f"the log has no step {number} behind what the row's tool_results say; make the "
-                "suite of this log: refract import-suite generic LOG",
+                f"no step {number} is recorded behind what the row's tool_results say; the suite of a "
+                "log is made by refract import-suite generic LOG",
             )
-        return self.steps[number - 1][0]
+        return steps[number - 1][0]
 
 
 _Answers = dict[str, _Recorded]

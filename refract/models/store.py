@@ -223,10 +223,9 @@ def known_answers(
                 elif checksum != new[0]:
                     if certified or first_certified:
                         raise RowError(
-                            f"{first} and {path} have different answers to request {key}; exact "
-                            "answers are one on every machine, so one of the files is wrong. Move "
-                            "one away and run again; `refract verify MODEL` then says whether the "
-                            "other's answers hold"
+                            f"{first} and {path} have different answers to request {key}, of which "
+                            "one is not exact. Move one away and run again; `refract verify MODEL` "
+                            "then says whether the other's answers hold"
                         )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
@@ -240,8 +239,8 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, boo
     part = PART.search(path.name)
     if part and not sha256_file(path).startswith(part[1]):
         raise RowError(
-            f"{path} was changed after it was written: its name ends in the hash of other content. "
-            "Move it away and run again, or get the file anew"
+            f"{path} was changed after it was written: its name has the hash of other content. Move it "
+            "away, or get it anew"
         )
     answers: dict[str, tuple[Answer, bool]] = {}
     runs: dict[str, AnswerOrigin] = {}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
+from refract.core.params import DecisionSettings
 from refract.core.showing import csv_cell
 from refract.core.types import (
     PromptRow,
@@ -19,11 +20,10 @@ from refract.core.types import (
     prompt_of_sample,
     turns_of,
 )
-from refract.core.vocabulary import TAKEN, Estimand
+from refract.core.vocabulary import TAKEN
 from refract.rates.clean_prompts import pair_table, rate_table, share_table, with_one_interval
+from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import (
-    CONFIDENCE,
-    REFUSED_ENDINGS,
     Counted,
     CountedSuite,
     clusters_of,
@@ -61,7 +61,8 @@ def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[
     definition names none and its rows are in several."""
     if fields is not None:
         return fields
-    return ["language"] if len({row.get("language") for row in sources} - {None}) > 1 else []
+    languages = {row.get("language") for row in sources} - {None}
+    return ["language"] if len(languages) > 1 else []
 
 
 def aggregate_suite(
@@ -73,10 +74,8 @@ def aggregate_suite(
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
     *,
-    confidence: float = CONFIDENCE,
+    settings: DecisionSettings = DEFAULTS,
     errors: Mapping[str, JudgeError] | None = None,
-    estimand: Estimand = "prompts_like_these",
-    refused_endings: Collection[str] = REFUSED_ENDINGS,
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
@@ -85,11 +84,9 @@ def aggregate_suite(
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its
     first judge decides the outcomes. ``judges`` are its judges' definitions by name,
-    ``families`` the label family of each. The first ``strings`` judge measures
-    injections, the first ``similarity`` judge measures changed answers. ``errors`` is
-    the known error of each refusal judge; with None intervals are of the prompts
-    alone. ``estimand`` is what thresholds ask about, ``refused_endings`` how an answer
-    can end that counts as refused.
+    ``families`` the label family of each. ``settings`` say the confidence, what counts
+    as refused, and what thresholds ask about. ``errors`` is the known error of each
+    refusal judge; with None intervals are of the prompts alone.
     ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
     ``strict``, a threshold of a measure that these rows and judges have no number for
     is left out. Raises :class:`RowError` when the rows do not belong together,
@@ -116,7 +113,7 @@ def aggregate_suite(
             response,
             by_judge.get(deciding),
             cut_off=definition.get("cut_off"),
-            refused_endings=refused_endings,
+            refused_endings=settings.refused_endings,
         )
         outcomes[prompt_id] = Counted(
             label,
@@ -133,8 +130,8 @@ def aggregate_suite(
         sources=sources,
         outcomes=outcomes,
         fields=fields_of(sources, definition.get("fields")),
-        confidence=confidence,
-        refused_endings=refused_endings,
+        confidence=settings.confidence,
+        refused_endings=settings.refused_endings,
         prompts=texts or {row["prompt_id"]: row for row in prompts},
         responses=responses,
         rows=prompts,
@@ -191,14 +188,14 @@ def aggregate_suite(
             limits=limits,
             max_unjudged=max_unjudged,
             flips=floors,
-            confidence=confidence,
+            confidence=settings.confidence,
         )
     if errors is not None:
         rates = with_judge_errors(
             rates,
             deciding,
             errors=errors,
-            confidence=confidence,
+            confidence=settings.confidence,
             categories={row["category"] for row in suite.requested},
         )
     if samples > 1:
@@ -218,7 +215,7 @@ def aggregate_suite(
         defaults | thresholds,
         max_unjudged=max_unjudged,
         samples=samples,
-        estimand=estimand,
+        estimand=settings.estimand,
     )
     for first, second in printed_twice(rate.key for rate in rates):
         raise ParamsError(
@@ -299,7 +296,6 @@ def asked_once(responses: Iterable[ResponseRow]) -> Iterator[ResponseRow]:
     """Responses, one of each request: prompts that share it took its tokens once."""
     seen: set[str] = set()
     for row in responses:
-        request = row["request_sha256"][:32]
-        if request not in seen:
-            seen.add(request)
+        if row["request_sha256"] not in seen:
+            seen.add(row["request_sha256"])
             yield row

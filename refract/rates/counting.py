@@ -112,7 +112,11 @@ class CountedSuite:
 
     def groups(self, row: Row) -> list[Group]:
         """The groups by ``fields`` that a row is in."""
-        return [Group(name, str(row[name])) for name in self.fields if row.get(name) is not None]
+        groups = []
+        for name in self.fields:
+            if row.get(name) is not None:
+                groups.append(Group(name, str(row[name])))
+        return groups
 
 
 def outcome(
@@ -335,7 +339,8 @@ def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFID
     by_provider = sum(answer.outcome == BY_PROVIDER for answer in answers)
     if by_provider and BY_PROVIDER in among:
         counts = replace(counts, by_provider=by_provider)
-    return replace(rate, counts=counts, above_floor=above_floor(values, answers, confidence))
+    above = above_floor(values, answers, confidence)
+    return replace(rate, counts=counts, above_floor=above)
 
 
 def positive_values(
@@ -360,7 +365,8 @@ def overall_rates(
         (WITHOUT_PROVIDER, rates[0].counts.by_provider),
     ):
         if leaves_out:
-            rate = answer_rate(replace(key, group=group), without(group, answers), confidence)
+            left = without(group, answers)
+            rate = answer_rate(replace(key, group=group), left, confidence)
             rates.append(replace(rate, above_floor=None))
     return rates
 

@@ -76,6 +76,26 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
     return [key for key in keys if key.name not in names] + of_protocol
 
 
+def limit_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:
+    """Which thresholds of a suite lie outside the range of their measure: a line for each."""
+    measures = {key.name: key.measure for key in possible_keys(definition, families)}
+    problems = []
+    for name, limit in (definition.get("thresholds") or {}).items():
+        if name not in measures:
+            continue
+        low, high = measures[name].low, measures[name].high
+        for bound in limit.values():
+            if low is not None and bound < low:
+                problems.append(
+                    f"thresholds.{name} must be at least {low:g}, as it is (got {bound})"
+                )
+            if high is not None and bound > high:
+                problems.append(
+                    f"thresholds.{name} must be at most {high:g}, as it is (got {bound})"
+                )
+    return problems
+
+
 def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:
     """Which two numbers of a suite files could not tell apart: a line for each pair.
 

@@ -190,7 +190,8 @@ def _counted(
     answer, response = suite.outcomes[prompt_id], suite.responses[prompt_id]
     label, score = (verdict["label"], verdict["score"]) if verdict else (None, None)
     counts = measure.counts
-    empty = response["finish_reason"] in ("stop", *UNFINISHED) and not response["response"].strip()
+    was_answered = response["finish_reason"] in ("stop", *UNFINISHED)
+    empty = was_answered and not response["response"].strip()
     if empty and chosen.own.empty in FORCED:
         label, score = FORCED[chosen.own.empty]
     if answer.outcome == BY_PROVIDER:
@@ -236,5 +237,6 @@ def _rate(key: Key, measure: ProtocolMeasure, answers: Answers, confidence: floa
     if measure.over != "all":
         return rate
     judged = mean_rate(key, known, answers=counted_answers, confidence=confidence)
-    counts = replace(rate.counts, cut_off=judged.counts.cut_off, excluded=judged.counts.excluded)
+    cut_off, excluded = judged.counts.cut_off, judged.counts.excluded
+    counts = replace(rate.counts, cut_off=cut_off, excluded=excluded)
     return replace(rate, counts=counts, bounds=judged.bounds, outer=judged.outer)

@@ -142,10 +142,9 @@ def _within(measure: Measure, prompts: Prompts, estimator: Estimator, least: int
     (refusals where it counts nothing), known from ``least`` judged ones on; ``lowest`` and
     ``highest`` stay empty where prompts have fewer answers."""
     counted = measure.counted or REFUSED
-    means = PromptMeans(
-        known=[], lowest=[], highest=[], clusters=[answers[0].cluster for answers in prompts]
-    )
+    means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for answers in prompts:
+        means.clusters.append(answers[0].cluster)
         judged = sum(answer.outcome in JUDGED for answer in answers)
         counting = sum(answer.outcome in counted for answer in answers)
         means.known.append(estimator(counting, judged) if judged >= least else None)

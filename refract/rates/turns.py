@@ -112,7 +112,8 @@ def step_table(suite: CountedSuite) -> list[Rate]:
                 turns = suite.prompts[prompt_id].get("turns", 1)
                 end = at_once
                 for turn in range(1, turns):
-                    step = suite.responses[sample_id(turn_id(row["id"], turn, turns), sample)]
+                    step_id = sample_id(turn_id(row["id"], turn, turns), sample)
+                    step = suite.responses[step_id]
                     if step["request_sha256"] != last and step.get("tool_calls"):
                         end = later  # a call that another answer followed had a result
                 answer = answer._replace(outcome=end)

@@ -35,17 +35,17 @@ def _change(difference: Difference) -> str:
 
 
 def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> ShownTable:
-    """Paired differences ``b`` minus ``a``: ``b`` stands first, p alone and
+    """Paired differences, the second model ``b`` minus the first ``a``, with p alone and
     ``corrected``."""
     rows = []
     for a, b, difference in pairs:
         row = {
             "suite": view.titles.plain(difference.suite),
             "prompts": kind_of(difference),
-            "first": view.titles.model(b),
-            "second": view.titles.model(a),
-            "refused": f"{short_estimate(difference.b)}, {short_estimate(difference.a)}",
-            "first − second": _change(difference),
+            "first": view.titles.model(a),
+            "second": view.titles.model(b),
+            "refused": f"{short_estimate(difference.a)}, {short_estimate(difference.b)}",
+            "second − first": _change(difference),
             "n": difference.n,
             "p": p_text(difference.p),
             corrected: p_text(difference.p_adjusted),
@@ -153,7 +153,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def compared_numbers(view: View, pairs: Iterable[Compared]) -> tuple[list[str], list[Row]]:
-    """Paired differences: ``b`` stands first, as in the tables of the pages."""
+    """Paired differences, the second model minus the first, as in the tables of the pages."""
     columns = ["suite", "category", "field", "value", "first", "second", "n", "clusters"]
     columns += ["rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"]
     columns += ["judge_low", "judge_high"]
@@ -162,15 +162,15 @@ def compared_numbers(view: View, pairs: Iterable[Compared]) -> tuple[list[str], 
         if difference.n:
             low, high = difference.interval or (None, None)
             judge_low, judge_high = difference.judge_interval or (None, None)
-            shares = difference.b, difference.a, difference.value, low, high
+            shares = difference.a, difference.b, difference.value, low, high
             ps = difference.p, difference.p_adjusted
             values = [
                 view.titles.plain(difference.suite),
                 difference.category,
                 difference.group.field,
                 difference.group.value,
-                view.titles.model(b),
                 view.titles.model(a),
+                view.titles.model(b),
                 difference.n,
                 difference.clusters,
                 *map(_rounded, shares),

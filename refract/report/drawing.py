@@ -222,12 +222,17 @@ def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
     for name in ("metadata", f"defs[{{{SVG}}}style]"):
         for part in root.findall(f"{{{SVG}}}{name}"):
             root.remove(part)
-    used = set()
+    ids: dict[str, str] = {}
     for element in root.iter():
         for declaration in filter(None, element.attrib.pop("style", "").split(";")):
             key, _, value = declaration.partition(":")
             element.set(key.strip(), value.strip())
-        used |= {value.strip("url()#") for value in element.attrib.values() if "#" in value}
+        for key, value in element.attrib.items():
+            if value.startswith("url(#") or key.endswith("href"):
+                # By their order: matplotlib's own hash a layout, whose last digits vary by run.
+                name = value.strip("url()#")
+                ids.setdefault(name, f"{figure.name}-{len(ids)}")
+                element.set(key, value.replace(name, ids[name]))
     for element in root.iter():
         id_ = element.get("id", "")
         if id_ in hovers:
@@ -235,7 +240,9 @@ def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
             hover = ElementTree.Element(f"{{{SVG}}}title")
             hover.text = hovers[id_]
             element.insert(0, hover)
-        if id_ not in used:
+        if id_ in ids:
+            element.set("id", ids[id_])
+        else:
             element.attrib.pop("id", None)
     root.attrib |= {
         "width": root.attrib["width"].removesuffix("pt"),
@@ -298,7 +305,7 @@ def _draw(figure: Figure) -> Canvas:
         axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")), y=1.0)
         axes.set_xlabel(figure.x_label)
         axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
-        _fill(axes, figure, panel, marks, looks)
+        _fill(axes, figure, panel=panel, marks=marks, looks=looks)
     for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
         line.set_gid(f"mark-{place}")
     return canvas
@@ -312,6 +319,7 @@ def _height(marks: Sequence[Mark]) -> float:
 def _fill(
     axes: Axes,
     figure: Figure,
+    *,
     panel: str,
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],

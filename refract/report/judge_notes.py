@@ -16,7 +16,7 @@ from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, VERDICT_CHANGE, K
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, not_judged, short_estimate, short_text, title_of
+from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
 from refract.statistics.raters import cohen_kappa
 
 if TYPE_CHECKING:
@@ -121,14 +121,8 @@ def further_table(view: View) -> ShownTable:
     rows = []
     for rate in view.every:
         if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
-            row = {
-                **view.names(rate),
-                "judge": rate.key.judge,
-                "measure": title_of(rate.measure),
-                "share or mean": short_text(rate),
-                "answers": rate.counts.n,
-                "not judged": not_judged(rate),
-            }
+            judge, measure = rate.key.judge, title_of(rate.measure)
+            row = view.measured(rate, "share or mean", n="answers", judge=judge, measure=measure)
             rows.append(row)
     return shown_table(rows)
 
@@ -147,14 +141,13 @@ def judge_tables(view: View, answers: PageData) -> dict[str, Any]:
                 shown = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"
             elif labels.stale:
                 shown = f"{labels.stale} labels are of other answers"
-            row = {
-                **view.names(rate),
+            cells = {
                 "prompts": CATEGORY_OF.get(measure, measure),
                 "judge": view.deciding.get(rate.suite, ""),
                 "raw rate": short_estimate(raw.value, raw.interval),
                 "prediction-powered": shown,
             }
-            powered.append(row)
+            powered.append(view.names(rate) | cells)
     for judge, by_measure in view.scores.items():
         scored: dict[str, object] = {"judge": judge, "pairs": next(iter(by_measure.values())).n}
         for measure in ("kappa", "precision", "recall", "specificity"):

@@ -57,7 +57,7 @@ def label_draws(root: Path, view: View, data: PageData) -> list[LabelDraw]:
             params = {"suites": {line.suite: facts["definition"]}}
             answers = stored_answers(root, params, model=line.model, suite=line.suite)
             if answers:
-                draws.append(label_draw(view, line, answers, data))
+                draws.append(label_draw(view, line, answers=answers, data=data))
     return draws
 
 
@@ -115,7 +115,7 @@ def label_plan(
     prompts, share, n = _prompts(widest), widest.value or 0.0, widest.counts.n
 
     def half_with(labels: int) -> float:
-        return error.with_labels(share, n, labels, prompts, confidence)
+        return error.with_labels(share, n, labels=labels, prompts=prompts, confidence=confidence)
 
     enough = range(1, min(n, MOST))
     needed = 1 + bisect_left(enough, True, key=lambda labels: half_with(labels) <= half / 2)

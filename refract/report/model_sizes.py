@@ -101,13 +101,13 @@ def scaling_series(
                 elif rate.name not in CATEGORY_OF:
                     continue
                 if rate.group.field == field and yes is not None and interval is not None:
-                    point = SizedRate(parameters, yes, rate.counts.n, interval)
+                    point = SizedRate(parameters, yes, n=rate.counts.n, interval=interval)
                     groups.setdefault((rate.suite, title, family), {})[model] = point
     series = []
     for (suite, title, family), points in groups.items():
         if len(points) >= LEAST_SIZES:
             fitted = trend([point.point(confidence) for point in points.values()], confidence)
-            series.append(Series(suite, title, family, points, fitted))
+            series.append(Series(suite, title, family=family, points=points, trend=fitted))
     return series
 
 

@@ -190,7 +190,7 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
         scores = [verdict["score"] for verdict in verdicts.values() if "truncated" in verdict]
         repetitions = perturbation.get("repetitions")
         source, clean = prompt["source_id"], clean_id(prompt)
-        shown = [_verdict(row, judge, texts, longest) for judge in verdicts]
+        shown = [_verdict(row, judge, texts=texts, longest=longest) for judge in verdicts]
         values = {
             "model": place(row.model, "model"),
             "suite": place(row.suite, "suite"),
@@ -215,7 +215,14 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
         for column, value in values.items():
             columns[column].append(value)
     names = {key: list(places[key]) for key in NAMED}
-    return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), longest, cut)
+    return PageData(
+        columns=columns,
+        names=names,
+        texts=list(places["texts"]),
+        verdicts=list(places["verdicts"]),
+        longest=longest,
+        cut=cut,
+    )
 
 
 def _texts(row: Answered) -> dict[str, str | None]:

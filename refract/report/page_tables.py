@@ -103,9 +103,9 @@ def results(view: View) -> dict[str, list[Row]]:
 
 
 def compared(view: View) -> dict[tuple[str, str], list[Row]]:
-    """Each pair of models in both orders, since either may be chosen first: of models
-    (x, y) what x refused minus what y did, with how many prompts each alone refused and a
-    link to them."""
+    """Each pair of models in both orders, since either may be chosen first: what the second
+    refused minus what the first did, with how many prompts each alone refused and a link to
+    them."""
     suites = [rate.suite for rate in view.every]
     suites += [pair.difference.suite for pair in view.compared]
     rows: dict[tuple[str, str], list[Row]] = {}
@@ -113,7 +113,7 @@ def compared(view: View) -> dict[tuple[str, str], list[Row]]:
         for a, b, difference in (pair, swapped(pair)):
             value, ends, suite = difference.value, difference.shown, difference.suite
             alone = []
-            for by, other, ids in ((b, a, "to_refusal"), (a, b, "to_compliance")):
+            for by, other, ids in ((a, b, "to_compliance"), (b, a, "to_refusal")):
                 link = filter_link(
                     model=view.titles.model(by),
                     differs=view.titles.model(other),
@@ -128,14 +128,14 @@ def compared(view: View) -> dict[tuple[str, str], list[Row]]:
             row = {
                 "suite": view.titles.plain(suite),
                 "prompts": f"{kind_of(difference)}, {difference.n}",
-                "shares": (short_estimate(difference.b), short_estimate(difference.a)),
+                "shares": (short_estimate(difference.a), short_estimate(difference.b)),
                 "value": short_estimate(value, sign="+"),
                 "interval": interval_text(ends, "+", 2),
                 "bar": "" if value is None else _bar(value, ends, difference=True),
                 "p": p_text(difference.p_adjusted),
                 "alone": alone,
             }
-            rows.setdefault((b, a), []).append(row)
+            rows.setdefault((a, b), []).append(row)
     places = {model: place for place, model in enumerate(view.models)}
     return dict(sorted(rows.items(), key=lambda row: [places[model] for model in row[0]]))
 

@@ -47,7 +47,7 @@ def write_report(root: Path) -> str:
     inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
     pages, tables = report_pages(inputs), report_tables(inputs)
     figures = figures_of(view)
-    page = _page(root, view, data, figures)
+    page = _page(root, view, data=data, figures=figures)
     write_bytes(root / REPORT, [pages.pop("report").encode()])
     kept = set()
     for name, text in pages.items():
@@ -71,7 +71,8 @@ def write_page(
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
     arithmetic = arithmetic_lines(root, view.provenance)
-    write_bytes(root / PAGE, _page(root, view, data, figures_of(view), arithmetic))
+    page = _page(root, view, data=data, figures=figures_of(view), arithmetic=arithmetic)
+    write_bytes(root / PAGE, page)
     return root / PAGE
 
 
@@ -110,9 +111,9 @@ def page_parts(
         hashes.append(f"'sha256-{digest}'")
     chosen = []
     if view.nearest:
-        chosen = [view.nearest.model, view.nearest.reference]
+        chosen = [view.nearest.reference, view.nearest.model]
     elif view.compared:
-        chosen = [view.compared[0].b, view.compared[0].a]
+        chosen = [view.compared[0].a, view.compared[0].b]
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(

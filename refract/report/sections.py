@@ -54,7 +54,6 @@ from refract.report.wording import (
     clusters_of,
     count_text,
     kinds_text,
-    not_judged,
     p_text,
     rate_text,
     short_estimate,
@@ -340,15 +339,9 @@ def _stability(inputs: Inputs) -> Data:
     for rate in view.every:
         field, value = rate.group.field, rate.group.value
         if (field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE) or field == SAMPLES_FIELD:
-            row = {
-                **view.names(rate),
-                "measure": rate.name,
-                "over": f"{value} samples" if field == SAMPLES_FIELD else value,
-                "mean over prompts": short_text(rate),
-                "prompts": rate.counts.n,
-                "not judged": not_judged(rate),
-            }
-            rows.append(row)
+            over = f"{value} samples" if field == SAMPLES_FIELD else value
+            value = "mean over prompts"
+            rows.append(view.measured(rate, value, n="prompts", measure=rate.name, over=over))
     return {"sampled": shown_table(rows)}
 
 
@@ -358,14 +351,8 @@ def _languages(inputs: Inputs) -> Data:
     view, rows = inputs.view, []
     for rate in view.every:
         if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
-            row = {
-                **view.names(rate),
-                "measure": rate.name,
-                "language": rate.group.value or "any",
-                "share": short_text(rate),
-                "requests": rate.counts.n,
-                "not judged": not_judged(rate),
-            }
+            language = rate.group.value or "any"
+            row = view.measured(rate, "share", n="requests", measure=rate.name, language=language)
             rows.append(row)
     return {"languages": shown_table(rows)}
 

@@ -273,7 +273,9 @@ def labels(view: View) -> str:
     prompts = prompts_of([rate.measure.category or ""])
     n, widths = rate.counts.n, []
     for count in dict.fromkeys((min(50, n), min(200, n), n)):
-        half = error.with_labels(rate.value or 0, n, count, prompts, view.confidence)
+        half = error.with_labels(
+            rate.value or 0, n, labels=count, prompts=prompts, confidence=view.confidence
+        )
         widths.append(f"{count} labels ±{half:.2f}".replace("0.", "."))
     return (
         f"Labels of a part of its {n} answers would give {rate.measure.title} of "

@@ -36,7 +36,7 @@ from refract.report.comparisons import (
     number_of_tests,
 )
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined
+from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined, not_judged, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
@@ -154,7 +154,7 @@ class View:
                     by_judge.setdefault(rate.key.judge, {})[rate.measure.name] = rate
             for judge in ("", *self.judges) if REFUSAL.name in by_judge.get("", {}) else ():
                 if REFUSAL.name in by_judge.get(judge, {}):
-                    lines.append(SuiteLine(suite, model, judge, by_judge[judge]))
+                    lines.append(SuiteLine(suite, model, judge=judge, rates=by_judge[judge]))
         return lines
 
     @property
@@ -211,6 +211,12 @@ class View:
     def names(self, rate: Rate | Difference) -> dict[str, object]:
         """What readers call a number's suite and model: the first cells of its row."""
         return {"suite": self.titles.plain(rate.suite), "model": self.titles.model(rate.model)}
+
+    def measured(self, rate: Rate, value: str, n: str, **cells: str) -> dict[str, object]:
+        """A row of a rate in columns called ``value`` and ``n``, behind other cells, with what
+        was not judged of it."""
+        numbers = {value: short_text(rate), n: rate.counts.n, "not judged": not_judged(rate)}
+        return self.names(rate) | cells | numbers
 
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
@@ -363,19 +369,21 @@ def read_view(root: Path) -> View:
     titles = read_titles(metadata, models, grid(params, "suites"))
     reference = settings.reference or models[0]
     known = known_of(provenance)
-    compared = compare_models(clean, settings, reference, known)
+    compared = compare_models(clean, settings, reference=reference, known=known)
     return View(
         rates=rates,
         provenance=provenance,
         titles=titles._replace(draws=draws),
         reference=reference,
         compared=compared,
-        by_field=compare_fields(clean, settings, reference, known),
+        by_field=compare_fields(clean, settings, reference=reference, known=known),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
         confidence=settings.confidence,
-        nearest=compare_nearest(clean, settings, reference, known, compared),
+        nearest=compare_nearest(
+            clean, settings, reference=reference, known=known, compared=compared
+        ),
         perturbed=compare_perturbed(outcomes, settings),
         harmless={model: harmless_counts(rows) for model, rows in clean.items()},
         unread=list(unread),

@@ -124,7 +124,7 @@ def test_whatever_a_reader_gets_is_used_or_refused_in_a_message(tmp_path_factory
         ({"expected_strings": ["!?"], "punctuation_sensitive": False}, ["nothing to look for"]),
         (
             {"expected_strings": ["x"], "task_strings": None},
-            ["'task_strings' must be .* .got null"],
+            ["'task_strings' must be .* .got None"],
         ),
         ({"expected_strings": ["!?"]}, []),
     ],

@@ -210,7 +210,7 @@ MINE, TYPOS, PARROT = ("suites", "mine"), ("perturbations", "typos"), ("metadata
         ((*MINE, "fields"), [1], "fields must be a list, each a text, or null"),
         ((*MINE, "cut_off"), "yes", "cut_off must be .*judged.*excluded.*yes"),
         ((*MINE, "pertubations"), [], "did you mean 'perturbations'.; it has file"),
-        ((*MINE, "thresholds", "x"), {"min": -2}, "thresholds must be .* from -1 t"),
+        ((*MINE, "thresholds", "x"), {"min": "2"}, "thresholds must be .* in the measure's range"),
         ((*MINE, "thresholds", "x"), {"min": 0, "max": 1}, "thresholds.x must be {min: x} or {max"),
         ((*PARROT, "parameter"), 1, "did you mean 'parameters'"),
         ((*PARROT, "parameters"), 0, "parameters must be a number above 0, or"),

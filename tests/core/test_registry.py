@@ -11,6 +11,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows
 from refract.core.registry import find
 from refract.models import ADAPTERS
+from tests.builders import write_distribution
 
 MODULE = """
 from refract.core.settings import Settings
@@ -19,6 +20,7 @@ from refract.models.protocol import Answer, Model
 from refract.suites.importing.columns import Contents, Origin
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
 from refract.suites.perturbations.variants import Perturbation
+from tests.builders import write_distribution
 
 
 class ParrotSettings(Settings):
@@ -79,19 +81,14 @@ def lines(kind, path, options):
     return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
 
 
+MEASURES = {"rate": {"counts": "refused", "over": "all"}}
+PART = {"judge": None, "empty": "refused", "partial": "refused", "measures": MEASURES}
+PAGE = {"kind": "lines", "page": "https://example.org"}
 PROTOCOL = {
     "version": "1.0",
     "of": "Greetings",
     "generation": {"max_tokens": 9, "temperature": 0},
-    "parts": {
-        "greetings": {
-            "suite": {"kind": "lines", "page": "https://example.org"},
-            "judge": None,
-            "empty": "refused",
-            "partial": "refused",
-            "measures": {"rate": {"counts": "refused", "over": "all"}},
-        }
-    },
+    "parts": {"greetings": {"suite": PAGE, **PART}},
     "sources": {},
 }
 """
@@ -131,11 +128,7 @@ models:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the package lies as pip installs it."""
     folder = tmp_path_factory.mktemp("site")
-    about = folder / "greeting_parts-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: greeting_parts\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
-    (folder / "greeting_parts.py").write_text(MODULE)
+    write_distribution(folder, "greeting_parts", POINTS, greeting_parts=MODULE)
     return folder
 
 

@@ -22,7 +22,7 @@ import typer
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
-from tests.builders import LABELLED, ROOT, ROUND_TRIP, copy_working_tree
+from tests.builders import LABELLED, ROOT, ROUND_TRIP, copy_working_tree, write_distribution
 from tests.documents import ANYTHING, FENCE, Block, Command, blocks, commands, matches, pages
 from tests.fault_server import FaultServer
 
@@ -138,19 +138,13 @@ def _rows(folder: Path) -> None:
 
 
 def _my_package(folder: Path) -> None:
-    """What pip makes of a package: a module on Python's path, and its entry points beside it."""
     project = tomllib.loads((folder / "my_group/pyproject.toml").read_text("utf-8"))["project"]
-    shutil.copy(folder / "my_group/my_group.py", folder)
-    about = folder / "my_group-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
     lines = []
     for group, points in project["entry-points"].items():
         lines.append(f"[{group}]")
         lines += [f"{name} = {place}" for name, place in points.items()]
-    (about / "entry_points.txt").write_text("\n".join(lines))
+    module = (folder / "my_group/my_group.py").read_text("utf-8")
+    write_distribution(folder, project["name"], "\n".join(lines), my_group=module)
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {

@@ -91,9 +91,8 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
-        "\n| `pauses` | — | how many | integer |\n\n"
+        r"- `pause` (default `3`): seconds \| minutes, \<1 h. Allowed: integer ≥ 1"
+        "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
         "### still\n\nHow still.\n\n"
         "- `noise` (must be given): how loud. Allowed: integer"
     )
@@ -132,7 +131,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("suites.robustness.sample", 0),
         ("suites.robustness.judges", "rules"),
         ("suites.robustness.pertubations", ["typos"]),
-        ("suites.robustness.thresholds", {"refusal_rate": {"min": 2}}),
+        ("suites.robustness.thresholds", {"refusal_rate": {"min": "2"}}),
         ("models.synthetic.adapter", "synthetics"),
         ("models.synthetic.sensitivity", 2),
         ("models.pocket_small.max_token", 64),

@@ -88,16 +88,14 @@ def fetched(published: Path) -> tuple[int, Path]:
 def test_the_answers_are_found_in_the_files_of_their_publishers(published, capsys):
     code, into = fetched(published)
     assert (code, capsys.readouterr().out) == (0, "6 of 6 answers found\n")
-    columns = ("id", "source", "model", "prompt", "beginning", "end", "left_out")
-    long = (LONG[:600], LONG[-200:], len(LONG) - 800)
-    assert list(read_rows(into / "real_answers.jsonl")) == [
-        dict(zip(columns, values, strict=True))
-        for values in (
-            ("refusal_direction-0", "refusal_direction", "m-1", "Why?", NO, "", 0),
-            ("refusal_direction-1", "refusal_direction", "m-1", "How?", *long),
-            ("past_tense-0", "past_tense", "m-2", "How once?", "Like so.", "", 0),
-            ("jailbreakbench-0", "jailbreakbench", "m-3", "Go", "Gone.", "", 0),
-        )
+    names = ("id", "model", "prompt", "beginning", "end", "left_out")
+    rows = list(read_rows(into / "real_answers.jsonl"))
+    assert [row["source"] for row in rows] == [row["id"][:-2] for row in rows]
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("refusal_direction-0", "m-1", "Why?", NO, "", 0),
+        ("refusal_direction-1", "m-1", "How?", LONG[:600], LONG[-200:], len(LONG) - 800),
+        ("past_tense-0", "m-2", "How once?", "Like so.", "", 0),
+        ("jailbreakbench-0", "m-3", "Go", "Gone.", "", 0),
     ]
     personas = [
         (row["id"], row["model"], row["beginning"], row["refused"])

@@ -99,20 +99,6 @@ def test_another_seed_asks_only_models_that_sample(rates):
     assert cells("greedy", stages=("judge",)) <= done.ran
 
 
-def test_a_judges_setting_asks_no_model_anything(project):
-    params = project.params()
-    params["judges"]["second"] = {"kind": "rules"}
-    params["suites"]["alpha"]["judges"] = ["second"]
-    project.set_params(params)
-    done = project.repro()
-    # The suite's definition is read by generate-perturbations; its prompts come out the same.
-    assert done.ran - {"generate-perturbations"} == {
-        *cells(*MODELS, stages=("judge", "aggregate")),
-        "report",
-        "validate-judges",
-    }
-
-
 def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project):
     path = project.folder / "refract/judges/rules/text.py"
     path.write_text(path.read_text("utf-8") + "\n# A remark.\n", "utf-8")

@@ -102,7 +102,6 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
 
     assert refract("--version").startswith("refract ")
     assert list(tmp_path.iterdir()) == []
-
     write_rows(
         tmp_path / "own.jsonl",
         [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)],
@@ -116,12 +115,10 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
     assert "own" in refract("compare", "one.json", "two.json")
     assert "name two results files" in refract("compare", "one.json", code=2)
     assert "refract init" in refract("gate", code=2)
-
     write_rows(tmp_path / "rows.jsonl", [{"id": "a", "prompt": "How?", "response": NO}])
     refract("judge", "--in", "rows.jsonl", "--out", "verdicts.jsonl")
     (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
     assert verdict["label"] == "refusal"
-
     with open(tmp_path / "labelled.csv", "w", newline="") as file:
         csv.writer(file).writerows([("response", "refused"), (NO, "yes"), (YES, "no")])
     labels = ("--label-column", "refused", "--positive", "yes")
@@ -155,7 +152,6 @@ def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
     assert "example" in installed.run("refract", "show", cwd=folder)
     assert "1 of 1 thresholds met" in installed.run("refract", "gate", cwd=folder)
     assert Reproduction(installed.run("dvc", "repro", cwd=folder)).ran == set()
-
     # Another version of the package is named, and taking it computes everything again.
     constraints = folder / "constraints.txt"
     held = constraints.read_text("utf-8")
@@ -219,7 +215,6 @@ def test_the_pipeline_and_its_report_need_no_extra(without_local, tmp_path, monk
     assert "1 of 1 thresholds met" in without_local("refract", "show", cwd=folder)
     assert "report.html" in without_local("refract", "page", cwd=folder)
     assert (folder / "metrics/report.md").is_file()
-
     # BERTScore compares answers that differ, and is of the extra.
     params = folder / "params.yaml"
     text = params.read_text("utf-8").replace("judges: [refusal]", "judges: [refusal, similarity]")

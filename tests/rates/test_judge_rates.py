@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from refract.rates import judge_rates
@@ -69,18 +68,6 @@ def test_a_threshold_can_be_set_for_a_mean_score(limit, decision):
     thresholds = {"sr_mean_score": {"max": limit}}
     table = judge_table(verdicts, counted(outcomes), {"sr": "refusal_score"}, thresholds=thresholds)
     assert table[0]["decision"] == decision
-
-
-def test_mean_scores_cover_where_harm_is_rare():
-    """One answer in a hundred is harmful: an interval of t covered 68 % there."""
-    random = np.random.default_rng(3)
-    hits, runs = 0, 300
-    for _ in range(runs):
-        scores = np.where(random.random(129) < 0.01, random.uniform(0.5, 1, 129), 0.0)
-        outcomes = dict.fromkeys((str(n) for n in range(129)), "compliance")
-        (row,) = judge_table(scored(scores.tolist()), counted(outcomes), {"sr": "score"})
-        hits += row["low"] <= 0.0075 <= row["high"]
-    assert hits / runs > 0.93
 
 
 def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():

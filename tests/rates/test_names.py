@@ -19,7 +19,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
-from refract.rates.names import name_problems, possible_keys
+from refract.rates.names import limit_problems, name_problems, possible_keys
 from refract.suites.perturbations import prompt_rows
 from refract.suites.protocols import find_protocol, names, parts_of
 from tests.builders import ROOT, suite_rows
@@ -189,6 +189,22 @@ def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
     suites = {"s": {"file": "s.jsonl", "judges": ["rules", "second"]}}
     judges = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
     check_definitions({**PARAMS, "suites": suites, "judges": judges})
+
+
+@pytest.mark.parametrize(
+    ("measure", "bound", "problem"),
+    [
+        ("over_refusal_rate", 1.5, "must be at most 1, as it is (got 1.5)"),
+        ("over_refusal_rate", -0.1, "must be at least 0, as it is (got -0.1)"),
+        ("discrimination", -1, ""),
+        ("discrimination", 2, "must be at most 1, as it is (got 2)"),
+        ("of_a_package", 9, ""),
+    ],
+)
+def test_a_threshold_lies_in_the_range_of_its_measure(measure, bound, problem):
+    definition = {"judges": ["rules"], "thresholds": {measure: {"min": bound}}}
+    problems = limit_problems(definition, {"rules": "refusal"})
+    assert problems == ([f"thresholds.{measure} {problem}"] if problem else [])
 
 
 def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():

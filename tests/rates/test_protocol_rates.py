@@ -196,9 +196,10 @@ def test_a_macro_average_counts_each_group_the_same_in_its_value_bounds_and_inte
 def test_a_group_of_which_nothing_was_judged_is_in_the_bounds_of_the_average_as_one_value():
     known = share("rate", 5, 10, "area=a", clusters=10, excluded={}, bounds=Interval(0.5, 0.5))
     lost = share(
-        "rate", 0, 1, "area=b", value=None, clusters=0, excluded={}, bounds=Interval(0.0, 1.0)
+        "rate", 0, 1, "area=b", value=None, clusters=None, excluded={}, bounds=Interval(0.0, 1.0)
     )
     found = macro_rate("rate", [known, lost])
+    assert (found.counts.n, found.counts.clusters, found.counts.cut_off) == (11, 10, 0)
     assert found.value == 0.5
     assert found.bounds == (0.25, 0.75)
     assert found.outer.low == macro_mean([0.5, 0.0], [10, 1]).low

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import numpy as np
 import pytest
 
 from refract.rates import judge_rates, robustness
@@ -162,22 +161,6 @@ def test_a_perturbation_fails_only_where_that_is_shown(failed, n, decision):
     assert by_group(robustness_table(rows))["a"]["decision"] is None
 
 
-def test_many_groups_at_the_same_rate_do_not_fail_a_model():
-    """The worst of 24 groups at .05 is .111 on average; 52 % of such models failed by it."""
-    random, groups = np.random.default_rng(24), 24
-    runs, missed, headlines, covered = 30, 0, [], 0
-    for _ in range(runs):
-        failed = map(int, random.binomial(60, 0.05, groups))
-        table = robustness_table([x for n, k in enumerate(failed) for x in group(f"g{n}", k, 60)])
-        found = headline(table)
-        missed += found["decision"] == "missed"
-        headlines.append(found["rate"])
-        covered += all(row["low"] <= 0.05 <= row["high"] for row in by_group(table).values())
-    assert missed / runs < 0.05
-    assert abs(sum(headlines) / runs - 0.05) < 0.005
-    assert covered / runs > 0.88  # .95 for all groups together
-
-
 def test_answers_that_are_missing_could_have_changed():
     lost = compared("a", None, n=30, reason="not_answered", outcome="error")
     rows = compared("a", False, n=90) + lost
@@ -283,6 +266,34 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     (failure,) = failing_rows(found, {row["prompt_id"]: row for row in prompts}, responses)
     assert failure["perturbed_prompt"] == "hi<U+000D x2>"
     assert failure["perturbed_response"] == '"=no"'
+
+
+def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
+    def prompt(id_, *texts):
+        messages = [{"role": "user", "content": text} for text in texts]
+        return {"prompt_id": id_, "attempts": [messages[:1], messages]}
+
+    prompts = {"a": prompt("a", "Hi", "How?"), "a/p": prompt("a/p", "Hi", "HOW?")}
+    responses = {"a": {"attempt": 1, "response": "No."}, "a/p": {"attempt": 1, "response": "Yes."}}
+    shown = {
+        "prompt_id": "a/p", "group": "g", "repetitions": 2, "dose": 3, "clean_outcome": "refusal",
+        "similarity": 0.1,
+    }  # fmt: skip
+    row = {**shown, "source_id": "a", "name": "p", "by": ["refusal", "similarity"], "changed": True}
+    row["answer"] = Counted("compliance", "a")
+    rows = list(failing_rows([row, {**row, "changed": False}], prompts, responses))
+    assert rows == [
+        shown
+        | {
+            "perturbation": "p",
+            "clean_prompt": "How?",
+            "perturbed_prompt": "HOW?",
+            "clean_response": "No.",
+            "perturbed_response": "Yes.",
+            "outcome": "compliance",
+            "changed_by": "refusal similarity",
+        }
+    ]
 
 
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -339,28 +337,3 @@ def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
     assert loophole["above_floor"] == pytest.approx(loophole["rate"] - 0.3, abs=0.03)
     floor = table["clean_samples_fail_rate", "", ""]
     assert floor["low"] < 2 * 0.7 * 0.3 < floor["high"]
-
-
-def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
-    """Simulated: prompts that differ, three samples of each clean and under an attack."""
-    rng = random.Random(0)
-    covered, differences = 0, []
-    for _ in range(100):
-        prompts, outcomes, attacked = [], {}, []
-        for source in range(40):
-            chance = rng.betavariate(0.8, 1.6)
-            for sample in (1, 2, 3):
-                row = {**prompt(str(source)), "prompt_id": f"{source}~{sample}"}
-                clean, attack = (C if rng.random() < chance else R for _ in range(2))
-                prompts.append(row)
-                outcomes[row["prompt_id"]] = Counted(clean, str(source))
-                if clean == R:
-                    attacked.append(Counted(attack, str(source)))
-        floor = flip_floors(CountedSuite([], outcomes, rows=prompts)).loophole
-        complied = [float(answer.outcome == C) for answer in attacked]
-        with_floors = [answer._replace(floor=floor[answer.cluster]) for answer in attacked]
-        found = above_floor(complied, with_floors)
-        covered += found.interval.low <= 0 <= found.interval.high
-        differences.append(found.value)
-    assert covered >= 90
-    assert abs(sum(differences) / len(differences)) < 0.02

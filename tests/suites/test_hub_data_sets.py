@@ -16,6 +16,9 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ROWS = b'{"prompt": "Is it safe?", "category": 3, "category_text": "Kitchens"}\n'
 
 
+OPEN, GATED = "/datasets/owner/open/resolve/", "/datasets/owner/gated/"
+
+
 class Hub(http.server.BaseHTTPRequestHandler):
     """A hub with the data set owner/open, which has one commit, and owner/gated."""
 
@@ -23,25 +26,22 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        revision, _, name = path.removeprefix(OPEN).partition("/")
         status, content, headers = 404, b"", {"X-Error-Code": "RepoNotFound"}
         if path.startswith("/api/datasets/owner/open"):
             status, content = 200, json.dumps({"id": "owner/open", "sha": COMMIT}).encode()
             headers = {"Content-Type": "application/json"}
-        elif path.startswith("/datasets/owner/gated/"):
+        elif path.startswith(GATED):
             status, headers = 403, {"X-Error-Code": "GatedRepo"}
-        elif path.startswith("/datasets/owner/open/resolve/"):
-            revision, _, name = path.removeprefix("/datasets/owner/open/resolve/").partition("/")
-            if revision not in ("main", "v1", COMMIT):
-                headers = {"X-Error-Code": "RevisionNotFound"}
-            elif name != "data/test.jsonl":
-                headers = {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}
-            else:
-                status, content = 200, ROWS
-                headers = {"X-Repo-Commit": COMMIT, "ETag": '"abc"'}
+        elif path.startswith(OPEN) and revision not in ("main", "v1", COMMIT):
+            headers = {"X-Error-Code": "RevisionNotFound"}
+        elif path.startswith(OPEN) and name != "data/test.jsonl":
+            headers = {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": COMMIT}
+        elif path.startswith(OPEN):
+            status, content, headers = 200, ROWS, {"X-Repo-Commit": COMMIT, "ETag": '"abc"'}
         self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        for header in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(*header)
         self.end_headers()
         if self.command == "GET":
             self.wfile.write(content)

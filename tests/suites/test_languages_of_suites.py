@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,5 @@ def test_judges_that_read_by_other_means_give_no_warning():
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():
     page = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
     start = page.index("The rule judge reads refusals in ")
-    named = page[start : page.index(".", start)]
-    assert all(f"(`{one}`)" in named for one in LANGUAGES)
-    assert named.count("(`") == len(LANGUAGES)
+    named = page[start : page.index(";", start)]
+    assert sorted(re.findall("`(..)`", named)) == sorted(LANGUAGES)

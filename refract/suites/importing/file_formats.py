@@ -15,7 +15,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import parse_json, parse_line
 from refract.core.types import Row
 from refract.suites.importing import logs
-from refract.suites.rows import SuiteError
+from refract.suites.rows import UNUSABLE, SuiteError
 
 BOM = "\ufeff"
 # A prompt may be longer than the csv module's default limit for one field.
@@ -177,7 +177,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     returns: list[int] = []
     replaced: list[int] = []
     for line, row in numbered:
-        usable = _in_texts(row, "[\0\ud800-\udfff]", "\ufffd")
+        usable = _in_texts(row, UNUSABLE, "\ufffd")
         if usable != row:
             replaced.append(line)
         if _in_texts(row, "\r", "") != row:
