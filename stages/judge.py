@@ -33,8 +33,7 @@ def main(name: str) -> None:
     project = load_params()
     drawn, seed = null_settings(project), run_seed(project)
     params = load_definitions("judges")
-    folder = Path("data/verdicts") / name
-    null_folder = Path("data/null_verdicts") / name
+    folder, null_folder = Path("data/verdicts", name), Path("data/null_verdicts", name)
     suites = {suite: params["suites"][suite] for suite in grid(params, "suites")}
     definitions = params["judges"]  # of the grid's suites, and no others
     judges = open_judges(definitions)  # all of them, before the first one costs anything

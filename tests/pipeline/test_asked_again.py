@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from refract.core.jsonl import read_rows
 from tests.builders import Project, suite_rows
@@ -11,12 +12,13 @@ from tests.fault_server import FaultServer
 FAILING = 4
 
 
-def rows(directive: str) -> list[dict]:
-    found = suite_rows("alpha")
-    return [
-        {**row, "prompt": row["prompt"] + (f" [[{directive}]]" if number < FAILING else "")}
-        for number, row in enumerate(found)
-    ]
+def served(server: FaultServer, folder: Path, directive: str) -> Project:
+    """A project whose server does to the first prompts what the directive says."""
+    rows = suite_rows("alpha")
+    for row in rows[:FAILING]:
+        row["prompt"] += f" [[{directive}]]"
+    models = {"api": server.model(retry_for=0)}
+    return Project.create(folder, models, {"alpha": rows}, report=False)
 
 
 def errors(project: Project) -> int:
@@ -26,12 +28,7 @@ def errors(project: Project) -> int:
 
 def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path):
     with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"api": server.model(retry_for=0)},
-            {"alpha": rows("crash*2")},
-            report=False,
-        )
+        project = served(server, tmp_path / "project", "crash*2")
         project.repro()
         assert errors(project) == FAILING
         assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
@@ -55,12 +52,7 @@ def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path):
 
 def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
     with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"api": server.model(retry_for=0)},
-            {"alpha": rows("too_long")},
-            report=False,
-        )
+        project = served(server, tmp_path / "project", "too_long")
         project.repro()
         assert errors(project) == FAILING
         assert project.repro().ran == set()
@@ -68,18 +60,11 @@ def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
 
 def test_a_judge_that_failed_is_asked_again(tmp_path):
     with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"one": {"adapter": "synthetic"}},
-            {"alpha": suite_rows("alpha")},
-            report=False,
-        )
+        models, suites = {"one": {"adapter": "synthetic"}}, {"alpha": suite_rows("alpha")}
+        project = Project.create(tmp_path / "project", models, suites, report=False)
         params = project.params()
-        judge = {
-            "kind": "llm_refusal",
-            "model": server.model(retry_for=0, base_url="http://127.0.0.1:1/v1"),
-        }
-        params["judges"]["asked"] = judge
+        nobody = server.model(retry_for=0, base_url="http://127.0.0.1:1/v1")
+        params["judges"]["asked"] = {"kind": "llm_refusal", "model": nobody}
         params["suites"]["alpha"]["judges"] = ["rules", "asked"]
         project.set_params(params)
         lock = project.folder / "dvc.lock"
