@@ -27,9 +27,8 @@ from refract.models.origins import note_verdicts
 @processes_stay()
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
-    ``judges.json`` (definitions and versions), ``families.json`` and ``unread.json`` (warnings of
-    languages that a judge was not measured in, by suite). Verdicts on null answers go to
-    ``data/null_verdicts/NAME``, with ``drawn.json``: how many, by which seed."""
+    ``judges.json`` (definitions, versions), ``families.json`` and ``unread.json`` (warnings by suite);
+    verdicts on null answers and ``drawn.json`` (how many, which seed) to ``data/null_verdicts/NAME``."""
     run = StageRun("judge", name)
     project = load_params()
     drawn, seed = null_settings(project), run_seed(project)
