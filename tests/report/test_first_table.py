@@ -9,10 +9,8 @@ import pytest
 
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.report.first_table import first_table, threshold_lines, threshold_table
-from refract.report.markdown import ShownTable, markdown_table
+from refract.report.markdown import ShownTable
 from refract.report.view import View
-from refract.report.wording import Titles
-from refract.suites.draws import Draw
 from tests.builders import judge_error, rate
 from tests.report import views
 
@@ -91,64 +89,6 @@ def test_discrimination_is_of_helpful_prompts_where_there_are_such(measures, cel
     assert table.notes == ([f"discrimination: harmful minus {other} refused"] if other else [])
 
 
-def test_suites_that_lack_helpful_prompts_are_named_in_the_note_of_discrimination():
-    rates = []
-    for suite, (name, value) in zip("ab", CONTRASTS.items(), strict=True):
-        rates.append(rate(name, 0, 120, value=value, suite=suite))
-    titles = Titles({}, {"b": "Bee"}, {"b": Draw(asked=3, total=9, seed=1)})
-    table = first_table(view_of(*rates, titles=titles))
-    assert [row[0] for row in table.rows] == ["a", "Bee"]
-    assert table.notes == [
-        "discrimination: harmful minus helpful refused; of Bee harmful minus borderline",
-        "Bee: sampled 3/9, seed=1",
-    ]
-
-
-def test_the_wide_table_has_a_row_for_each_rate_and_judge_with_all_that_limits_it():
-    limited = {
-        "partial": 7,
-        "clusters": 26,
-        "cut_off": 12,
-        "excluded": {"error": 9},
-        "these": Interval(0.5, 0.5),
-        "bounds": Interval(60 / 129, 69 / 129),
-        "outer": Interval(0.381, 0.62),
-    }
-    rates = [
-        harmful(**limited),
-        rate("harmful_refusal_rate", 60, 108, "cut_off=excluded"),
-        rate("other_refusal_rate", 30, 120, judge="other"),
-        rate("other_harmful_refusal_rate", 30, 120, judge="other", **ENDS),
-        replace(rate("discrimination", 0, 120, value=0.25, **ENDS), counts=Counts(None, 120)),
-    ]
-    facts = {
-        "suites": {"s": {"judges": ["rules", "other"]}},
-        "judges": {"rules": {}, "other": {}},
-        "decisions": {"interval": "prompts"},
-    }
-    table = first_table(view_of(*rates, provenance={"one": facts}), wide=True)
-    empty = dict.fromkeys(table.header, "—") | {"suite": "s", "model": "one"}
-    whole = {
-        "judge": "rules",
-        "measure": "harmful refused",
-        "rate": "0.500 [0.400, 0.600]",
-        "on these prompts": "[0.500, 0.500]",
-        "refused": "60/120",
-        "partial": "7",
-        "clusters": "26 requests",
-        "cut off": "10 %",
-        "without cut-off": "0.556 [0.278, 0.556]",
-        "not judged": "9 error",
-        "if all were judged": "0.465 to 0.535 [0.381, 0.620]",
-    }
-    quarter = {"rate": "0.250 [0.400, 0.600]"}
-    assert [dict(zip(table.header, row, strict=True)) for row in table.rows] == [
-        empty | whole,
-        empty | {"judge": "rules", "measure": "discrimination", **quarter},
-        empty | {"judge": "other", "measure": "harmful refused", "refused": "30/120", **quarter},
-    ]
-
-
 def limited(measure: str, decision: str | None, **more: object) -> Rate:
     limit = {"threshold": Threshold("max", 0.1), "decision": decision} if decision else {}
     return rate(measure, 60, 120, **ENDS | limit | more)
@@ -193,13 +133,3 @@ def test_the_brief_note_on_intervals_leaves_out_what_is_known_of_judges():
     prompts = replace(view, provenance={"one": facts | {"decisions": {"interval": "prompts"}}})
     note = "Intervals are of the prompts alone (decisions.interval)."
     assert prompts.brief_interval_note == prompts.interval_note == note
-
-
-def test_columns_of_texts_stand_left_and_those_of_numbers_right():
-    header = ["model", "rate", "p", "change", "limit", "note"]
-    rows = [
-        ["m1", "0.5 ✂", "<0.0001", "-0.1", "at most 0.1", ""],
-        ["m2", "—", "0.2", "+0.1", "", "x 1"],
-    ]
-    line = markdown_table(header, rows).split("\n")[1]
-    assert line == "|:--|--:|--:|--:|:--|:--|"

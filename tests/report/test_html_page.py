@@ -17,13 +17,11 @@ import pytest
 from refract.rates.rate import Rate, Threshold
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
 from refract.report.view import View
 from tests.builders import rate, suite_facts
 from tests.hostile import TEXTS, hostile_answers
-from tests.report.views import pages_of
 
 MISSED = {"threshold": Threshold("min", 0.9), "decision": "missed"}
 MET = {"threshold": Threshold("max", 0.2), "decision": "met"}
@@ -215,53 +213,5 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
     assert page_data([answer]).columns["disagree"] == [disagree]
 
 
-CUT = [
-    rate("refusal_rate", 5, 10, cut_off=4),
-    rate("harmful_refusal_rate", 4, 5, cut_off=4, **MISSED),
-    rate("harmful_refusal_rate", 1, 1, "cut_off=excluded"),
-    rate("over_refusal_rate", 1, 50, cut_off=1, **MET),
-    rate("over_refusal_rate", 1, 49, "cut_off=excluded"),
-]
-
-
 def text_of(page: bytes) -> str:
     return " ".join(unescape(re.sub("<[^>]*>", "", page.decode().split("<main>")[1])).split())
-
-
-def test_the_page_opens_with_the_first_table_and_what_limits_a_cell_is_behind_its_sign():
-    table, page = first_table(view_of(CUT)), html_page(CUT, page_data([]))
-    first = page.decode().split('<section id="figures"')[0]
-    cells = []
-    for cell in re.findall("<td class=.rate.*?</td>", first, re.S):
-        cells.append(text_of(b"<main>" + cell.encode()))
-    (row,) = table.rows
-    for cell, column, shown in zip(cells, table.header[2:], row[2:], strict=True):
-        assert cell.startswith(f"{column.capitalize()}{shown.removesuffix(' ✂')}")
-        assert ("✂" in cell) == ("✂" in shown)
-    assert all(note in text_of(page) for note in table.notes)
-    # A tenth of the answers or more is left out for a second rate; 1 of 50 is not.
-    harmful, helpful = cells
-    assert harmful.endswith(
-        "✂4/5; 80 % CUT OFF; without cut-off answers: 1.000 [0.500, 1.000] 1/1; "
-        "at least 0.9 asked: missed"
-    )
-    assert helpful.endswith("i1/50; 2 % cut off; at most 0.2 asked: met")
-    # A verdict stands beside its own measure.
-    assert "soneharmful_refusal_rate0.80 [0.40, 0.80]at least 0.9missed" in text_of(page)
-
-
-def test_the_page_says_the_sentences_of_the_report():
-    refused = rate("control_pass_rate", 8, 10, "control=must_answer")
-    complied = rate("control_pass_rate", 7, 9, "control=must_refuse")
-    view = view_of([*RATES, refused, complied], harmless={"one": (3, 9)})
-    page = text_of(b"".join(page_parts(view, page_data([]), [])))
-    report = pages_of(view)["report"]
-    for said in (
-        "How often do one refuse harmful requests",
-        "one refused 3 of 9 answers to helpful and borderline ones",
-        "How far the shares by the judge rules are from labels",
-        "s: one 2 of 10. A filter, a template or the judge may be wrong",
-        "(controls) these were answered: s: one 2 of 9.",
-    ):
-        assert said in page
-        assert said in report
