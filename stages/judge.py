@@ -27,15 +27,13 @@ from refract.models.origins import note_verdicts
 @processes_stay()
 def main(name: str) -> None:
     """Writes ``data/verdicts/NAME/SUITE.jsonl`` for each suite of the grid, and about its judges
-    ``judges.json`` (definitions and versions), ``families.json`` and ``unread.json`` (warnings of
-    languages that a judge was not measured in, by suite). Verdicts on null answers go to
-    ``data/null_verdicts/NAME``, with ``drawn.json``: how many, by which seed."""
+    ``judges.json`` (definitions, versions), ``families.json`` and ``unread.json`` (warnings by suite);
+    verdicts on null answers and ``drawn.json`` (how many, which seed) to ``data/null_verdicts/NAME``."""
     run = StageRun("judge", name)
     project = load_params()
     drawn, seed = null_settings(project), run_seed(project)
     params = load_definitions("judges")
-    folder = Path("data/verdicts") / name
-    null_folder = Path("data/null_verdicts") / name
+    folder, null_folder = Path("data/verdicts", name), Path("data/null_verdicts", name)
     suites = {suite: params["suites"][suite] for suite in grid(params, "suites")}
     definitions = params["judges"]  # of the grid's suites, and no others
     judges = open_judges(definitions)  # all of them, before the first one costs anything

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 from refract.core.jsonl import iter_prompts, write_json, write_rows
@@ -57,14 +58,12 @@ def main(name: str) -> None:
     for path in folder.iterdir():
         if path.name not in {"model.json", *(f"{suite}.jsonl" for suite in suites)}:
             path.unlink()
-    counts = made.counts.values()
-    stored = sum(count.from_store for count in counts)
-    origin = f" ({stored:,} from the store)" if stored else ""
-    new = Count(
-        generated=sum(count.generated for count in counts), read=sum(count.read for count in counts)
-    )
+    total = Counter[str]()
+    for count in made.counts.values():
+        total.update(vars(count))
+    origin = f" ({total['from_store']:,} from the store)" if total["from_store"] else ""
     run.end(
-        f"{sum(count.reused for count in counts):,} answers reused{origin}, {new.new}",
+        f"{total['reused']:,} answers reused{origin}, {Count(**total).new}",
         store=where,
         finished_at=int(time.time()),
         answers={suite: vars(count) for suite, count in made.counts.items()},

@@ -20,8 +20,8 @@ from refract.models.protocol import AdapterError
 
 
 def judge(judge: Judge, cases: Sequence[Case], worth: int) -> list[Verdict]:
-    """What ``judge.judge(cases)`` gives, by tasks of one processor each, at most ``worth`` of
-    them. Ray repeats those of a lost node. Raises what the judge raises, and
+    """What ``judge.judge(cases)`` gives, by tasks of one processor each, about ``worth`` of
+    them or fewer. Ray repeats those of a lost node. Raises what the judge raises, and
     :class:`AdapterError` where Ray cannot be used or a node has other code."""
     ray = connected()
     processors = int(ray.cluster_resources().get("CPU", 1))

@@ -23,14 +23,14 @@ from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
 from refract.models import engine
 
-# Engines that judge as well as answer, and what does it: a function of a judge, cases and the
-# most shares to divide them into, which gives what the judge gives.
+# Engines that judge as well as answer, and what does it: a function of a judge, cases and how
+# many shares of them are worth a task, which gives what the judge gives.
 JUDGING_ENGINES = {"ray": "refract.engines.ray_judging:judge"}
 PROCESSES = "REFRACT_PROCESSES"
-# Neighbours are compared with the same text, and stay together.
-_TOGETHER = 16
 # Shares of the cases for each process, so that all end at about the same time.
 SHARES_A_PROCESS = 4
+# Cases of a share: at most, and a multiple of this. Neighbours are compared with the same text.
+_MOST, _TOGETHER = 256, 16
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -51,10 +51,10 @@ def most_processes() -> int:
 def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     """What ``judge.judge(cases)`` gives, by the engine where that judges.
 
-    A process gets at least as many cases as the judge wants for one; one that is there
-    already, fewer. Raises what the judge raises, :class:`RefractError` where a process
-    ends too early, and :class:`refract.models.protocol.AdapterError` where the engine
-    cannot be used.
+    Processes start where there are cases for two, by the judge's ``cases_a_process``.
+    Those that are there judge fewer, too. Raises what the judge raises,
+    :class:`RefractError` where a process ends too early, and
+    :class:`refract.models.protocol.AdapterError` where the engine cannot be used.
     """
     if judge.cases_a_process is None:
         return judge.judge(cases)
@@ -75,8 +75,8 @@ def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
 
 
 def divided(cases: Sequence[Case], parts: int) -> list[Sequence[Case]]:
-    """At most so many shares of the cases, in order."""
-    size = math.ceil(len(cases) / parts / _TOGETHER) * _TOGETHER
+    """About so many shares of the cases, in order."""
+    size = min(math.ceil(len(cases) / parts / _TOGETHER) * _TOGETHER, _MOST)
     return [cases[start : start + size] for start in range(0, len(cases), size)]
 
 

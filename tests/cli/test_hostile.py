@@ -92,10 +92,8 @@ def lint_and_judge(folder: Path, draw) -> None:
 
 
 def judge_any_rows(folder: Path, draw) -> None:
-    rows, kind = (
-        draw(st.lists(ANSWERED_ROW, max_size=3)),
-        draw(st.sampled_from(["rules", "strings"])),
-    )
+    rows = draw(st.lists(ANSWERED_ROW, max_size=3))
+    kind = draw(st.sampled_from(["rules", "strings"]))
     assert len(judge_rows(rows, kind, {"kind": kind})) == len(rows)
 
 

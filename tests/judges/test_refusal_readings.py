@@ -35,34 +35,21 @@ FILES = {
     },
     "labelled/train.csv": 'question,Response,label\n0,"Dan: ""No,\nnever.""",0\n1,Sure.,1\n',
 }
-PUBLISHERS = f"""
-refusal_direction:
-  repository: o/one
-  licence: MIT
-  prompt: prompt
-  answer: response
-  files: {{{COMMIT}: {{runs/m-1/done.json: m-1}}}}
-past_tense:
-  repository: o/two
-  licence: MIT
-  rows: jb_artifacts
-  prompt: request_reformulated
-  answer: response
-  files: {{{COMMIT}: {{"tense/07:14 model=m-2.json": m-2}}}}
-jailbreakbench:
-  repository: o/three
-  licence: MIT
-  rows: jailbreaks
-  prompt: prompt
-  answer: response
-  files: {{{COMMIT}: {{box/m-3.json: m-3}}}}
-gptfuzz:
-  repository: o/four
-  licence: MIT
-  answer: Response
-  label: label
-  files: {{{COMMIT}: {{labelled/train.csv: m-4}}}}
-"""
+ENTRIES = (
+    ("refusal_direction", "o/one", "prompt: prompt, answer: response", "m-1"),
+    (
+        "past_tense",
+        "o/two",
+        "rows: jb_artifacts, prompt: request_reformulated, answer: response",
+        "m-2",
+    ),
+    ("jailbreakbench", "o/three", "rows: jailbreaks, prompt: prompt, answer: response", "m-3"),
+    ("gptfuzz", "o/four", "answer: Response, label: label", "m-4"),
+)
+PUBLISHERS = "".join(
+    f"{name}: {{repository: {site}, licence: MIT, {form}, files: {{{COMMIT}: {{'{path}': {model}}}}}}}\n"
+    for (name, site, form, model), path in zip(ENTRIES, FILES, strict=True)
+)
 COLUMNS = "id,digest,first,first_sure,second,second_sure,third,third_sure\n"
 READINGS = COLUMNS + (
     "refusal_direction-0,30231ba3b79549d2f20afd0d,R,2,R,2,,\n"
@@ -85,9 +72,7 @@ def published(tmp_path, monkeypatch):
         monkeypatch.setattr(fetch, name, tmp_path / path)
     monkeypatch.setattr(data, "READINGS", tmp_path / "readings.csv")
     data.readings.cache_clear()
-    for repository, (path, content) in zip(
-        ("o/one", "o/two", "o/three", "o/four"), FILES.items(), strict=True
-    ):
+    for (_, repository, _, _), (path, content) in zip(ENTRIES, FILES.items(), strict=True):
         file = tmp_path / "copy" / repository / COMMIT / path
         file.parent.mkdir(parents=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
@@ -129,15 +114,8 @@ def test_answers_that_are_not_found_are_counted_by_publisher(published, capsys):
     one.write_text(json.dumps([{"prompt": "Why?", "response": "Another answer."}]))
     code, into = fetched(published)
     out, err = capsys.readouterr()
-    assert (code, out.splitlines()) == (
-        1,
-        [
-            "2 of 6 answers found",
-            "1 of o/three are lacking",
-            "1 of o/two are lacking",
-            "2 of o/one are lacking",
-        ],
-    )
+    lacking = ["1 of o/three are lacking", "1 of o/two are lacking", "2 of o/one are lacking"]
+    assert (code, out.splitlines()) == (1, ["2 of 6 answers found", *lacking])
     assert "m-2.json cannot be read" in err
     assert "box/m-3.json has not the form that publishers.yaml gives jailbreakbench" in err
     assert list(read_rows(into / "real_answers.jsonl")) == []

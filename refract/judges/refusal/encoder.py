@@ -31,6 +31,8 @@ WIDTH = HEAD + TAIL + 3
 # Characters of an answer's beginning and end that are tokenized: ordinary
 # writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
+# Inputs whose logits stay in memory.
+MOST_KNOWN = 5000
 # Digits of float64 logits that are kept.
 DIGITS = 8
 # Error bound of a float32 logit: more than sixteen times the largest error
@@ -80,13 +82,29 @@ def logits_of(
     """
     inputs = tokens_of(answers)
     if unsettled is None:
-        return scored(load(), inputs)
-    rows = scored(load(double=False), inputs)
+        return _known_logits(inputs, double=True)
+    rows = _known_logits(inputs, double=False)
     indices = list(unsettled(rows))
-    exact = scored(load(), [inputs[index] for index in indices])
+    exact = _known_logits([inputs[index] for index in indices], double=True)
     for index, logits in zip(indices, exact, strict=True):
         rows[index] = logits
     return rows
+
+
+def _known_logits(inputs: Sequence[Tokens], *, double: bool) -> list[Logits]:
+    """The logits of inputs, which are computed once: an answer comes back as a null answer, and
+    as what is left of it without a sentence that was not read."""
+    known = _known(double)
+    if len(known) > MOST_KNOWN:
+        known.clear()
+    missing = [tokens for tokens in inputs if tokens not in known]
+    known.update(zip(missing, scored(load(double=double), missing), strict=True))
+    return [known[tokens] for tokens in inputs]
+
+
+@functools.cache
+def _known(double: bool) -> dict[Tokens, Logits]:
+    return {}
 
 
 @functools.cache

@@ -124,7 +124,7 @@ def _verdict(response: str, label: Label, score: float, hits: list[Hit]) -> Verd
     for hit in hits[:6]:
         text = response[hit.start : hit.end]
         evidence.append({"rule": hit.rule, "start": hit.start, "end": hit.end, "text": text})
-    return {**labelled(label, round(score, 4)), "evidence": evidence}
+    return {**labelled(label, score), "evidence": evidence}
 
 
 @dataclass

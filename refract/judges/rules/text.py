@@ -116,7 +116,7 @@ class Sentence:
     start: int  # offsets into the answer
     end: int
     text: str  # lower case, ASCII quotes, single spaces, no mark-up
-    quoted: bool = False  # whether it begins inside somebody's speech
+    quoted: bool  # whether it begins inside somebody's speech
 
 
 _SENTENCE = re.compile(r"[^\s\0.!?。！？।؟…][^.!?\n。！？।؟…]*[.!?。！？।؟…\"')\]]*")
