@@ -58,8 +58,5 @@ docs: setup
 # What the docs show of results and commands.
 readme: setup
 	python -m tools.reference
-	python -m tests.docs.test_readme
-	python -m tests.docs.test_numbers
-	python -m tests.docs.test_docs_cli
-	python -m tests.docs.test_docs_python
+	python -m tools.pages
 	python -m tests.judges.test_judged_languages

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_judges.py            # prints the table
     python benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
-    python benchmarks/bench_judges.py --speed    # answers a second that our judges read
+    python benchmarks/bench_judges.py --speed [--answers N]    # answers a second that our judges read
     python benchmarks/bench_judges.py --similarity [--every N]    # BERTScore of SmolLM2's answers
 
 Public judges come from packages on the index, at the versions below, installed into a temporary
@@ -12,7 +12,8 @@ stand-in. Nothing of theirs is copied into the project.
 
 The speed is of made-up answers of about 1,000 characters, the best of three times: ``per_second`` by
 the clock, ``per_processor_second`` in processor time (of one thread where OMP_NUM_THREADS is 1).
-Then as many answers are judged by one process and by two, with what all processes took.
+Then N answers are judged by one process and by two. ``critical`` is what they would take on cores of
+their own: the processor seconds of the calling process, and the mean of those that it started.
 """
 
 from __future__ import annotations
@@ -219,6 +220,7 @@ def tables(pairs: list[Row], folder: Path) -> str:
 
 
 COUNTS = {"rules": 3000, "refusal": 240}
+PROCESSES = (1, 2)
 OPENINGS = (
     "Sure, here is what to know.",
     "As an AI, I don't have a garden, but I can share what gardeners do.",
@@ -244,29 +246,31 @@ def made_up(rng: random.Random, count: int) -> list[Case]:
     return cases
 
 
-def speed() -> None:
+def speed(answers: int) -> None:
     """Prints how many made-up answers each judge reads in a second."""
     rng = random.Random(20)
     for kind, count in COUNTS.items():
-        cases = made_up(rng, count)
+        cases = made_up(rng, 3 * count)
         judge = open_judge(kind, {"kind": kind})
         judge.judge(cases[:16])  # loads the weights
         took = []
-        for _ in range(3):
-            start = time.perf_counter(), time.process_time()
-            judge.judge(cases)
-            took.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-        wall, processor = (round(count / min(of)) for of in zip(*took, strict=True))
+        for start in range(0, 3 * count, count):
+            began = time.perf_counter(), time.process_time()
+            judge.judge(cases[start : start + count])
+            took.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+        wall, processor = (round(count / min(seconds)) for seconds in zip(*took, strict=True))
         figures = {"per_second": wall, "per_processor_second": processor}
         print(json.dumps({"judge": kind, "answers": count, **figures}))
-    several = made_up(rng, 4 * count)
-    for number in (1, 2):
+    for number in PROCESSES:
+        several = made_up(rng, answers)
         os.environ[processes.PROCESSES] = str(number)
-        start, began = time.perf_counter(), processor_seconds()
+        began = time.perf_counter(), processor_seconds(), time.process_time()
         processes.judged_by_processes(judge, several)
-        wall, used = time.perf_counter() - start, processor_seconds() - began
-        took = {"seconds": round(wall, 1), "processor_seconds": round(used, 1)}
-        print(json.dumps({"judge": kind, "answers": len(several), "processes": number, **took}))
+        wall, used = time.perf_counter() - began[0], processor_seconds() - began[1]
+        own = time.process_time() - began[2]
+        took = {"seconds": wall, "processor_seconds": used, "critical": own + (used - own) / number}
+        shown = {name: round(seconds, 1) for name, seconds in took.items()}
+        print(json.dumps({"judge": kind, "answers": answers, "processes": number, **shown}))
 
 
 def processor_seconds() -> float:
@@ -317,6 +321,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="write into docs/rule-judge.md")
     parser.add_argument("--speed", action="store_true", help="how fast the project's judges read")
+    parser.add_argument(
+        "--answers", type=int, default=960, help="as many by one process and by two"
+    )
     parser.add_argument("--similarity", action="store_true", help="how fast BERTScore is")
     parser.add_argument("--every", type=int, default=1, help="BERTScore of every N-th prompt alone")
     options = parser.parse_args()
@@ -324,7 +331,7 @@ def main() -> None:
         similarity(options.every)
         return
     if options.speed:
-        speed()
+        speed(options.answers)
         return
     pairs = read_rows(ROOT / "data/validation/validation.jsonl")
     with tempfile.TemporaryDirectory() as folder:

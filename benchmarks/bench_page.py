@@ -28,7 +28,7 @@ from benchmarks.processes import ROOT, run_python
 from refract.core.jsonl import write_json, write_rows
 from refract.core.types import given_prompt, given_response
 from refract.report.report_files import PAGE
-from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, chromium, visit
+from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, FILTER, Browser, chromium
 
 PARAMS = """
 grid: {models: [synthetic], suites: [many]}
@@ -105,7 +105,7 @@ def open_page(page: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
         driver.set_page_load_timeout(300)
         driver.set_script_timeout(300)
-        visit(driver, page)
+        Browser(driver, page).visit(page)
         opened = driver.execute_script(READY)
         took, _ = driver.execute_async_script(FILTER, "search", "needle that is nowhere")
         return {"open s": opened / 1000, "search s": took / 1000, "tab MB": tab_memory(profile)}

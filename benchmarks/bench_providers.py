@@ -43,9 +43,10 @@ SETTINGS = {
 @contextmanager
 def server(latency: float, throttle_every: int) -> Iterator[str]:
     """The address of a server in a process of its own."""
-    command = [sys.executable, ROOT / "tests/fault_server.py", "--latency", str(latency)]
+    command = [sys.executable, "-m", "tests.fault_server", "--latency", str(latency)]
     command += ["--retry-after", "0.2", "--throttle-every", str(throttle_every)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
     try:
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
     finally:

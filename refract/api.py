@@ -81,12 +81,9 @@ def measure(
     if batch and not is_function:
         raise UsageError("batch=True goes with a function that takes a list of prompts")
     definition: Definition = {}
-    if isinstance(model, str):
-        name, definition = name or model, find_model(model, project)
-        opened = open_model(name, dict(definition))
-    elif isinstance(model, Mapping):
-        name = name or source_name(model)
-        definition = model
+    if isinstance(model, str | Mapping):
+        definition = find_model(model, project) if isinstance(model, str) else model
+        name = name or (model if isinstance(model, str) else source_name(model))
         opened = open_model(name, dict(definition))
     elif is_function:
         function = cast(TextFunction | BatchFunction, model)
@@ -114,7 +111,7 @@ def measure(
             wanted,
             opened,
             judges,
-            store,
+            store=store,
             name=name,
             definition=definition,
             seed=seed,
@@ -192,7 +189,7 @@ def validate(
     truth = labels_of([row["label"] for row in rows], refused, map or {})
     definitions = _judges(judge, find_project())
     _, entries = measure_judges(
-        definitions, rows, truth, partial, merged=bool(refused), confidence=confidence
+        definitions, rows, truth, partial=partial, merged=bool(refused), confidence=confidence
     )
     numbers = [{**entry._asdict(), "gap": entry.gap} for entry in worst_first(entries)]
     columns = ["judge", "source", "model", "n", "unjudged", "human_rate", "judge_rate", "gap"]
@@ -214,7 +211,7 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
 
     compared = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
     rows = pd.DataFrame([difference_to_row(difference) for difference in compared.differences])
-    return Comparison(compared.a, compared.b, compared.notes, rows)
+    return Comparison(compared.a, compared.b, compared.notes, rows=rows)
 
 
 def judge_rows(
@@ -251,7 +248,7 @@ def judge_rows(
             responses[-1]["tool_calls"] = row["tool_calls"]
         sources[key] = {**row, "id": key, "prompt": prompt}
     judges = open_judges(with_calls_judged({name: definition}, ()))
-    verdicts = judge_suite(prompts, responses, sources, judges)
+    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     judged = []
     for row, verdict_row in zip(rows, verdicts, strict=True):
         verdict = verdict_row["judges"][name]
@@ -293,40 +290,34 @@ def _dicts(rows: object, where: str) -> list[Row]:
 
     Those of a DataFrame lack the columns whose cell is missing, and have texts as ids: the
     index labels where there is no column of them."""
-    if hasattr(rows, "columns"):
-        return _frame_dicts(cast("pd.DataFrame", rows), where)
-    if isinstance(rows, str) or not isinstance(rows, Iterable):
+    is_frame = hasattr(rows, "columns")
+    if not is_frame and (isinstance(rows, str) or not isinstance(rows, Iterable)):
         raise UsageError(
             f"{where} must be a DataFrame or a list of dictionaries (got {rows!r:.80})"
         )
     dicts = []
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise UsageError(f"{where}: row {number} must be a dictionary (got {row!r:.80})")
-        dicts.append(dict(row))
-    return dicts
-
-
-def _frame_dicts(frame: pd.DataFrame, where: str) -> list[Row]:
+    if not is_frame:
+        for number, row in enumerate(cast("Iterable[object]", rows), 1):
+            if not isinstance(row, Mapping):
+                raise UsageError(f"{where}: row {number} must be a dictionary (got {row!r:.80})")
+            dicts.append(dict(row))
+        return dicts
     import pandas as pd
 
+    frame = cast("pd.DataFrame", rows)
     columns = [str(column) for column in frame.columns]
     if len(set(columns)) < len(columns):
         raise UsageError(f"{where}: two columns have one name; there are: {', '.join(columns)}")
-    dicts = []
     for label, cells in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
-        row: Row = {}
+        entry: Row = {}
         for column, cell in zip(columns, cells, strict=True):
             if hasattr(cell, "tolist"):  # a number or an array of numpy
                 cell = cell.tolist()
             if not (pd.api.types.is_scalar(cell) and pd.isna(cell)):
-                row[column] = cell
-        for key in ("id", "prompt_id"):
-            if key in row:
-                row[key] = str(row[key])
-        if not {"id", "prompt_id"} & row.keys():
-            row["id"] = str(label)
-        dicts.append(row)
+                entry[column] = str(cell) if column in ("id", "prompt_id") else cell
+        if not {"id", "prompt_id"} & entry.keys():
+            entry["id"] = str(label)
+        dicts.append(entry)
     return dicts
 
 

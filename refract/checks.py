@@ -338,34 +338,6 @@ def __dir__() -> list[str]:
 # From a DataFrame to an evaluation
 
 
-def _frame_model(
-    function: Function,
-    features: Mapping[str, Row],
-    values: Mapping[str, Mapping[Any, Any]],
-) -> FunctionModel:
-    """The model of a function that takes a DataFrame.
-
-    ``features`` holds the features of each attempt by prompt id. ``values`` holds the
-    dataset's own cells by source id: the function gets those, except for features
-    that were perturbed.
-    """
-    import pandas as pd
-
-    def ask(requests: Sequence[Request], attempt: int) -> Iterable[str]:
-        rows = []
-        for request in requests:
-            row = features[request.metadata["prompt_id"]]
-            texts = row["attempts"][attempt]
-            cells = {}
-            for column, value in values[row["source_id"]].items():
-                text = texts[str(column)]
-                cells[column] = value if text == _cell_text(value) else text
-            rows.append(cells)
-        return function(pd.DataFrame(rows))
-
-    return FunctionModel(ask, function_name(function), batch=True)
-
-
 def _evaluated(
     model: Checked,
     rows: list[Row],
@@ -381,16 +353,31 @@ def _evaluated(
 
     Raises what an adapter raises when it cannot be used at all.
     """
+    import pandas as pd
+
     variants = partial(prompt_rows, rows, SUITE, 0, perturbations)
     prompts = list(variants(template, _as_lines if template is None else render))
     is_function = callable(model) and not hasattr(model, "identity")
     if is_function:
-        features = variants(as_sent=lambda _, texts, __: dict(texts))
-        model = _frame_model(
-            cast("Function", model),
-            {row["prompt_id"]: dict(row) for row in features},
-            {row["id"]: row["values"] for row in rows},
-        )
+        function = cast("Function", model)
+        features: dict[str, Any] = {}
+        for variant in variants(as_sent=lambda _, texts, __: dict(texts)):
+            features[variant["prompt_id"]] = variant
+        values = {row["id"]: row["values"] for row in rows}
+
+        def ask(requests: Sequence[Request], attempt: int) -> Iterable[str]:
+            """The function's answers to the dataset's own cells, but for perturbed features."""
+            frame = []
+            for request in requests:
+                row = features[request.metadata["prompt_id"]]
+                cells = {}
+                for column, value in values[row["source_id"]].items():
+                    text = row["attempts"][attempt][str(column)]
+                    cells[column] = value if text == _cell_text(value) else text
+                frame.append(cells)
+            return function(pd.DataFrame(frame))
+
+        model = FunctionModel(ask, function_name(function), batch=True)
     elif isinstance(model, Mapping):
         model = open_model("model", dict(model))
     if twice:

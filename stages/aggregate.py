@@ -20,7 +20,7 @@ def main(name: str) -> None:
     run = StageRun("aggregate", name)
     settings = decision_settings(Path())
     params = load_definitions("suites")
-    suites = list(stored_suites(Path(), params, name, settings))
+    suites = list(stored_suites(Path(), params, name, settings=settings))
     for numbers, _ in suites:
         for warning in numbers.warnings:
             run.warn(f"{numbers.label}: {warning}")
@@ -31,7 +31,7 @@ def main(name: str) -> None:
     write_rates(Path(f"metrics/tables/{name}.csv"), rates)
     # The provenance is the last of the results to be written, and holds the hashes of the others.
     *others, last = result_files(name)
-    provenance = stored_provenance(params, name, suites, settings)
+    provenance = stored_provenance(params, name, suites, settings=settings)
     provenance["files"] = {path: sha256_file(Path(path)) for path in others}
     write_json(Path(last), provenance)
     for warning in threshold_warnings(rates):

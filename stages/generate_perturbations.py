@@ -12,26 +12,22 @@ from refract.core.showing import say
 from refract.core.types import is_last
 from refract.suites.perturbations import suite_prompts
 
-SAMPLES = Path("data/prompts/samples.json")
-# What the protocols of suites fix of generation, by suite.
-GENERATION = Path("data/prompts/generation.json")
-
 
 def main() -> None:
     """Writes ``data/prompts/SUITE.jsonl`` for each suite of the grid."""
     run = StageRun("generate-perturbations")
     params = {**load_definitions("prompts"), "seed": run_seed(load_params())}
     suites = grid(params, "suites")
-    samples: dict[str, int] = {}
-    generation: dict[str, Any] = {}
+    # By suite, how often prompts are answered, and what a protocol fixes of generation.
+    answering: dict[str, dict[str, Any]] = {"samples": {}, "generation": {}}
     prompts = variants = 0
     for name in suites:
         suite = suite_prompts(params, name)
         write_rows(Path(f"data/prompts/{name}.jsonl"), suite.rows)
         if suite.generation is not None:
-            generation[name] = suite.generation
+            answering["generation"][name] = suite.generation
         if suite.samples is not None:
-            samples[name] = suite.samples
+            answering["samples"][name] = suite.samples
         asked = suite.draw.asked or 0
         if asked > suite.sources:
             run.warn(f"{name}: all {suite.sources} prompts are taken; sample is {asked}")
@@ -42,7 +38,8 @@ def main() -> None:
         variants += changed
         say(f"{suite.draw.label(name)}: {suite.sources} prompts, {changed} variants{more}")
     # Apart from params.yaml, so that no other setting of a suite concerns the models' answers.
-    for path, values in ((SAMPLES, samples), (GENERATION, generation)):
+    for kind, values in answering.items():
+        path = Path(f"data/prompts/{kind}.json")
         path.unlink(missing_ok=True)
         if values:
             write_json(path, values)

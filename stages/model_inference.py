@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from refract.core.jsonl import iter_prompts, write_json, write_rows
 from refract.core.params import definition, grid, load_params, run_seed
-from refract.core.progress import StageRun, ran_file, run_stage
+from refract.core.progress import StageRun, ran_file, read_object, run_stage
 from refract.core.showing import say
 from refract.models.answering import (
     ANSWERS,
@@ -37,18 +36,20 @@ def main(name: str) -> None:
             name,
             definition(params, "models", name),
             {suite: iter_prompts(Path(f"data/prompts/{suite}.jsonl")) for suite in suites},
-            store,
-            run_seed(params),
+            store=store,
+            seed=run_seed(params),
             folders=[folder, ANSWERS / name, SHARDS / name],
-            fixed=_of_suites("generation"),
-            samples=_of_suites("samples"),
+            fixed=read_object(Path("data/prompts/generation.json")),
+            samples=read_object(Path("data/prompts/samples.json")),
         )
     for suite in suites:
         write_rows(folder / f"{suite}.jsonl", made.responses[suite])
         say(f"{name} {suite}: {made.counts[suite]}")
         if warning := error_warning(suite, made.responses[suite]):
             run.warn(warning)
-    note_answers(ran_file(name), folder, made.responses, made.origins, made.certificates)
+    note_answers(
+        ran_file(name), folder, made.responses, origins=made.origins, certificates=made.certificates
+    )
     if masked := made.usage.get("masked"):
         run.warn(f"{masked} answers repeated the key; it is masked in them")
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))
@@ -57,27 +58,18 @@ def main(name: str) -> None:
     for path in folder.iterdir():
         if path.name not in {"model.json", *(f"{suite}.jsonl" for suite in suites)}:
             path.unlink()
-    counts = made.counts.values()
-    stored = sum(count.from_store for count in counts)
-    origin = f" ({stored:,} from the store)" if stored else ""
-    new = Count(
-        generated=sum(count.generated for count in counts), read=sum(count.read for count in counts)
-    )
+    total = Counter[str]()
+    for count in made.counts.values():
+        total.update(vars(count))
+    origin = f" ({total['from_store']:,} from the store)" if total["from_store"] else ""
     run.end(
-        f"{sum(count.reused for count in counts):,} answers reused{origin}, {new.new}",
+        f"{total['reused']:,} answers reused{origin}, {Count(**total).new}",
         store=where,
         finished_at=int(time.time()),
         answers={suite: vars(count) for suite, count in made.counts.items()},
         usage=made.usage,
     )
     refuse_only_errors(name, made.responses)
-
-
-def _of_suites(what: str) -> dict[str, Any]:
-    """What generate-perturbations says of suites, where it says anything."""
-    path = Path(f"data/prompts/{what}.json")
-    values: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return values
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from refract.evaluate.judge_errors import (
 from refract.judges import open_judges
 
 PAIRS = Path("data/validation/validation.jsonl")
-SHOWN = ("kappa", "precision", "recall", "label_kappa")
 
 
 def main() -> None:
@@ -46,9 +45,11 @@ def main() -> None:
             f"{shown_gap(entry)} points, n={entry.n} (partial = {settings.partial})"
         )
     for judge, numbers in result.metrics.items():
-        names = [name for name in SHOWN if name in numbers]
-        shown = " ".join(f"{name} {numbers[name]:.4f}" for name in names)
-        say(f"{judge}: {shown}, n={numbers['n']} (partial = {settings.partial})")
+        shown = ""
+        for name in ("kappa", "precision", "recall", "label_kappa"):
+            if name in numbers:
+                shown += f" {name} {numbers[name]:.4f}"
+        say(f"{judge}:{shown}, n={numbers['n']} (partial = {settings.partial})")
         if numbers["unjudged"]:
             run.warn(f"{judge} gave no label to {numbers['unjudged']} labelled pairs")
     count = sum(map(len, files.values()))

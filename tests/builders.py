@@ -177,6 +177,16 @@ def suite_facts(**more: object) -> dict[str, Any]:
     return facts | more
 
 
+def write_distribution(folder: Path, name: str, points: str = "", **modules: str) -> None:
+    """What pip makes of a package: its modules in a folder of Python's path, and its entry points."""
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(points)
+    for module, text in modules.items():
+        (folder / f"{module}.py").write_text(text, "utf-8")
+
+
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
     """The project's files as they are, but for paths that begin with one of ``skipped``."""
     listed = subprocess.run(

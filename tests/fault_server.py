@@ -5,7 +5,7 @@ first N times that this text arrives). ``NAME`` is one of ``ERRORS``, ``call_TOO
 :meth:`FaultServer.chat` and the functions behind it know. Everything else is answered with ``echo: ``
 and the text. Also the batch APIs, whose batches need ``polls`` looks to end.
 
-As a program (``python tests/fault_server.py --latency 0.04``) it prints its port and serves until
+As a program (``python -m tests.fault_server --latency 0.04``) it prints its port and serves until
 its standard input ends.
 """
 
@@ -19,7 +19,12 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
+
+from refract.models import open_model
+from refract.models.protocol import Answer, Request
+from tests.builders import ask, in_order
 
 DIRECTIVE = re.compile(r"\[\[(\w+)(?:\*(\d+))?\]\]")
 
@@ -36,37 +41,27 @@ ERRORS = {
     "crash": (500, "server_error", "api_error", "internal error"),
     "unavailable": (503, "unavailable", "api_error", "try later"),
     "overloaded": (529, "overloaded", "overloaded_error", "Overloaded"),
-    "too_long": (
-        400,
-        "context_length_exceeded",
-        "invalid_request_error",
-        "prompt is too long: 9 tokens > 8 maximum",
-    ),
-    "filter": (
-        400,
-        "content_policy_violation",
-        "invalid_request_error",
-        "Output blocked by content filtering policy",
-    ),
-}
-AZURE = {
-    "error": {
+    "too_long": (400, "context_length_exceeded", "invalid_request_error",
+                 "prompt is too long: 9 tokens > 8 maximum"),
+    "filter": (400, "content_policy_violation", "invalid_request_error",
+               "Output blocked by content filtering policy"),
+}  # fmt: skip
+# Whole replies: status and body.
+REPLIES = {
+    "azure": (400, {"error": {
         "message": "The response was filtered due to the prompt triggering Azure OpenAI's content "
         "management policy.",
-        "code": "content_filter",
-        "innererror": {"code": "ResponsibleAIPolicyViolation"},
-    }
-}
-OPENROUTER = {
-    "error": {
-        "code": 403,
+        "code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"},
+    }}),
+    "openrouter": (403, {"error": {
         "message": "Your chosen model requires moderation and your input was flagged",
-        "metadata": {"reasons": ["violence"]},
-    }
-}
+        "code": 403, "metadata": {"reasons": ["violence"]},
+    }}),
+    "not_an_answer": (200, {"object": "list", "data": []}),
+}  # fmt: skip
 # Why Anthropic's API says that it refused.
 DECLINED = {"category": "cyber", "explanation": "This request was declined."}
-APIS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+APIS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/openai/responses")
 # Where a model ``m`` is at Azure, Bedrock and Vertex (of project p and region r).
 CLOUDS = (
     "/openai/deployments/m/chat/completions",
@@ -83,44 +78,37 @@ def served(
     return {"adapter": adapter, "model_id": "m", "base_url": root, "api_key_env": None, **settings}
 
 
+@dataclass
 class FaultServer:
     """``with FaultServer() as server: server.url`` serves from a thread of its own.
 
     ``latency``: seconds before each answer. ``retry_after``: text of the header that goes with a
-    429, 503 or 529. ``most``: calls at a time, beyond which the answer is a 429. With
-    ``throttle_every`` each so manieth call is a 429. ``headers``: sent with every answer.
-    ``given``: status, body and headers of directives of a test's own. ``script`` makes another answer
-    than the echo, of the conversation's messages.
+    429, 503 or 529. With ``throttle_every`` each so manieth call is a 429. ``given``: status, body and
+    headers of directives of a test's own. ``script`` makes another answer than the echo, of the
+    conversation's messages.
 
     ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
-    most calls there were at a time, ``connections`` the open ones.
+    most calls there were at a time, ``connections`` the open ones, ``looks_fail`` whether no batch can
+    be looked at.
     """
 
-    def __init__(
-        self,
-        latency: float = 0.0,
-        retry_after: str = "0.02",
-        most: int | None = None,
-        throttle_every: int = 0,
-        polls: int = 2,
-        headers: dict[str, str] | None = None,
-        keep: bool = True,
-        given: dict[str, tuple[int, bytes, dict[str, str]]] | None = None,
-        script: Callable[[list[dict[str, Any]]], str] | None = None,
-    ) -> None:
-        self.latency, self.retry_after, self.most = latency, retry_after, most
-        self.throttle_every, self.polls, self.keep = throttle_every, polls, keep
-        self.headers = headers or {}
-        self.given, self.script = given or {}, script
+    latency: float = 0.0
+    retry_after: str = "0.02"
+    throttle_every: int = 0
+    polls: int = 2
+    keep: bool = True
+    given: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
+    script: Callable[[list[dict[str, Any]]], str] | None = None
+
+    def __post_init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
         self.seen_headers: list[str] = []
-        self.arrived = self.busy = self.busiest = self.throttled = 0
+        self.arrived = self.busy = self.busiest = self.submitted = 0
         self.connections: set[asyncio.Transport] = set()
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
-        self.submitted = 0
-        self.looks_fail = False  # whether no batch can be looked at
+        self.looks_fail = False
 
     # Serving from a thread
 
@@ -164,6 +152,11 @@ class FaultServer:
         """A definition of a model that this server answers for, through OpenAI's API by default."""
         return served(self.url, **settings)
 
+    def ask(self, *asked: str | Request, **settings: Any) -> list[Answer]:
+        """The answers of such a model to prompts or requests, in their order, each exactly once."""
+        requests = [ask(one) if isinstance(one, str) else one for one in asked]
+        return in_order(open_model("m", self.model(**settings)), requests)
+
     # Answering
 
     def reply(self, method: str, path: str, head: str, body: bytes) -> tuple[int, bytes, str]:
@@ -180,36 +173,29 @@ class FaultServer:
     def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
         """The answer to one conversation."""
         messages = request.get("messages") or request["input"]
-        text = _text(messages[-1]["content"])
+        text = _text(messages[-1].get("output") or messages[-1]["content"])
         count = self.calls[text]
         self.calls[text] += 1
         self.arrived += 1
         name = next(
             (n for n, times in DIRECTIVE.findall(text) if not times or count < int(times)), None
         )
-        if (self.most is not None and self.busy >= self.most) or (
-            self.throttle_every and self.arrived % self.throttle_every == 0
-        ):
+        if self.throttle_every and self.arrived % self.throttle_every == 0:
             name = "throttle"
         if name in self.given:
             return *self.given[name][:2], name
         if name in ERRORS:
             status, code, kind, message = ERRORS[name]
-            self.throttled += status == 429
             found = re.search(r"(?im)^(?:authorization: bearer|x-api-key:) *(\S+)", head)
             message = message.format(key=found and found[1])
             error = {"message": message, "type": kind if anthropic else code, "code": code}
             if anthropic:
                 del error["code"]
             return status, _json({"type": "error", "error": error}), name
-        if name == "azure":
-            return 400, _json(AZURE), name
-        if name == "openrouter":
-            return 403, _json(OPENROUTER), name
+        if name in REPLIES:
+            return REPLIES[name][0], _json(REPLIES[name][1]), name
         if name == "malformed":
             return 200, b'{"choices": [{"message": {"content": "ha', name
-        if name == "not_an_answer":
-            return 200, _json({"object": "list", "data": []}), name
         said = self.script(messages) if self.script else f"echo: {text}"
         if "input" in request:
             message = _response(said, name, request)
@@ -337,7 +323,7 @@ class _Connection(asyncio.Protocol):
         lines = [f"HTTP/1.1 {status} Whatever", "content-type: application/json"]
         lines.append(f"content-length: {len(content)}")
         own = server.given[name][2] if name in server.given else {}
-        lines += [f"{key}: {value}" for key, value in {**server.headers, **own}.items()]
+        lines += [f"{key}: {value}" for key, value in own.items()]
         if name == "throttle_day":
             lines.append("retry-after: 86400")
         elif status in (429, 503, 529) and name != "throttle_bare" and "retry-after" not in own:
@@ -373,18 +359,12 @@ def _completion(text: str, name: str | None) -> dict[str, Any]:
     elif name == "thinking":
         message["reasoning_content"] = "let me think"
     elif name == "parts":
-        message["content"] = [
-            {"type": "text", "text": text[:3]},
-            {"type": "text", "text": text[3:]},
-        ]
+        message["content"] = [{"type": "text", "text": part} for part in (text[:3], text[3:])]
     return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "played",
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "played",
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
-    }
+    }  # fmt: skip
 
 
 def published(kind: Any, value: dict[str, Any]) -> dict[str, Any]:
@@ -421,68 +401,46 @@ def _response(text: str, name: str | None, request: dict[str, Any]) -> dict[str,
         call = {"name": name.removeprefix("call_"), "arguments": '{"to": "all@example.org"}'}
         assert tools[call["name"]] is False
         output = [{"type": "function_call", "id": "fc_1", "call_id": "call_1", **call}]
+    filtered = {"incomplete_details": {"reason": "content_filter"}, "status": "incomplete"}
     ends = {
         "length": {"incomplete_details": {"reason": "max_output_tokens"}, "status": "incomplete"},
-        "content_filter": {
-            "incomplete_details": {"reason": "content_filter"},
-            "status": "incomplete",
-        },
+        "content_filter": filtered,
+        "SAFETY": filtered,
         "policy": {"error": {"code": "bio_policy", "message": "no"}, "status": "failed"},
         "failed": {"error": {"code": "server_error", "message": "oh"}, "status": "failed"},
     }
-    ends["SAFETY"] = ends["content_filter"]
     response = {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1,
-        "model": "played",
-        "output": output,
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": request.get("tools", []),
+        "id": "resp_1", "object": "response", "created_at": 1, "model": "played", "output": output,
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": request.get("tools", []),
         "usage": {
-            "input_tokens": 7,
+            "input_tokens": 7, "output_tokens": 3, "total_tokens": 10,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": 3,
             "output_tokens_details": {"reasoning_tokens": 1},
-            "total_tokens": 10,
         },
         **ends.get(name or "", {"status": "completed"}),
-    }
+    }  # fmt: skip
     return published(Response, response)
 
 
 def _message(text: str, name: str | None) -> dict[str, Any]:
     """A message of Anthropic's that ends as requested."""
     content = [{"type": "text", "text": text}]
-    reasons = {
-        "length": "max_tokens",
-        "refusal": "refusal",
-        "declined": "refusal",
-        "SAFETY": "safety",
-    }
-    reason = reasons.get(name or "", "end_turn")
-    details = {"type": "refusal", **DECLINED} if name == "declined" else None
-    if name in ("refusal", "empty", "null", "declined", "SAFETY"):
+    reasons = {"length": "max_tokens", "declined": "refusal", "SAFETY": "safety"}
+    reasons |= {reason: reason for reason in ("refusal", "content_filter")}
+    if name in ("refusal", "empty", "null", "declined", "SAFETY", "content_filter"):
         content = []
     elif name == "thinking":
         thinking = {"type": "thinking", "thinking": "let me think", "signature": "s"}
         content = [thinking, {"type": "redacted_thinking", "data": "x"}, *content]
     elif name == "parts":
-        content = [{"type": "text", "text": text[:3]}, {"type": "text", "text": text[3:]}]
-    elif name == "content_filter":
-        content, reason = [], "content_filter"
+        content = [{"type": "text", "text": part} for part in (text[:3], text[3:])]
     return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "played",
-        "content": content,
-        "stop_reason": reason,
-        "stop_details": details,
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "played",
+        "content": content, "stop_reason": reasons.get(name or "", "end_turn"),
+        "stop_details": {"type": "refusal", **DECLINED} if name == "declined" else None,
         "stop_sequence": None,
         "usage": {"input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 3},
-    }
+    }  # fmt: skip
 
 
 def _with_call(message: dict[str, Any], name: str, tools: list[Any], anthropic: bool) -> None:

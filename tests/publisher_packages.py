@@ -24,8 +24,10 @@ from refract.judges import published_judges
 NEEDED = ("pydantic", "jinja2", "pyyaml", "appdirs", "platformdirs")
 PUBLISHED = published_judges()
 SOURCES = [source for name in PUBLISHED.names() for source in PUBLISHED.find(name).sources]
-# Meta's package reads replies of Llama Guard, whose prompt is in its weights.
-PACKAGES = sorted({source.package for source in SOURCES if source.package} | {"llama-stack==0.7.3"})
+# NVIDIA's package reads replies of its guard, whose prompt is in its weights.
+PACKAGES = sorted(
+    {source.package for source in SOURCES if source.package} | {"nemoguardrails==0.24.1"}
+)
 
 
 def fetch_from(packages: Path, name: str) -> None:

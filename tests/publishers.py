@@ -15,6 +15,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import json
+import runpy
 import sys
 import types
 from typing import Any
@@ -207,6 +208,22 @@ def md_judge(pair: dict[str, str]) -> Any:
         return sent[0][0]
 
 
+def llama_guard_4_stack(pair: dict[str, str]) -> Any:
+    name = "llama_stack.providers.inline.safety.llama_guard.llama_guard"
+    module: Any = importlib.import_module(name)
+    module.interleaved_content_as_str = str
+    categories = module.MODEL_TO_SAFETY_CATEGORIES_MAP["meta-llama/Llama-Guard-4-12B"]
+    shield = module.LlamaGuardShield("", None, safety_categories=categories)
+    turns = (("user", pair["prompt"]), ("assistant", pair["response"]))
+    messages = [types.SimpleNamespace(role=role, content=text) for role, text in turns]
+    return shield.build_prompt(messages)
+
+
+def agentharm_refusal(pair: dict[str, str]) -> Any:
+    module: Any = importlib.import_module("inspect_evals.agentharm.scorer")
+    return module.RefusalJudgeLLM().refusal_check_prompt.format(generation=pair["response"])
+
+
 def polyguard(pair: dict[str, str]) -> Any:
     module: Any = importlib.import_module("any_guardrail.guardrails.poly_guard.poly_guard")
     made = object.__new__(module.PolyGuard)
@@ -278,6 +295,29 @@ def reads_strongreject_v1(reply: str) -> Any:
     return list(module.get_scores_from_eval_response(reply).values())
 
 
+def reads_agentharm_refusal(reply: str) -> Any:
+    module: Any = importlib.import_module("inspect_evals.agentharm.scorer")
+    judge = module.RefusalJudgeLLM()
+
+    async def generate(*args: Any, **kwargs: Any) -> Any:
+        return types.SimpleNamespace(completion=reply)
+
+    judge.model = types.SimpleNamespace(generate=generate)
+    return asyncio.run(judge.check_refusal(""))[0]
+
+
+def reads_nemotron_safety(reply: str) -> Any:
+    """Whether NeMo Guardrails says that an answer is unsafe; None where it raises."""
+    package: Any = importlib.machinery.PathFinder().find_spec("nemoguardrails")
+    # The file alone: the package itself starts much else.
+    file = f"{package.submodule_search_locations[0]}/llm/output_parsers.py"
+    read = runpy.run_path(file)["nemotron_content_safety_parse_response_safety"]
+    try:
+        return not read(reply)[0]
+    except ValueError:
+        return None
+
+
 def reads_llama_guard(reply: str) -> Any:
     """Whether Llama Stack says that content is unsafe; None where it raises."""
     name = "llama_stack.providers.inline.safety.llama_guard.llama_guard"
@@ -301,9 +341,11 @@ def reads_polyguard_harm(reply: str) -> Any:
 
 
 PROMPTS = {
+    "agentharm_refusal": agentharm_refusal,
     "harmbench_llama2": harmbench,
     "jailbreakbench": jailbreakbench,
     "jailbreakbench_refusal": jailbreakbench_refusal,
+    "llama_guard_4_stack": llama_guard_4_stack,
     "md_judge": md_judge,
     "polyguard": polyguard,
     "pyrit_refusal": pyrit_refusal,
@@ -315,9 +357,11 @@ PROMPTS = {
     "wildguard": wildguard,
 }
 READINGS = {
+    "agentharm_refusal": reads_agentharm_refusal,
     "jailbreakbench": reads_jailbreakbench,
     "jailbreakbench_refusal": reads_jailbreakbench_refusal,
     "llama_guard_4": reads_llama_guard,
+    "nemotron_safety": reads_nemotron_safety,
     "polyguard": reads_polyguard,
     "polyguard_harm": reads_polyguard_harm,
     "strongreject_v1": reads_strongreject_v1,

@@ -7,12 +7,16 @@
 A mutant is a copy of the project with one line changed: a comparison, a sign, a number, a condition,
 a value that is returned, two arguments in each other's place, a statement left out. It must fail a
 test of its own folder. Only the tests that enter the changed function run: those of the file named
-like the module first, quick ones before slow ones, up to the first that fails. A mutant that runs
-past the time limit has failed. mutmut and cosmic-ray would mutate everything and run the same tests
-for all.
+like the module first, quick ones before slow ones, up to the first that fails. mutmut and
+cosmic-ray would mutate everything and run the same tests for all.
+
+A mutant is noticed where a test fails, where its module can no longer be imported, or where it loops:
+its tests take ten times the processor time that they take without it. One whose tests only wait too
+long is not noticed.
 
 Texts, logs, annotations, decorators and errors are not mutated, nor is ``strict=`` of a zip, which
-only ever raises. Exit code 1 where fewer than nine in ten are noticed.
+only ever raises. ``equivalent_mutants.toml`` lists mutants that change nothing which can be observed,
+each with the reason: they are not drawn. Exit code 1 where fewer than nine in ten are noticed.
 """
 
 from __future__ import annotations
@@ -23,13 +27,16 @@ import importlib
 import os
 import pickle
 import random
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -49,7 +56,9 @@ TESTS = {
 }
 MODULE = "<module>"
 WANTED = 0.9
-LEAST_SECONDS = 60
+LEAST_SECONDS = 60  # of processor time until a mutant counts as one that loops
+WAIT = 10  # times as long as that until one counts as one that only waits
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 # What each operator becomes.
 OPERATORS = {
     "<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"), "==": ("!=",),
@@ -60,6 +69,12 @@ OPERATORS = {
 EXTREMES = {"min": "max", "max": "min"}
 # Their arguments can change places, or say something about types alone.
 SYMMETRIC = {"min", "max", "hypot", "isinstance", "issubclass", "cast"}
+
+
+@cache
+def original(file: str) -> bytes:
+    """A module as it was when mutants were drawn."""
+    return (ROOT / file).read_bytes()
 
 
 class Mutant(NamedTuple):
@@ -74,13 +89,18 @@ class Mutant(NamedTuple):
     new: str
 
     def source(self) -> bytes:
-        text = (ROOT / self.file).read_bytes()
+        text = original(self.file)
         return text[: self.start] + self.new.encode() + text[self.end :]
 
-    def shown(self) -> str:
-        sources = (ROOT / self.file).read_bytes(), self.source()
+    def lines(self) -> tuple[str, str]:
+        """The changed line before and after."""
+        sources = original(self.file), self.source()
         before, after = (source.decode().splitlines()[self.line - 1] for source in sources)
-        return f"{self.file}:{self.line}\n    {before.strip()}\n    {after.strip()}"
+        return before.strip(), after.strip()
+
+    def shown(self) -> str:
+        before, after = self.lines()
+        return f"{self.file}:{self.line}\n    {before}\n    {after}"
 
     def compiles(self) -> bool:
         try:
@@ -92,7 +112,7 @@ class Mutant(NamedTuple):
 
 def mutants(file: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its syntax tree."""
-    raw = (ROOT / file).read_bytes()
+    raw = original(file)
     starts = [0]
     within = MODULE
     for line in raw.splitlines(keepends=True):
@@ -165,15 +185,30 @@ def _running(tree: ast.AST, function: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def drawn(only: str, seed: int, count: int) -> list[Mutant]:
-    """So many mutants of the places whose path holds ``only``, drawn with the seed."""
+    """So many mutants of the places whose path holds ``only``, drawn with the seed, without those
+    that change nothing. Ends where one of these is none of the project's any more."""
+    listed = tomllib.loads(EQUIVALENT.read_text("utf-8"))["mutant"]
+    equivalent = {(entry["file"], entry["before"], entry["after"]) for entry in listed}
     candidates: list[Mutant] = []
+    seen = set()
     for place in TESTS:
         path = ROOT / place
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             name = str(file.relative_to(ROOT))
-            candidates += mutants(name) if only in name else ()
+            for mutant in mutants(name) if only in name else ():
+                change = (name, *mutant.lines())
+                seen.add(change)
+                if change not in equivalent:
+                    candidates.append(mutant)
+    gone = [change for change in sorted(equivalent - seen) if only in change[0]]
+    if gone:
+        raise SystemExit(f"{EQUIVALENT.name} names what is no mutant: {gone}")
     random.Random(seed).shuffle(candidates)
-    return [mutant for mutant in candidates if mutant.compiles()][:count]
+    chosen: list[Mutant] = []
+    for mutant in candidates:
+        if len(chosen) < count and mutant.compiles():
+            chosen.append(mutant)
+    return chosen
 
 
 class Watching:
@@ -198,13 +233,13 @@ class Watching:
             if file.startswith(self.folder):
                 entered.add((file.removeprefix(self.folder), name))
 
-        began = time.monotonic()
+        began = time.process_time()
         sys.settrace(trace)
         try:
             return (yield)
         finally:
             sys.settrace(None)
-            self.seconds[item.nodeid] = time.monotonic() - began
+            self.seconds[item.nodeid] = time.process_time() - began
 
 
 class Trial:
@@ -224,10 +259,12 @@ class Trial:
         self.changes = 0
 
     def status(self, work: Callable[[], int], seconds: float) -> int:
-        """The exit status of a function in a process of its own, which ends after that time."""
+        """The exit status of a function in a process of its own: the number of a signal below 0
+        where it took so much processor time (SIGXCPU), or waited far longer (SIGALRM)."""
         process = os.fork()
         if not process:
-            signal.alarm(ceil(seconds))
+            resource.setrlimit(resource.RLIMIT_CPU, (ceil(seconds), ceil(seconds) + 5))
+            signal.alarm(ceil(WAIT * seconds))
             with self.log.open("wb") as stream:
                 os.dup2(stream.fileno(), 1)
                 os.dup2(stream.fileno(), 2)
@@ -267,12 +304,17 @@ class Trial:
         path = Path(mutant.file)
         near = f"/test_{path.parent.name if path.stem == '__init__' else path.stem}"
         tests.sort(key=lambda test: (near not in test, watched.seconds[test]))
-        limit = LEAST_SECONDS + 5 * sum(watched.seconds[test] for test in tests)
+        limit = LEAST_SECONDS + 10 * sum(watched.seconds[test] for test in tests)
         self.write(mutant.file, mutant.source())
         try:
-            return self.status(lambda: int(pytest.main(["-x", "-q", *tests])), limit) == 0
+            status = self.status(lambda: int(pytest.main(["-x", "-q", *tests])), limit)
+            if status == pytest.ExitCode.USAGE_ERROR:
+                # Tests have other names with the mutant, or nothing can be imported.
+                files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+                status = self.status(lambda: int(pytest.main(["-x", "-q", *files])), limit)
+            return status in (0, pytest.ExitCode.NO_TESTS_COLLECTED, -signal.SIGALRM)
         finally:
-            self.write(mutant.file, (ROOT / mutant.file).read_bytes())
+            self.write(mutant.file, original(mutant.file))
 
     def write(self, file: str, source: bytes) -> None:
         """Each with a time of its own: compiled files are told by time and size."""

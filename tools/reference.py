@@ -80,6 +80,9 @@ CATALOGUES = {
 }
 
 
+MOST_ITEMS = 5
+# What a reader takes to be allowed anyway.
+PLAIN = ("a text", "true or false")
 HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
 
 
@@ -92,6 +95,8 @@ def rows(kind: type[Settings]) -> list[str]:
         allowed = _short(field["allowed"])
         if default == "`null`":
             allowed = allowed.removesuffix(", or null")
+        if allowed in PLAIN:
+            allowed = ""
         cells = [f"`{key}`", default, field.get("description", ""), allowed]
         row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
         lines.append(f"| {row} |")
@@ -124,12 +129,15 @@ def _short(allowed: str) -> str:
 
 
 def laid_out(lines: list[str]) -> str:
-    """Rows as a table under its header; a single one as an item of a list."""
-    if len(lines) > 1:
+    """Rows as a table under its header; a few as items of a list."""
+    if len(lines) > MOST_ITEMS:
         return "\n".join([HEADER, *lines])
-    key, default, meaning, allowed = lines[0].strip("| ").split(" | ")
-    given = "must be given" if default == "—" else f"default {default}"
-    return f"- {key} ({given}): {meaning}. Allowed: {allowed}"
+    items = []
+    for line in lines:
+        key, default, meaning, allowed = line.removeprefix("| ").removesuffix(" |").split(" | ")
+        stated = "must be given" if default == "—" else f"default {default}"
+        items.append(f"- {key} ({stated}): {meaning}{f'. Allowed: {allowed}' if allowed else ''}")
+    return "\n".join(items)
 
 
 def table(kind: type[Settings]) -> str:
@@ -235,51 +243,53 @@ def judges_page(text: str) -> str:
     """docs/published-judges.md with the table of published judges as the catalogue has them."""
     lines = ["| judge | gives | needs | agreement with people |", "|" + 4 * "---|"]
     for name in published_judges().names():
-        found = published_judges().find(name)
-        cells = (found.asks, found.needs, found.agreement)
-        lines.append(f"| `{name}`: {found.of} | {' | '.join(cells)} |")
-    mark = "<!-- published judges: written by `make readme` -->\n"
-    start = text.index(mark) + len(mark)
-    table = "\n".join(lines)
-    return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"
+        judge = published_judges().find(name)
+        # What most have in common is said once, above the table.
+        needs = judge.needs.replace(" of GPU memory (bfloat16)", "")
+        needs = re.sub("; weights on the hub$", "", needs)
+        lines.append(f"| `{name}`: {judge.of} | {judge.asks} | {needs} | {judge.agreement} |")
+    return _with_table(text, "published judges", lines)
 
 
 def suites_page(text: str) -> str:
     """docs/published-suites.md with the table of published suites as the catalogue has them."""
-    lines = ["| kind | rows | licence, as stated | address of the file |", "|" + 4 * "---|"]
+    lines = ["| kind | rows | licence, as stated |", "|" + 3 * "---|"]
     for name in names_in(PUBLISHED):
-        found: Any = find_importer(name)
-        rows = "" if found.rows is None else f"{found.rows:,}"
+        importer: Any = find_importer(name)
+        rows = "" if importer.rows is None else f"{importer.rows:,}"
         # That NC is not for commercial use is said once, above the table.
-        licence = re.sub(": not for commercial use(; share alike)?$", "", found.licence)
-        cells = rows, licence, f"`{found.file}`{', gated' if found.gated else ''}"
-        lines.append(f"| `{name}`: {found.title} | {' | '.join(cells)} |")
-    mark = "<!-- published suites: written by `make readme` -->\n"
-    start = text.index(mark) + len(mark)
-    table = "\n".join(lines)
-    return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"
+        licence = re.sub(": not for commercial use(; share alike)?$", "", importer.licence)
+        kind = f"[`{name}`]({importer.file.replace(' ', '%20')}): {importer.title}"
+        lines.append(f"| {kind} | {rows} | {licence}{', gated' if importer.gated else ''} |")
+    return _with_table(text, "published suites", lines)
 
 
 def protocols_page(text: str) -> str:
     """docs/protocols.md with the table of protocols as the catalogues have them."""
     lines = ["| protocol | what | numbers | answers | judge |", "|" + 5 * "---|"]
+    first: dict[str, str] = {}
     for name in protocols.names():
-        _, found = protocols.find_protocol(name)
-        judges = dict.fromkeys(part.judge for part in found.parts.values())
-        measures = dict.fromkeys(m for part in found.parts.values() for m in part.measures)
-        held = found.generation
-        answers = [
-            "? tokens" if held.max_tokens is None else f"{held.max_tokens} tokens",
-            "T ?" if held.temperature is None else f"T {held.temperature}",
-        ]
+        _, protocol = protocols.find_protocol(name)
+        judges = dict.fromkeys(part.judge for part in protocol.parts.values())
+        measures = dict.fromkeys(m for part in protocol.parts.values() for m in part.measures)
+        numbers = ", ".join(f"`{measure}`" for measure in measures)
+        same = first.setdefault(numbers, name)
+        generation = protocol.generation
+        tokens = "?" if generation.max_tokens is None else generation.max_tokens
+        temperature = "?" if generation.temperature is None else generation.temperature
         cells = (
-            found.of,
-            ", ".join(f"`{measure}`" for measure in measures),
-            ", ".join(answers),
+            protocol.of,
+            numbers if same == name or len(measures) < 3 else f"those of `{same}`",
+            f"{tokens} tokens, T {temperature}",
             ", ".join(f"`{judge}`" if judge else "`--judge`" for judge in judges),
         )
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    mark = "<!-- protocols: written by `make readme` -->\n"
+    return _with_table(text, "protocols", lines)
+
+
+def _with_table(text: str, name: str, lines: list[str]) -> str:
+    """A page with these lines behind the mark of a name."""
+    mark = f"<!-- {name}: written by `make readme` -->\n"
     start = text.index(mark) + len(mark)
     table = "\n".join(lines)
     return f"{text[:start]}\n{table}\n\n{text[text.index('<!-- end -->', start) :]}"

@@ -171,19 +171,11 @@ def with_labels(
     for rate in rates:
         interval = intervals.get(rate.measure.name)
         if interval is not None and rate.key.is_headline:
-            rate = _with_interval(rate, interval)
+            n, unjudged = rate.counts.n, rate.counts.unjudged
+            low, high = interval.low * n, interval.high * n + unjudged
+            outer = Interval(low / (n + unjudged), high / (n + unjudged))
+            rate = replace(rate, with_judge=WithJudge(interval, outer))
             if rate.threshold:
                 rate = decided(rate, rate.threshold, max_unjudged)
         corrected.append(rate)
     return corrected
-
-
-def _with_interval(rate: Rate, interval: Interval) -> Rate:
-    """A rate with the interval of human labels, and what that could be once all are
-    judged."""
-    n, unjudged = rate.counts.n, rate.counts.unjudged
-    outer = Interval(
-        interval.low * n / (n + unjudged),
-        (interval.high * n + unjudged) / (n + unjudged),
-    )
-    return replace(rate, with_judge=WithJudge(interval, outer))

@@ -24,7 +24,7 @@ SAME_MODELS = {
 # Settings with which the ledger's judges were measured, and what changes no
 # verdict.
 MEASURED_WITH = {"redirection": "refusal"}
-NO_MATTER = ("kind", "version", "validate", "batch_size", "device")
+NO_MATTER = ("kind", "version", "other_languages", "validate", "batch_size", "device")
 
 
 def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> list[LedgerEntry]:

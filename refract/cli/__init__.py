@@ -1,37 +1,18 @@
-"""The ``refract`` command: assembles the commands, each written in a module of its own.
+"""The ``refract`` command. Each command is a function of a module here, which is imported when
+the command is called, or its help is shown.
 
-Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage. What a command needs
-beyond Typer it imports when it runs, so that ``--help`` is there at once.
+Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from refract.cli import (
-    compare,
-    gate,
-    history,
-    human_labels,
-    label,
-    models,
-    outputs,
-    power,
-    project,
-    publications,
-    reproduce,
-    run,
-    suite_files,
-    verdicts,
-    verify,
-)
-from refract.cli.options import Hinted
-from refract.core.errors import RefractError
+from refract.core.errors import RefractError, UsageError
 from refract.core.progress import let_threads_sleep
 from refract.core.registry import Registry, find
 from refract.core.showing import say
@@ -39,8 +20,108 @@ from refract.core.showing import say
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
-# Commands of other packages, by entry points; names of our own take precedence.
-INSTALLED = Registry({}, "refract.commands")
+# Our options, with the names that other tools give them.
+OTHER_NAMES = {
+    "--limit": "--sample --num-samples --max-samples --max-examples",
+    "--samples": "--epochs --repeats --num-generations",
+    "--suite": "--task --tasks --dataset",
+    "--out": "--output --output-path --log-dir",
+    "--rows": "--log-samples",
+    "--max-tokens": "--max-new-tokens --max-gen-toks --max-length",
+    "--system-prompt": "--system --system-instruction --system-message",
+    "--base-url": "--api-base --model-base-url --url",
+    "--judge-model": "--grader --scorer --judge-llm",
+    "--set KEY=VALUE": "--model-args --generation-config --gen-kwargs",
+    "--set device=VALUE": "--device",
+    "--set batch_size=VALUE": "--batch-size",
+    "--set top_p=VALUE": "--top-p",
+}
+
+
+class Hinted(TyperCommand):
+    """A command that says what the option of another tool is called here."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Raises :class:`UsageError` for the name of another tool."""
+        own: set[str] = set()
+        for parameter in self.params:
+            own.update(parameter.opts)
+        for word in args:
+            name = word.partition("=")[0]
+            plain = name.replace("_", "-")
+            if not name.startswith("--") or name in own:
+                continue
+            for ours, others in (*OTHER_NAMES.items(), (plain, plain)):
+                if plain in others.split() and ours.split(" ")[0] in own:
+                    raise UsageError(f"there is no option {name}; it is called {ours} here")
+        return super().parse_args(ctx, args)
+
+
+# By heading of `refract --help`, module.function; a group of commands is a Typer app.
+COMMANDS = {
+    "Measure": (
+        "run.run",
+        "run.demo",
+        "models.work",
+        "project.init",
+        "models.estimate",
+        "power.power",
+        "publications.protocols",
+    ),
+    "Results": (
+        "outputs.show",
+        "compare.compare",
+        "gate.gate",
+        "history.history",
+        "outputs.page",
+        "outputs.table",
+        "outputs.figures",
+        "outputs.export",
+        "outputs.log",
+        "outputs.appendix",
+        "verify.verify",
+        "reproduce.reproduce",
+        "publications.reproduce_paper",
+    ),
+    "Judges": (
+        "verdicts.judge",
+        "label.label",
+        "human_labels.correct",
+        "human_labels.validate",
+        "verdicts.kappa",
+        "verdicts.did",
+        "publications.judges",
+    ),
+    "Suites, models and projects": (
+        "suite_files.lint",
+        "suite_files.import_suite",
+        "suite_files.rewrite",
+        "project.doctor",
+        "project.stage",
+        "models.cache",
+        "models.models",
+    ),
+}
+# Commands of other packages are entry points; names of our own take precedence.
+PLACES = Registry({}, "refract.commands")
+PANELS = {}
+for panel, places in COMMANDS.items():
+    for place in places:
+        module, _, function = place.partition(".")
+        PLACES[function.replace("_", "-")] = f"refract.cli.{module}:{function}"
+        PANELS[function.replace("_", "-")] = panel
+
+
+def built(name: str, panel: str = "") -> Command:
+    """The command of a name, as Typer makes it of a function or an app."""
+    command = find(PLACES, name, f"refract {name}")
+    if not isinstance(command, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name, cls=Hinted, rich_help_panel=panel)(command)
+        return typer.main.get_command(alone)
+    group = typer.main.get_command(command)
+    vars(group).update(name=name, rich_help_panel=panel)
+    return group
 
 
 class InstalledCommand(TyperCommand):
@@ -49,29 +130,26 @@ class InstalledCommand(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
     ) -> Context:
-        """The context of the command itself: a function, or an app of Typer."""
-        command = find(INSTALLED, info_name, f"refract {info_name}")
-        if not isinstance(command, typer.Typer):
-            alone = typer.Typer(add_completion=False)
-            alone.command(info_name)(command)
-            command = alone
-        return typer.main.get_command(command).make_context(info_name, args, parent, **extra)
+        """The context of the command itself."""
+        return built(str(info_name)).make_context(info_name, args, parent, **extra)
 
 
 class Commands(TyperGroup):
     """Our own commands, and behind them those of installed packages."""
 
+    def __init__(self, **settings: Any) -> None:
+        settings["commands"] = dict.fromkeys(PLACES)  # names that a misspelt one is compared with
+        super().__init__(**settings)
+
     def list_commands(self, ctx: Context) -> list[str]:
         """The names of all commands."""
-        own = super().list_commands(ctx)
-        return own + [name for name in INSTALLED.installed() if name not in own]
+        return [*PLACES, *PLACES.installed()]
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of a name."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            return command
-        place = INSTALLED.installed().get(cmd_name)
+        if cmd_name in PLACES:
+            return built(cmd_name, PANELS[cmd_name])
+        place = PLACES.installed().get(cmd_name)
         if place is None:
             return None
         text = f"From the package {place.partition('.')[0].partition(':')[0]}."
@@ -106,57 +184,6 @@ def options(
     ] = False,
 ) -> None:
     """Measure how often language models refuse, and how far perturbed prompts bend answers."""
-
-
-# What `refract --help` shows together.
-MEASURE, RESULTS, JUDGES, MAINTAIN = "Measure", "Results", "Judges", "Suites, models and projects"
-COMMANDS: dict[str, list[Callable[..., object]]] = {
-    MEASURE: [
-        run.run,
-        run.demo,
-        models.work,
-        project.init,
-        models.estimate,
-        power.power,
-        publications.protocols,
-    ],
-    RESULTS: [
-        outputs.show,
-        compare.compare,
-        gate.gate,
-        history.history,
-        outputs.page,
-        outputs.table,
-        outputs.figures,
-        outputs.export,
-        outputs.log,
-        outputs.appendix,
-        verify.verify,
-        reproduce.reproduce,
-        publications.reproduce_paper,
-    ],
-    JUDGES: [
-        verdicts.judge,
-        label.label,
-        human_labels.correct,
-        human_labels.validate,
-        verdicts.kappa,
-        verdicts.did,
-    ],
-    MAINTAIN: [
-        suite_files.lint,
-        suite_files.import_suite,
-        suite_files.rewrite,
-        project.doctor,
-        project.stage,
-    ],
-}
-for title, commands in COMMANDS.items():
-    for command in commands:
-        app.command(cls=Hinted, rich_help_panel=title)(command)
-app.add_typer(publications.judges, name="judges", rich_help_panel=JUDGES)
-app.add_typer(models.store, name="cache", rich_help_panel=MAINTAIN)
-app.add_typer(models.weights, name="models", rich_help_panel=MAINTAIN)
 
 
 def main() -> None:

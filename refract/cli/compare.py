@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from refract.cli.options import Confidence, IntervalOf, decided_by
 from refract.cli.printing import print_table, print_text
+from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
-
-if TYPE_CHECKING:
-    from refract.report.compared_sides import SidesText
-    from refract.report.markdown import ShownTable
+from refract.report.compared_sides import SidesText
+from refract.report.markdown import ShownTable, cell, markdown_table
+from refract.results.sources import compare_sides, find_side
+from refract.results.table_rows import rounded_difference
 
 
 def compare(
@@ -42,9 +43,9 @@ def compare(
     fail_on: Annotated[
         Literal["regression", "inconclusive"] | None,
         Option(
-            help="Exit with 1: regression, if a primary measure is shown to be worse, or answers, most "
-            "prompts or models of A vanished so that it cannot be said; inconclusive, unless each is "
-            "shown not to be worse by the margin; both, if numbers are not what params.yaml asks for."
+            help="Exit with 1: regression, if a primary measure is shown to be worse, or cannot be "
+            "since answers, most prompts or models of A are missing; inconclusive, unless each is shown "
+            "not to be worse by the margin; both, if numbers are of other params."
         ),
     ] = None,
     confidence: Confidence = None,
@@ -56,14 +57,10 @@ def compare(
 
     Example: refract compare main --fail-on regression
     """
-    from refract.core.params import decision_settings
-    from refract.report.compared_sides import SidesText
-    from refract.results.sources import compare_sides, find_side
-    from refract.results.table_rows import rounded_difference
-
-    settings = decided_by(decision_settings(Path.cwd()), confidence, interval)
+    settings = decided_by(decision_settings(Path.cwd()), confidence, interval=interval)
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
     texts = SidesText(sides, wide=wide)
+    markdown = format_ == "md"
     if format_ == "json":
         result = {
             "a": sides.a,
@@ -74,37 +71,28 @@ def compare(
         }
         say(json_text(result))
     else:
-        _print(texts, flips=flips, markdown=format_ == "md")
+        say(f"A: {sides.a}, B: {sides.b}\n")
+        title = f"Primary measures: {texts.counts()}."
+        say(f"**{title}**" if markdown else title)
+        for line in texts.regressions():
+            print_text(f"- {cell(line) if markdown else line}")
+        for model in texts.models:
+            table = texts.table(model)
+            _print_table(model, table if markdown else _grouped(table), markdown=markdown)
+        if flips:
+            _print_table("flips", texts.flips(), markdown=markdown)
+        notes = texts.notes()
+        if notes:
+            say()
+        for note in notes:
+            print_text(f"- {note}")
     failures = texts.failures(fail_on) if fail_on else []
     for line in failures:
         say(line, file=sys.stderr)
     raise typer.Exit(int(bool(failures)))
 
 
-def _print(texts: SidesText, *, flips: bool, markdown: bool) -> None:
-    """Prints the decisions, the differences, and the remarks below."""
-    from refract.report.markdown import cell
-
-    say(f"A: {texts.sides.a}, B: {texts.sides.b}\n")
-    title = f"Primary measures: {texts.counts()}."
-    say(f"**{title}**" if markdown else title)
-    for line in texts.regressions():
-        print_text(f"- {cell(line) if markdown else line}")
-    for model in texts.models:
-        table = texts.table(model)
-        _print_table(model, table if markdown else _grouped(table), markdown=markdown)
-    if flips:
-        _print_table("flips", texts.flips(), markdown=markdown)
-    notes = texts.notes()
-    if notes:
-        say()
-    for note in notes:
-        print_text(f"- {note}")
-
-
 def _print_table(title: str, table: ShownTable, *, markdown: bool) -> None:
-    from refract.report.markdown import cell, markdown_table
-
     if markdown:
         say(f"\n**{cell(title)}**\n\n{markdown_table(table.header, table.rows)}")
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -17,13 +19,18 @@ from refract.cli.options import (
     decided_by,
     keep_inputs,
 )
-from refract.core.errors import RefractError
+from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
+from refract.core.params import decision_settings, grid
 from refract.core.showing import printable, say
-
-if TYPE_CHECKING:
-    from refract.export.junit import JUnitCase
-    from refract.rates.rate import Rate
+from refract.export.junit import JUnitCase, junit_xml
+from refract.project import project_root, read_project
+from refract.project.inputs import changed_files
+from refract.rates.rate import Interval, Rate
+from refract.rates.thresholds import hidden_by_unjudged, owed_to_max_unjudged
+from refract.results.current import current_note, rows_missing, rows_note
+from refract.results.sources import read_side
+from refract.results.stored import stored_suites
 
 FailOn = Literal["regression", "inconclusive"]
 
@@ -46,23 +53,16 @@ def gate(
 
     Example: refract gate --junit gate.xml
     """
-    from refract.core.params import decision_settings
-    from refract.evaluate.deciding import decided_rates, explained, fails
-    from refract.export.junit import JUnitCase, junit_xml
-    from refract.project import project_root
-    from refract.rates.thresholds import owed_to_max_unjudged
-
     keep_inputs({"--junit": junit}, PIPELINE)
+    options = {"confidence": confidence, "interval": interval, "estimand": estimand}
     try:
-        root = project_root()
-        settings = decided_by(decision_settings(root), confidence, interval, estimand)
-        options = {"--confidence": confidence, "--interval": interval, "--estimand": estimand}
-        named = [name for name, value in options.items() if value]
-        rates = decided_rates(root, models or (), settings, named)
+        rates = decided_rates(models or (), options)
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
-            case = JUnitCase("refract gate", "refract", "gate", "error", printable(str(error)))
+            case = JUnitCase(
+                "refract gate", "refract", "gate", kind="error", message=printable(str(error))
+            )
             write_bytes(junit, [junit_xml([case])])
         raise
     titles = {"missed": "FAIL", "met": "MET by judged answers alone"}
@@ -81,11 +81,94 @@ def gate(
     raise typer.Exit(int(any(fails(rate, fail_on) for rate in rates)))
 
 
+def decided_rates(models: Sequence[str], options: Mapping[str, str | None]) -> list[Rate]:
+    """Every rate with a threshold of some models of the grid (none: all).
+
+    They are read from ``metrics/``, or computed again from ``data/`` where ``options`` ask for other
+    intervals than the project's. Raises :class:`RefractError` for numbers of other params.
+    """
+    root = project_root()
+    params = read_project(root).params
+    known = grid(params, "models")
+    unknown = sorted(set(models) - set(known))
+    if unknown:
+        raise UsageError(f"no model {', '.join(unknown)} in the grid; it has {', '.join(known)}")
+    side = read_side(root, models or known)
+    for remark in side.remarks:
+        say(f"note: {remark}", file=sys.stderr)
+    reasons = [*side.reasons, *changed_files(params)]
+    if reasons:
+        raise RefractError(f"not decided: {current_note(reasons)}")
+    own = decision_settings(root)
+    settings = decided_by(own, **options)
+    rates: list[Rate] = []
+    if settings == own and not options["confidence"]:
+        for result in side.results.values():
+            rates += result.rates
+    else:
+        provenance = {model: result.provenance or {} for model, result in side.results.items()}
+        missing = rows_missing(root, provenance)
+        if missing:
+            names = ", ".join(f"--{name}" for name, value in options.items() if value)
+            raise UsageError(f"{names} decides again from data/: {rows_note(missing)}")
+        for model in provenance:
+            for suite in stored_suites(root, params, model, settings=settings):
+                rates += suite.numbers.rates
+    decided = []
+    for rate in rates:
+        if rate.decision:
+            # Limits of perturbations are on prompts like these in any case.
+            limited = rate.key.perturbation
+            decided.append(rate if limited else rate.asked(settings.estimand))
+    if not decided:
+        raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
+    return decided
+
+
+def fails(rate: Rate, fail_on: FailOn) -> bool:
+    """Whether the command fails by a rate's threshold."""
+    if fail_on == "regression":
+        return rate.decision == "missed" or hidden_by_unjudged(rate)
+    return rate.decision != "met"
+
+
+def explained(rate: Rate) -> str:
+    """The rate against its limit, for people, and why it is not decided."""
+    threshold = rate.threshold
+    assert threshold is not None  # it was decided
+    unjudged = ""
+    if rate.counts.unjudged:
+        unjudged = f"; {rate.counts.unjudged} answers not judged"
+        ends = (rate.with_judge or rate).outer or rate.bounds
+        if ends:
+            unjudged += f", with which the rate could be{_ends(ends)}"
+    if rate.value is None:
+        return f"could not be measured, should be {threshold}{unjudged}"
+    text = f"{rate.value:.4f}{_ends(rate.shown)}, should be {threshold}"
+    if rate.decision == "missed":
+        text += f" (off by {abs(rate.value - threshold.limit):.4f})"
+    elif rate.decision == "met":
+        text += "; max_unjudged decides without what was not judged"
+    elif hidden_by_unjudged(rate):
+        text += "; unjudged answers could miss it"
+    elif rate.with_judge and threshold.decide(rate.interval) != "inconclusive":
+        alone = _ends(rate.interval)
+        text += f"; the judge's error could move it: of the prompts alone it is{alone}"
+    elif rate.interval is not None:
+        text += "; too few prompts: the interval holds the limit"
+    elif rate.judge_unknown:
+        text += "; how far the judge is wrong there is not known"
+    else:
+        text += "; no interval"
+    return text + unjudged
+
+
+def _ends(interval: Interval | None) -> str:
+    return "" if interval is None else f" [{interval.low:.4f}, {interval.high:.4f}]"
+
+
 def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
     """The decision on one threshold. What is neither met nor fails is skipped."""
-    from refract.evaluate.deciding import explained, fails
-    from refract.export.junit import JUnitCase
-
     case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.name)
     if rate.decision == "met":
         return case

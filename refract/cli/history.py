@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 from refract.cli.options import PIPELINE, AsJson, Models, Suites, keep_inputs, listed
 from refract.cli.printing import print_table, print_text
+from refract.core.decimals import MISSING, estimate_text
+from refract.core.jsonl import write_bytes
+from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
-
-if TYPE_CHECKING:
-    from refract.core.types import Row
-    from refract.results.commits import Change
+from refract.core.types import Row
+from refract.project import project_root
+from refract.report.history_page import history_page
+from refract.results.commits import Change, commits_of, read_history
+from refract.results.table_rows import rounded_difference
 
 
 def history(
@@ -42,15 +46,9 @@ def history(
 
     Example: refract history harmful_refusal_rate --last 10
     """
-    from refract.core.jsonl import write_bytes
-    from refract.core.params import decision_settings
-    from refract.project import project_root
-    from refract.report.history_page import history_page
-    from refract.results.commits import commits_of, read_history
-
     keep_inputs({"--page": page}, PIPELINE)
     root = project_root()
-    found = read_history(
+    series = read_history(
         root,
         commits_of(root, rev, last),
         measures=listed(measures),
@@ -59,22 +57,21 @@ def history(
         settings=decision_settings(root),
     )
     if format_ == "json":
-        rows = [_row(change) for change in found.changes]
-        say(json_text({"changes": rows, "skipped": found.skipped}))
+        rows = [_row(change) for change in series.changes]
+        say(json_text({"changes": rows, "skipped": series.skipped}))
     else:
-        for title, changes in found.by_series().items():
-            _print(title, changes, wide=wide)
-        for sentence in found.skipped:
+        for title, changes in series.by_series().items():
+            say(title)
+            _print(changes, wide=wide)
+            say()
+        for sentence in series.skipped:
             print_text(sentence)
     if page is not None:
-        write_bytes(page, [history_page(found).encode("utf-8", "backslashreplace")])
+        write_bytes(page, [history_page(series).encode("utf-8", "backslashreplace")])
         say(f"page: {page}", file=sys.stderr)
 
 
-def _print(title: str, changes: list[Change], *, wide: bool) -> None:
-    from refract.core.decimals import MISSING, estimate_text
-
-    say(title)
+def _print(changes: list[Change], *, wide: bool) -> None:
     rows = []
     for change in changes:
         rate, difference = change.rate, change.difference
@@ -87,12 +84,9 @@ def _print(title: str, changes: list[Change], *, wide: bool) -> None:
             for kind, lines in change.causes.items():
                 for line in lines:
                     print_text(f"  {change.commit.short} {kind}: {line}")
-    say()
 
 
 def _row(change: Change) -> Row:
-    from refract.results.table_rows import rounded_difference
-
     rate, difference = change.rate, change.difference
     low, high = (rate.shown if rate else None) or (None, None)
     return {

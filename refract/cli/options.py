@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
-from typer.core import TyperCommand
 
 from refract.core.errors import UsageError
+from refract.core.params import DecisionSettings
 from refract.core.vocabulary import Estimand
 
 if TYPE_CHECKING:
-    from typer._click.core import Context
-
-    from refract.core.params import DecisionSettings
+    pass
 
 
 # Options that some commands put into a panel of their help.
@@ -47,64 +45,18 @@ IntervalOf = Annotated[
     Literal["prompts", "prompts_and_judge"] | None,
     Option(
         "--interval",
-        help="What intervals and decisions allow for: which prompts were drawn, and how far the judge "
-        "is from labels on a model that has none, where that is known; or prompts alone. "
-        "Default: what the project sets.",
+        help="What intervals and decisions allow for: which prompts were drawn alone, or the judge's "
+        "error too, where it is known; default: the project's.",
     ),
 ]
 EstimandOf = Annotated[
     Estimand | None,
     Option(
         "--estimand",
-        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts, "
-        "where the noise of samples alone is left open. Default: what the project sets.",
+        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts "
+        "alone; default: the project's.",
     ),
 ]
-
-# Our options, with the names that other tools give them.
-OTHER_NAMES = {
-    "--limit": "--sample --num-samples --max-samples --max-examples",
-    "--samples": "--epochs --repeats --num-generations",
-    "--suite": "--task --tasks --dataset",
-    "--out": "--output --output-path --log-dir",
-    "--rows": "--log-samples",
-    "--max-tokens": "--max-new-tokens --max-gen-toks --max-length",
-    "--system-prompt": "--system --system-instruction --system-message",
-    "--base-url": "--api-base --model-base-url --url",
-    "--judge-model": "--grader --scorer --judge-llm",
-    "--set KEY=VALUE": "--model-args --generation-config --gen-kwargs",
-    "--set device=VALUE": "--device",
-    "--set batch_size=VALUE": "--batch-size",
-    "--set top_p=VALUE": "--top-p",
-}
-
-
-class Hinted(TyperCommand):
-    """A command that says what the option of another tool is called here."""
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Raises :class:`UsageError` for the name of another tool."""
-        own: set[str] = set()
-        for parameter in self.params:
-            own.update(parameter.opts)
-        for word in args:
-            name = word.partition("=")[0]
-            ours = our_name(name, own)
-            if name.startswith("--") and name not in own and ours.split(" ")[0] in own:
-                raise UsageError(f"there is no option {name}; it is called {ours} here")
-        return super().parse_args(ctx, args)
-
-
-def our_name(name: str, own: Iterable[str]) -> str:
-    """What the option of another tool is called here; "" where it is not known."""
-    plain = name.replace("_", "-")
-    if plain in own:
-        return plain
-    for ours, others in OTHER_NAMES.items():
-        if plain in others.split():
-            return ours
-    return ""
-
 
 # What makes a project a project; no command writes over it.
 PROJECT_FILES = ("params.yaml", "dvc.yaml", "dvc.lock")
@@ -113,19 +65,13 @@ PIPELINE = ("metrics", "data/suites", "data/prompts", "data/responses", "data/ve
 
 
 def decided_by(
-    settings: DecisionSettings,
-    confidence: str | None,
-    interval: str | None = None,
-    estimand: str | None = None,
+    settings: DecisionSettings, confidence: str | None, **options: str | None
 ) -> DecisionSettings:
     """The settings of decisions, changed by the options that are not None."""
-    changes = {
-        "confidence": float(confidence) if confidence else None,
-        "interval": interval,
-        "estimand": estimand,
-    }
-    update = {name: value for name, value in changes.items() if value is not None}
-    return settings.model_copy(update=update)
+    changes: dict[str, object] = {name: value for name, value in options.items() if value}
+    if confidence:
+        changes["confidence"] = float(confidence)
+    return settings.model_copy(update=changes)
 
 
 def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | None]) -> None:
@@ -142,29 +88,14 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
         target = path.resolve()
         if target.is_dir():
             raise UsageError(f"{name} {path} is a folder; name a file")
-        if any(overwrites(target, source) for source in inputs):
-            raise UsageError(f"{name} {path} would overwrite what is read; name another file")
+        for source in inputs:
+            both = target.exists() and source.exists()
+            in_it = both and (target.samefile(source) or source in target.parents)
+            if target == source or in_it:
+                raise UsageError(f"{name} {path} would overwrite what is read; name another file")
         if target in names:
             raise UsageError(f"{names[target]} and {name} are one file, {path}; name two")
         names[target] = name
-
-
-def overwrites(target: Path, source: Path) -> bool:
-    """Whether writing ``target`` changes ``source``, or a file in it."""
-    both = target.exists() and source.exists()
-    return target == source or (both and (target.samefile(source) or source in target.parents))
-
-
-def files_named(*definitions: object) -> list[Path]:
-    """The files and folders here that definitions of params.yaml name."""
-    from refract.project.inputs import named_path, texts_of
-
-    paths = []
-    for _, key, text in texts_of(list(definitions)):
-        path = named_path(key, text)
-        if path is not None:
-            paths.append(path)
-    return paths
 
 
 def listed(values: Sequence[str] | None) -> list[str]:

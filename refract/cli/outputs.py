@@ -3,16 +3,48 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from refract.cli.options import PIPELINE, EstimandOf, Models, Suites, keep_inputs, listed, mapping
+from refract.cli.printing import print_by_suite, print_table, print_text
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
+from refract.core.params import decision_settings, grid
+from refract.core.progress import answer_line, warning_lines
+from refract.core.registry import find
 from refract.core.showing import printable, say
+from refract.export import EXPORTERS, Export, Exporter
+from refract.export.latex import as_latex, as_markdown
+from refract.export.paper import write_appendix
+from refract.export.paper_tables import paper_table
+from refract.export.trackers import TRACKERS, logged_runs
+from refract.models.origins import arithmetic_lines
+from refract.project import project_root, read_project
+from refract.project.inputs import changed_files
+from refract.report.drawing import drawn
+from refract.report.figure_data import figures_of
+from refract.report.first_table import (
+    first_table,
+    threshold_lines,
+    threshold_table,
+    turns_table,
+)
+from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
+from refract.report.report_files import PAGE, REPORT, write_page
+from refract.report.view import View, check_names, read_titles, read_view
+from refract.report.wording import percent
+from refract.results import results_and_notes
+from refract.results.current import current_note, notes_of, rows_missing, without_results
+from refract.results.differences import reproduced
+from refract.results.sources import Side, find_side, read_side
+from refract.results.table_rows import confidence_of
 
 Digits = Annotated[Literal["2", "3"], Option(help="Decimals.")]
 OutputFolder = Annotated[Path, Option(help="Folder to write to.")]
@@ -23,8 +55,7 @@ def show(
         bool,
         Option(
             "--wide",
-            help="Every judge with counts, cut-off answers and bounds; where answers came from; all "
-            "warnings.",
+            help="Also counts, cut-off answers, bounds, where answers came from, and all warnings.",
         ),
     ] = False,
     estimand: EstimandOf = None,
@@ -33,49 +64,22 @@ def show(
 
     Example: refract show
     """
-    from refract.cli.printing import print_by_suite, print_table, print_text
-    from refract.cli.status_lines import report_line
-    from refract.core.params import decision_settings, grid
-    from refract.core.progress import answer_line, warning_lines
-    from refract.models.origins import arithmetic_lines
-    from refract.project import project_root, read_project
-    from refract.project.inputs import changed_files
-    from refract.report.asked_again import verdict_changes
-    from refract.report.first_table import (
-        first_table,
-        threshold_lines,
-        threshold_table,
-        turns_table,
-    )
-    from refract.report.unread_prompts import prompt_readers
-    from refract.report.view import View, read_titles
-    from refract.report.wording import percent
-    from refract.results.current import notes_of, rows_missing, without_results
-    from refract.results.differences import reproduced
-    from refract.results.sources import read_side
-
     root = project_root()
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    side = read_side(root, [model for model in models if model not in absent] or models)
-    settings = decision_settings(root)
-    about = estimand or settings.estimand
-    rates, provenance = {}, {}
-    for model, result in side.results.items():
-        rates[model] = [rate.asked(about) for rate in result.rates]
-        # Models without provenance that can be used are named by the side's reasons.
-        if result.provenance:
-            provenance[model] = result.provenance
+    about = estimand or decision_settings(root).estimand
+    side, view = results_view(root, [model for model in models if model not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
-    view = View(rates, provenance, titles, confidence=settings.confidence)
+    rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
+    view = replace(view, rates=rates, titles=titles)
     table, limits, turns = first_table(view, wide=wide), threshold_table(view), turns_table(view)
-    if table.rows:
-        if wide:
-            print_table(table.header, table.rows)
-        else:
-            say(f"share refused [{percent(view.confidence)}]")
-            print_by_suite(table)
+    if table.rows and wide:
+        print_table(table.header, table.rows)
+        say()
+    elif table.rows:
+        say(f"share refused [{percent(view.confidence)}]")
+        print_by_suite(table)
         say()
     interval_note = view.interval_note if wide else view.brief_interval_note
     if about == "these_prompts":
@@ -83,27 +87,48 @@ def show(
         interval_note += ", and of the judge."
     for note in table.notes:
         print_text(interval_note if note == view.interval_note else note)
-    for line in [*limits.notes, *threshold_lines(view, intervals=wide)]:
+    lines = [*limits.notes, *threshold_lines(view, intervals=wide)]
+    lines += [f"warning: {line}" for line in prompt_readers(view)]
+    for line in lines + verdict_changes(view):
         print_text(line)
-    for line in prompt_readers(view):
-        print_text(f"warning: {line}")
-    for line in verdict_changes(view):
-        print_text(line)
+    further = further_table(view)
+    if further.rows:
+        print_table(further.header, further.rows)
     if wide and turns.rows:
         print_table(turns.header, turns.rows)
-    missing = rows_missing(root, provenance)
-    lines = [*turns.notes]
+    missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
     notes = [*notes_of(absent, reasons, missing), *side.remarks]
-    lines += [f"note: {note}" for note in notes]
-    lines += arithmetic_lines(root, provenance, wide=wide)
-    lines.append(report_line(root))
-    if wide:
-        lines.append(answer_line(root, models))
-    lines += [*warning_lines(root, models, short=not wide), reproduced(root)]
+    places = []
+    for kind, file in (("report", REPORT), ("page", PAGE)):
+        place = os.path.relpath(root / file)
+        places.append(f"{kind}: {place}" if os.path.isfile(place) else f"{kind}: no {place}")
+    if not ((root / REPORT).is_file() and (root / PAGE).is_file()):
+        places.append("run: dvc repro")
+    lines = [
+        *turns.notes,
+        *(f"note: {note}" for note in notes),
+        *arithmetic_lines(root, view.provenance, wide=wide),
+        "; ".join(places),
+        answer_line(root, models) if wide else "",
+        *warning_lines(root, models, short=not wide),
+        reproduced(root),
+    ]
     for line in lines:
         if line:
             print_text(line)
+
+
+def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:
+    """The results of some models of a project, and their numbers as the report reads them."""
+    side = read_side(root, models)
+    rates = {model: result.rates for model, result in side.results.items()}
+    provenance = {}
+    for model, result in side.results.items():
+        # Models without provenance that can be used are named by the side's reasons.
+        if result.provenance:
+            provenance[model] = result.provenance
+    return side, View(rates, provenance, confidence=decision_settings(root).confidence)
 
 
 def page() -> None:
@@ -111,10 +136,6 @@ def page() -> None:
 
     Example: refract page
     """
-    from refract.models.origins import arithmetic_lines
-    from refract.project import project_root
-    from refract.report.report_files import write_page
-
     say(f"page: {write_page(project_root(), arithmetic_lines)}")
 
 
@@ -157,16 +178,6 @@ def table(
 
     Example: refract table --format latex --suite harmful_helpful
     """
-    from refract.export.latex import as_latex, as_markdown
-    from refract.export.paper_tables import paper_table
-    from refract.project import read_project
-    from refract.project.inputs import changed_files
-    from refract.report.view import View, check_names
-    from refract.report.wording import percent
-    from refract.results.current import current_note
-    from refract.results.sources import find_side
-    from refract.results.table_rows import confidence_of
-
     place = Path(source or "")
     inputs = [place / path for path in PIPELINE]
     if place.is_file():
@@ -220,11 +231,6 @@ def figures(
 
     Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
     """
-    from refract.project import project_root
-    from refract.report.drawing import drawn
-    from refract.report.figure_data import figures_of
-    from refract.report.view import read_view
-
     view = read_view(project_root()).only(listed(models), listed(suites))
     for figure in figures_of(view):
         path = out / f"{figure.name}.{format_}"
@@ -245,10 +251,7 @@ def appendix(
 
     Example: refract appendix --out paper/appendix
     """
-    from refract.export.paper import write_appendix
-    from refract.project import project_root
-
-    for line in write_appendix(project_root(), out, int(digits), sign):
+    for line in write_appendix(project_root(), out, int(digits), sign=sign):
         say(line)
 
 
@@ -284,11 +287,6 @@ def export(
 
     Example: refract export --format parquet --out results
     """
-    from refract.core.registry import find
-    from refract.export import EXPORTERS, Export, Exporter
-    from refract.project import project_root
-    from refract.results import results_and_notes
-
     if format_ == "every_eval_ever" and not organization:
         raise UsageError("--format every_eval_ever needs --organization: who ran the evaluation")
     if format_ != "every_eval_ever" and (organization or model_id):
@@ -303,7 +301,7 @@ def export(
         say(f"note: {note}", file=sys.stderr)
     publisher = {"organization": organization or "", "relationship": relationship}
     ids = mapping("--model-id", model_id)
-    for line in exporter(Export(results, place, out, publisher, ids)):
+    for line in exporter(Export(results, place, out, publisher=publisher, model_ids=ids)):
         say(line)
 
 
@@ -321,9 +319,6 @@ def log(
 
     Example: refract log mlflow
     """
-    from refract.export.trackers import TRACKERS, logged_runs
-    from refract.project import project_root
-
     for run in logged_runs(project_root(), listed(models) or None):
         try:
             TRACKERS[tracker](experiment, run)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil, sqrt
 from typing import Annotated, Literal
 
 from typer import Option
 
+from refract.agreement.unseen_models import known_errors
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.showing import say
+from refract.judges.refusal import Refusal, RefusalSettings
+from refract.rates.comparison import beyond_judge
 from refract.rates.judge_error import JudgeError
+from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
 # Shares of prompts that flip besides a drop, where --discordant is left out.
 CHURN = (0.0, 0.1, 0.2, 0.3)
@@ -28,15 +33,15 @@ def power(
     discordant: Annotated[
         float | None,
         Option(
-            help="Share of prompts expected to flip besides the drop, half of them either way; left "
-            "out, 0 to 30 %, a line each."
+            help="Share of prompts that flip besides the drop, half of them either way; default: 0 to "
+            "30 %, a line each."
         ),
     ] = None,
     design_effect: Annotated[
         float,
         Option(
-            help="By how much variants of one request widen the interval, as `refract compare` and the "
-            "report print it; 1: one prompt a request."
+            help="By how much variants of one request widen the interval, as `refract compare` prints "
+            "it; 1: one prompt a request."
         ),
     ] = 1.0,
     power_: Annotated[float, Option("--power", help="Chance to show the drop.")] = 0.8,
@@ -58,8 +63,6 @@ def power(
 
     Example: refract power --difference 0.05
     """
-    from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
-
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
     if difference is not None and not 0 < abs(difference) <= 1:
@@ -68,7 +71,10 @@ def power(
         raise UsageError(f"--design-effect must be 1 or more (got {design_effect:g})")
     if not 0 < rate < 1:
         raise UsageError(f"--rate must be above 0 and below 1 (got {rate:g})")
-    beyond = _beyond(rate, power_, alpha) if interval == "prompts_and_judge" else None
+    beyond: Beyond | None = None
+    if interval == "prompts_and_judge":
+        judge_error = default_judge_error()
+        beyond = partial(beyond_judge, before=rate, error=judge_error, power=power_, alpha=alpha)
     rows = []
     try:
         for churn in CHURN if discordant is None else (discordant,):
@@ -76,15 +82,15 @@ def power(
             if n is not None:
                 # An n below 1 is passed on as it is, so that the error names it.
                 requests = n if n < 1 else max(1, round(n / design_effect))
-                drop = smallest_drop(requests, churn, power_, alpha)
+                drop = smallest_drop(requests, churn, power_, alpha=alpha)
                 row += [str(n), "none" if drop is None else f"{drop:.3f}"]
                 if beyond:
-                    row.append(_drop_of_two(beyond, requests, churn, drop, rate))
+                    row.append(_drop_of_two(beyond, requests, churn, drop=drop, rate=rate))
             elif difference is not None and abs(difference) + churn <= 1:
-                requests = drop_sample_size(abs(difference), churn, power_, alpha)
+                requests = drop_sample_size(abs(difference), churn, power_, alpha=alpha)
                 row += [f"{abs(difference):g}", str(ceil(requests * design_effect))]
                 if beyond:
-                    needed = _prompts_of_two(beyond, requests, churn, abs(difference))
+                    needed = _prompts_of_two(beyond, requests, churn, drop=abs(difference))
                     row.append("none" if needed is None else str(ceil(needed * design_effect)))
             if len(row) > 1:
                 rows.append(row)
@@ -100,26 +106,25 @@ def power(
         f"{100 * alpha:g} % of cases; {clusters}. Besides flips what two runs of one model differ in."
     )
     if beyond:
+        # What labels of both runs make of a difference, in place of the judge's error.
+        answers = n or MOST_PROMPTS
+        widths = []
+        for labels in LABELS:
+            if labels <= answers:
+                half = judge_error.with_labels(
+                    rate, answers, labels, prompts="harmful", confidence=0.95
+                )
+                widths.append(f"{labels} of each ±{sqrt(2) * half:.2f}")
+        shown = f" and would give the difference: {', '.join(widths)}" if widths else ""
         say(
             f"Two models: more than the judge's error too, where the first refuses {rate:g} of harmful "
-            f"prompts (--rate; none: no number of prompts shows it). {_with_labels(rate, n)}"
+            f"prompts (--rate; none: no number of prompts shows it). Labels of both runs replace that "
+            f"error (refract correct){shown}."
         )
 
 
+# Whether on so many prompts a drop, with so many flips besides, is more than the judge's error.
 Beyond = Callable[[int, float, float], bool]
-
-
-def _beyond(rate: float, power: float, alpha: float) -> Beyond:
-    """Whether on so many prompts a drop, with so many flips besides, is more than the
-    judge's error."""
-    from refract.rates.comparison import beyond_judge
-
-    error = _error()
-
-    def enough(n: int, drop: float, churn: float) -> bool:
-        return beyond_judge(n, drop, churn, rate, error, power=power, alpha=alpha)
-
-    return enough
 
 
 def _drop_of_two(beyond: Beyond, n: int, churn: float, drop: float | None, rate: float) -> str:
@@ -147,28 +152,8 @@ def _prompts_of_two(beyond: Beyond, least: int, churn: float, drop: float) -> in
     return most
 
 
-def _with_labels(rate: float, n: int | None) -> str:
-    """What labels of both runs make of a difference, in place of the judge's error."""
-    error = _error()
-    answers = n or MOST_PROMPTS
-    widths = []
-    for labels in LABELS:
-        if labels <= answers:
-            half = error.with_labels(rate, answers, labels, "harmful", 0.95)
-            widths.append(f"{labels} of each ±{sqrt(2) * half:.2f}")
-    if not widths:
-        return "Labels of both runs replace that error (refract correct)."
-    return (
-        "Labels of both runs replace that error (refract correct) and would give the difference: "
-        f"{', '.join(widths)}."
-    )
-
-
-def _error() -> JudgeError:
+def default_judge_error() -> JudgeError:
     """What is known of the default judge's error."""
-    from refract.agreement.unseen_models import known_errors
-    from refract.judges.refusal import Refusal, RefusalSettings
-
     version = Refusal("refusal", RefusalSettings(redirection="refusal")).version
     error = known_errors({"refusal": {"kind": "refusal", "version": version}}, [])
     if not error:

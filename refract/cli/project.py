@@ -12,6 +12,8 @@ from typer import Argument, Option
 
 from refract.core.errors import UsageError
 from refract.core.showing import say
+from refract.project import check_version, default_folder, project_root, write_project
+from refract.project.checkup import check_project, mend
 
 
 def init(
@@ -21,8 +23,6 @@ def init(
 
     Example: refract init my-project
     """
-    from refract.project import write_project
-
     write_project(folder)
     change = "" if folder == Path() else f"cd {folder} && "
     say(f"{folder}: a project with one model and one suite. Now run:")
@@ -42,22 +42,17 @@ def doctor(
 
     Example: refract doctor
     """
-    from refract.project import project_root
-    from refract.project.checkup import check_project, mend
-
     root = project_root()
     if fix:
         for line in mend(root):
             say(line)
-    problems = 0
-    for check in check_project(root):
-        problems += bool(check.problem)
-        say(
-            f"PROBLEM  {check.name}: {check.problem}" if check.problem else f"ok       {check.name}"
-        )
+    checks = list(check_project(root))
+    for check in checks:
+        problem = f"PROBLEM  {check.name}: {check.problem}"
+        say(problem if check.problem else f"ok       {check.name}")
         if check.remedy:
             say(f"         {check.remedy}")
-    raise typer.Exit(int(problems > 0))
+    raise typer.Exit(int(any(check.problem for check in checks)))
 
 
 def stage(
@@ -68,8 +63,6 @@ def stage(
 
     Example: refract stage judge synthetic
     """
-    from refract.project import check_version, default_folder, project_root
-
     root = project_root()
     stages = {}
     for path in sorted((default_folder() / "stages").glob("*.py")):

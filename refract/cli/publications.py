@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from refract.cli.options import AsJson
+from refract.cli.outputs import results_view
 from refract.cli.printing import print_table, print_text
+from refract.core import published_text
 from refract.core.errors import UsageError
+from refract.core.params import grid
 from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
-
-if TYPE_CHECKING:
-    from refract.judges import PublishedEntry
-    from refract.suites.protocols import Protocol as PublishedProtocol
+from refract.judges import published_judges
+from refract.project import PARAMS, read_project
+from refract.report.judge_notes import null_table, prompt_readers, verdict_changes
+from refract.results.current import without_results
+from refract.suites.protocols import Generation, find_protocol, names
 
 # How a cell compares, in the order in which they are counted.
 STATUSES = ("reproduced", "explained", "differs", "not comparable")
 
-
 judges = typer.Typer(
+    add_completion=False,
     help="Published judges: what is defined and what is here; fetch NAME gets their texts.",
     invoke_without_command=True,
 )
@@ -41,37 +43,28 @@ def protocols(
 
     Example: refract protocols --name harmbench
     """
-    from refract.suites.protocols import find_protocol, names
-
     for key in names() if name is None else [name]:
         key, protocol = find_protocol(key, "--name")
         say(f"{key}@{protocol.version}: {protocol.of}")
-        if name is not None:
-            _print_protocol(protocol)
+        if name is None:
+            graders = dict.fromkeys(part.judge or "none here" for part in protocol.parts.values())
+            say(f"  parts: {', '.join(protocol.parts)}; judge: {', '.join(graders)}")
             continue
-        graders = dict.fromkeys(part.judge or "none here" for part in protocol.parts.values())
-        say(f"  parts: {', '.join(protocol.parts)}; judge: {', '.join(graders)}")
-
-
-def _print_protocol(protocol: PublishedProtocol) -> None:
-    """Prints each field of a protocol with its source."""
-    from refract.suites.protocols import Generation
-
-    for key, source in protocol.sources.items():
-        value = getattr(protocol.generation, key, "")
-        if key in protocol.unknown:
-            value = "unknown"
-        elif value is None:
-            value = "none"
-        setting = f"{value} (source: {source})" if key in Generation.model_fields else source
-        say(f"  {key}: {setting}")
-    for name, part in protocol.parts.items():
-        clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
-        say(f"  part {name}: {part.suite.kind}, {part.suite.page}")
-        say(f"    judge {part.judge or 'none here'}, {clip}; empty answers {part.empty}")
-        say(f"    measures: {', '.join(part.measures)}")
-    for limit in protocol.limits:
-        say(f"  limit: {limit}")
+        for field, source in protocol.sources.items():
+            value = getattr(protocol.generation, field, "")
+            if field in protocol.unknown:
+                value = "unknown"
+            elif value is None:
+                value = "none"
+            stated = f"{value} (source: {source})"
+            say(f"  {field}: {stated if field in Generation.model_fields else source}")
+        for part_name, part in protocol.parts.items():
+            clip = "whole answers" if part.clip is None else f"clipped to {part.clip} of its tokens"
+            say(f"  part {part_name}: {part.suite.kind}, {part.suite.page}")
+            say(f"    judge {part.judge or 'none here'}, {clip}; empty answers {part.empty}")
+            say(f"    measures: {', '.join(part.measures)}")
+        for limit in protocol.limits:
+            say(f"  limit: {limit}")
 
 
 @judges.callback(invoke_without_command=True)
@@ -81,16 +74,13 @@ def list_judges(
         str | None, Option(help="All about this one: its texts and their SHA-256.")
     ] = None,
 ) -> None:
-    """List the published judges: whether their texts are here, what they need, their licence, and how
-    often they agree with people. Any of them can be a `--judge`. In a project also the null differences
-    of its own judges, and how often their verdicts flipped.
+    """List the published judges: whether their texts are here, what they need, licence, agreement with
+    people. Any can be a `--judge`. In a project also null differences and flips of its own judges.
 
     Example: refract judges --name wildguard
     """
     if context.invoked_subcommand is not None:
         return
-    from refract.judges import published_judges
-
     published = published_judges()
     for key in published.names() if name is None else [name]:
         judge = published.find(key, "--name")
@@ -100,35 +90,28 @@ def list_judges(
         say(f"{key}: {judge.of}")
         say(f"  gives {judge.asks}; text {text}; needs {judge.needs}")
         if name is not None:
-            _print_judge(judge)
+            settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
+            say(f"  model: {settings}; empty answers {judge.empty}")
+            for source in judge.sources:
+                say(f"  text: {source}")
+                say(
+                    f"    SHA-256 {source.sha256}; {source.kept_at if source.is_here else 'not here'}"
+                )
+            if judge.clip:
+                tokens = f"{judge.clip.tokens} of the judge's tokens"
+                say(f"  answers clipped to {tokens}, cut off {judge.clip.side}")
+            say(f"  tried: {judge.tried}")
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
-    if name is None:
-        _print_own_judges(Path.cwd())
-
-
-def _print_own_judges(root: Path) -> None:
-    """Prints what the results of the project in a folder, if there are any, say of its own
-    judges."""
-    from refract.core.params import grid
-    from refract.project import PARAMS, read_project
-    from refract.report.asked_again import verdict_changes
-    from refract.report.unread_prompts import null_table, prompt_readers
-    from refract.report.view import View
-    from refract.results.current import without_results
-    from refract.results.sources import read_side
-
-    if not (root / PARAMS).is_file():
+    if name is not None or not Path(PARAMS).is_file():
         return
+    # What the results of the project here, if there are any, say of its own judges.
+    root = Path.cwd()
     models = grid(read_project(root).params, "models")
     absent = without_results(root, models)
     present = [model for model in models if model not in absent]
     if not present:
         return
-    rates, provenance = {}, {}
-    for model, result in read_side(root, present).results.items():
-        if result.provenance:
-            rates[model], provenance[model] = result.rates, result.provenance
-    view = View(rates, provenance)
+    view = results_view(root, present)[1]
     table = null_table(view)
     if table.rows:
         say("null differences of this project's judges (docs/metrics.md):")
@@ -137,19 +120,6 @@ def _print_own_judges(root: Path) -> None:
         print_text(f"warning: {line}")
     for line in verdict_changes(view):
         print_text(line)
-
-
-def _print_judge(judge: PublishedEntry) -> None:
-    """Prints a published judge's model and texts."""
-    settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
-    say(f"  model: {settings}; empty answers {judge.empty}")
-    for source in judge.sources:
-        say(f"  text: {source}")
-        say(f"    SHA-256 {source.sha256}; {source.kept_at if source.is_here else 'not here'}")
-    if judge.clip:
-        tokens = f"{judge.clip.tokens} of the judge's tokens"
-        say(f"  answers clipped to {tokens}, cut off {judge.clip.side}")
-    say(f"  tried: {judge.tried}")
 
 
 @judges.command()
@@ -166,9 +136,6 @@ def fetch(
 
     Example: refract judges fetch wildguard
     """
-    from refract.core import published_text
-    from refract.judges import published_judges
-
     if file is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")
     failed = False
@@ -203,29 +170,6 @@ PAPERS = Registry(
 )
 
 
-class PaperCell(Protocol):
-    """A published number beside the computed one."""
-
-    @property
-    def row(self) -> str: ...
-    @property
-    def column(self) -> str: ...
-    @property
-    def published(self) -> str: ...
-    @property
-    def computed(self) -> Fraction | float | None: ...
-    @property
-    def held(self) -> int: ...
-    @property
-    def needed(self) -> int: ...
-    @property
-    def shown(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def reason(self) -> str: ...
-
-
 def reproduce_paper(
     name: Annotated[str | None, Argument(help="The paper; without one, papers are listed.")] = None,
     data: Annotated[Path | None, Option(help="A folder that holds the publisher's files.")] = None,
@@ -251,42 +195,26 @@ def reproduce_paper(
         raise UsageError(f"--data names the folder with the files of {name}:{files}")
     if not data.is_dir():
         raise UsageError(f"--data must be a folder (got {str(data)!r})")
-    cells: list[PaperCell] = source.cells(data)
+    cells = source.cells(data)
     if not any(cell.held for cell in cells):
         raise UsageError(f"no file of {name} in {data} or below; it needs:{files}")
     counts = Counter(cell.status for cell in cells)
     by_status = {status: counts[status] for status in STATUSES if status in counts}
     if format_ == "json":
-        numbers = [_as_json(cell) for cell in cells]
-        say(
-            json_text(
-                {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
-            )
-        )
+        numbers = []
+        for cell in cells:
+            row = {"row": cell.row, "column": cell.column, "published": cell.published}
+            row["computed"] = None if cell.computed is None else round(float(cell.computed), 6)
+            row |= {"rows": cell.held, "rows_published": cell.needed}
+            numbers.append({**row, "result": cell.status, "why": cell.reason or None})
+        table = {"paper": name, "source": paper.source, "cells": numbers, "counts": by_status}
+        say(json_text(table))
     else:
         say(f"{paper.title}\n{paper.source}")
-        _print_cells(cells)
+        rows = []
+        for cell in cells:
+            texts = [cell.row, cell.column, cell.published, cell.shown, f"{cell.held:,}"]
+            rows.append([*texts, cell.status, cell.reason])
+        print_table(["row", "column", "published", "computed", "rows", "result", "why"], rows)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
     raise typer.Exit(int("differs" in by_status))
-
-
-def _print_cells(cells: Sequence[PaperCell]) -> None:
-    rows = []
-    for cell in cells:
-        names = [cell.row, cell.column]
-        numbers = [cell.published, cell.shown, f"{cell.held:,}"]
-        rows.append([*names, *numbers, cell.status, cell.reason])
-    print_table(["row", "column", "published", "computed", "rows", "result", "why"], rows)
-
-
-def _as_json(cell: PaperCell) -> dict[str, object]:
-    return {
-        "row": cell.row,
-        "column": cell.column,
-        "published": cell.published,
-        "computed": None if cell.computed is None else round(float(cell.computed), 6),
-        "rows": cell.held,
-        "rows_published": cell.needed,
-        "result": cell.status,
-        "why": cell.reason or None,
-    }

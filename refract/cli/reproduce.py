@@ -16,9 +16,17 @@ from typing import Annotated, NoReturn
 import typer
 from typer import Argument, Option
 
+from refract.core.consent import NEEDED, VARIABLE
 from refract.core.errors import RefractError, UsageError
+from refract.core.progress import read_object
+from refract.core.registry import find
 from refract.core.showing import say
 from refract.core.types import Row
+from refract.evaluate.rebuilding import first_difference, rebuild
+from refract.models import ADAPTERS
+from refract.project import find_project, project_root
+from refract.results.differences import FILES, input_differences, run_differences
+from refract.results.sources import read_run, resolve_commit
 
 # The providers' own keys, which --allow-host allows with the server.
 KEYS = ("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY", "OPENAI_API_KEY")
@@ -38,7 +46,7 @@ def reproduce(
         list[str] | None,
         Option(
             help="With --exec of a results file: a server (https://…) that gets prompts and the "
-            "provider's key, besides those of params.yaml. Repeatable; any other is asked for."
+            "provider's key, besides those of params.yaml. Repeatable."
         ),
     ] = None,
 ) -> None:
@@ -50,25 +58,24 @@ def reproduce(
     Example: refract reproduce HEAD --exec
     """
     if Path(source).is_file():
+        path = Path(source)
         if regenerate:
-            raise UsageError(f"{source}: --regenerate is for revisions")
-        _reproduce_run(Path(source), execute=exec_, hosts=allow_host or [])
-    else:
-        _reproduce_revision(source, execute=exec_, regenerate=regenerate)
-
-
-def _reproduce_revision(revision: str, *, execute: bool, regenerate: bool) -> None:
-    from refract.project import project_root
-    from refract.results.differences import FILES
-    from refract.results.sources import resolve_commit
-
+            raise UsageError(f"{path}: --regenerate is for revisions")
+        results = read_run(path, edited=True)
+        command = results.get("command")
+        model = (results["provenance"] or {}).get("model") or {}
+        is_command = isinstance(command, list) and all(isinstance(word, str) for word in command)
+        if not is_command or "definition" not in model:
+            raise UsageError(f"{path}: names no command and model")
+        if exec_:
+            _run_again(path, results, allow_host or [])
+        say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
+        return
     root = project_root()
-    commit = resolve_commit(root, revision)
+    commit = resolve_commit(root, source)
     if commit is None:
-        raise UsageError(f"{revision!r} is not a git revision or a results file")
-    if execute:
-        from refract.evaluate.rebuilding import rebuild
-
+        raise UsageError(f"{source!r} is not a git revision or a results file")
+    if exec_:
         rebuilt = rebuild(root, commit, regenerate=regenerate)
         say(
             f"{rebuilt.files} files of metrics compared, which name prompts, responses and verdicts "
@@ -83,29 +90,8 @@ def _reproduce_revision(revision: str, *, execute: bool, regenerate: bool) -> No
     say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
 
 
-def _reproduce_run(path: Path, *, execute: bool, hosts: Sequence[str]) -> None:
-    from refract.results.sources import read_run
-
-    results = read_run(path, edited=True)
-    command = results.get("command")
-    model = (results["provenance"] or {}).get("model") or {}
-    is_command = isinstance(command, list) and all(isinstance(word, str) for word in command)
-    if not is_command or "definition" not in model:
-        raise UsageError(f"{path}: names no command and model")
-    if execute:
-        _run_again(path, results, hosts)
-    say(shlex.join(["refract", *results["command"], "--out", "results.json"]))
-
-
 def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> NoReturn:
     """Runs a results file's command, without stored answers where the model runs here, and exits."""
-    from refract.core.progress import read_object
-    from refract.core.registry import find
-    from refract.evaluate.rebuilding import first_difference
-    from refract.models import ADAPTERS
-    from refract.results.differences import input_differences, run_differences
-    from refract.results.sources import read_run
-
     command = results["command"]
     if command[:1] != ["run"] or any(re.match("--(out|rows)(=|$)", word) for word in command):
         raise UsageError(f"{path}: its command is not `refract run` without --out and --rows")
@@ -115,13 +101,17 @@ def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> NoReturn:
         say("from stored answers, since it cannot be run here")
     with tempfile.TemporaryDirectory(prefix="refract-") as temporary:
         new = Path(temporary) / "new.json"
-        _run(command, new, hosts, {"REFRACT_CACHE": "off"} if here else {})
+        _run(command, new, hosts, store={"REFRACT_CACHE": "off"} if here else {})
         new_results = read_run(new)
-        pairs = {path.name: (_without_hashes(results), _without_hashes(new_results))}
+        texts = []
+        for made in (results, new_results):
+            # Provenance moves with the version of a library alone.
+            texts.append(json.dumps({**made, "provenance": None, "sha256": None}, indent=1))
+        pairs = {path.name: texts}
         outcomes = path.with_suffix(".outcomes.csv")
         if outcomes.is_file():
             new_outcomes = new.with_suffix(".outcomes.csv")
-            pairs[outcomes.name] = outcomes.read_text("utf-8"), new_outcomes.read_text("utf-8")
+            pairs[outcomes.name] = [file.read_text("utf-8") for file in (outcomes, new_outcomes)]
         causes = input_differences(results["provenance"], new_results["provenance"])
         causes += run_differences(
             read_object(path.with_suffix(".ran.json")), read_object(new.with_suffix(".ran.json"))
@@ -135,11 +125,6 @@ def _run_again(path: Path, results: Row, hosts: Sequence[str]) -> NoReturn:
     _finish(differences, causes)
 
 
-def _without_hashes(results: Row) -> str:
-    """Results without their provenance, which moves with the version of a library alone."""
-    return json.dumps({**results, "provenance": None, "sha256": None}, indent=1)
-
-
 def _run(command: Sequence[str], out: Path, hosts: Sequence[str], store: dict[str, str]) -> None:
     """Runs a results file's command, which may be anybody's.
 
@@ -147,9 +132,6 @@ def _run(command: Sequence[str], out: Path, hosts: Sequence[str], store: dict[st
     asked for each further server. Raises :class:`UsageError` where the command needs more,
     :class:`RefractError` where it fails.
     """
-    from refract.core.consent import NEEDED, VARIABLE
-    from refract.project import find_project
-
     NEEDED.clear()
     find_project()
     allowed = set(NEEDED)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from typer import Option
 
 from refract.cli.options import (
@@ -17,20 +19,35 @@ from refract.cli.options import (
     NoStore,
     confidence_level,
     decided_by,
-    files_named,
     judge_base_url,
     judge_model,
     keep_inputs,
 )
-from refract.cli.printing import print_table, print_text
+from refract.cli.run_text import print_protocol, print_rates, print_summary, run_view
+from refract.core.consent import NEEDED
 from refract.core.errors import RefractError, UsageError
+from refract.core.params import decision_settings, null_settings
 from refract.core.secrets import without_secrets
 from refract.core.showing import say
-from refract.core.types import Row
-
-if TYPE_CHECKING:
-    from refract.core.params import DecisionSettings
-    from refract.evaluate import Evaluation
+from refract.evaluate import evaluate, read_suites, rows_sha256
+from refract.evaluate.protocol_run import Asked, run_protocol
+from refract.judges import open_judges, reading_warnings, thinking_warnings
+from refract.models import open_model
+from refract.models.answering import ANSWERS
+from refract.models.store import ResponseStore, open_store
+from refract.project import (
+    default_project,
+    find_judges,
+    find_model,
+    find_project,
+    find_suite,
+    source_name,
+)
+from refract.project.inputs import files_named
+from refract.rates.comparison import DEFAULTS
+from refract.rates.counting import coverage_warnings
+from refract.report.judge_notes import prompt_readers, verdict_changes
+from refract.results.sources import run_files, write_run
 
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
@@ -131,8 +148,8 @@ def run(
         list[str] | None,
         of_judges(
             metavar="NAME",
-            help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, or the "
-            "protocol's, and refusal before one that labels something else. Repeatable.",
+            help="A judge of params.yaml, a kind, or llm (--judge-model); default: refusal, which also "
+            "stands before one that labels something else, or the protocol's. Repeatable.",
         ),
     ] = None,
     judge_model: Annotated[str | None, judge_model(rich_help_panel=JUDGING)] = None,
@@ -140,8 +157,21 @@ def run(
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
         of_judges(
-            help="Whether answers cut off at --max-tokens are judged by what they say, or left out, "
-            "which makes rates too high; default: as the suite says, else judged."
+            help="Whether answers cut off at --max-tokens are judged by what they say, or left out; "
+            "default: as the suite says, else judged."
+        ),
+    ] = None,
+    provider_refusals: Annotated[
+        Literal["refused", "excluded"] | None,
+        of_judges(
+            help="Whether the provider's own refusals count as refused or are left out; default: as the "
+            "project decides."
+        ),
+    ] = None,
+    content_filters: Annotated[
+        Literal["refused", "excluded"] | None,
+        of_judges(
+            help="The same of what a content filter took away; default: as the project decides."
         ),
     ] = None,
     out: Annotated[Path, of_output(metavar="FILE", help="The results (JSON).")],
@@ -167,19 +197,6 @@ def run(
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
-    from refract.cli.run_text import coverage_lines, run_view
-    from refract.core.params import decision_settings, null_settings
-    from refract.evaluate import evaluate, read_suites, rows_sha256
-    from refract.evaluate.protocol_run import Asked, run_protocol
-    from refract.judges import reading_warnings, thinking_warnings
-    from refract.models import open_model
-    from refract.models.answering import ANSWERS
-    from refract.models.store import open_store
-    from refract.project import find_judges, find_model, find_project, find_suite, source_name
-    from refract.report.asked_again import verdict_changes
-    from refract.report.unread_prompts import prompt_readers
-    from refract.results.sources import run_files, write_run
-
     if engine is not None:
         os.environ["REFRACT_ENGINE"] = engine
     if no_store:
@@ -194,7 +211,14 @@ def run(
         raise UsageError(f"a --protocol takes one --judge (got {', '.join(judge or [])})")
     project = find_project()
     settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
-    settings |= _yaml_settings(set_ or [])
+    for pair in set_ or []:
+        key, equals, text = pair.partition("=")
+        try:
+            settings[key] = YAML(typ="safe", pure=True).load(text)
+        except (YAMLError, RecursionError):
+            equals = ""
+        if not equals or not key:
+            raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
     named = {} if model is None else find_model(model, project)
     definition = named | settings
     name = name or model or source_name(definition)
@@ -204,34 +228,40 @@ def run(
         raise UsageError(
             "--name, or else the end of --model-id, must hold no secret: results are called by it"
         )
-    judges = find_judges(judge, project, judge_model, judge_base_url, alone=protocol is not None)
-    decisions = decided_by(decision_settings(project.folder), confidence)
+    judges = find_judges(
+        judge, project, judge_model, base_url=judge_base_url, alone=protocol is not None
+    )
+    decisions = decided_by(
+        decision_settings(project.folder),
+        confidence,
+        provider_refusals=provider_refusals,
+        content_filters=content_filters,
+    )
     null_answers = null_settings(project.params)
-    inputs: list[Path | str] = []
-    if protocol is None:
-        files = [find_suite(suite_name, project)[1] for suite_name in suite or []]
-        inputs += files_named(definition, judges, files)
-    else:
-        inputs += [part.rpartition("=")[2] for part in suite or []]
-        inputs += files_named(definition, judges)
+    inputs: list[Path | str] = [*files_named(definition, judges)]
+    for argument in suite or []:
+        if protocol is None:
+            inputs += files_named(find_suite(argument, project)[1])
+        else:
+            inputs.append(argument.rpartition("=")[2])
     beside = {} if out.is_dir() else run_files(out)
     keep_inputs({"--out": out, **beside, "--rows": rows}, inputs)
     say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:
             asked = Asked(
-                {**named, "adapter": definition["adapter"]},
-                settings,
-                suite or [],
-                next(iter(judges.items())) if judge else None,
-                samples,
-                cut_off,
+                model={**named, "adapter": definition["adapter"]},
+                settings=settings,
+                files=suite or [],
+                judge=next(iter(judges.items())) if judge else None,
+                samples=samples,
+                cut_off=cut_off,
             )
             evaluation = run_protocol(
                 protocol,
                 name,
                 asked,
-                store,
+                store=store,
                 seed=seed,
                 sample=limit,
                 settings=decisions,
@@ -241,7 +271,7 @@ def run(
             if samples is not None:
                 definition["samples"] = samples
             opened = open_model(name, definition)
-            suites = read_suites(suite or [], project, cut_off, samples)
+            suites = read_suites(suite or [], project, cut_off, samples=samples)
             for read in suites:
                 for warning in reading_warnings(read.rows, judges):
                     say(f"{read.name}: {warning}", file=sys.stderr)
@@ -249,7 +279,7 @@ def run(
                 suites,
                 opened,
                 judges,
-                store,
+                store=store,
                 name=name,
                 definition=definition,
                 seed=seed,
@@ -264,19 +294,23 @@ def run(
     answers = evaluation.rows()
     results = {**evaluation.results(), "command": _command(context)}
     results["rows_sha256"] = rows_sha256(answers)
-    write_run(out, results, evaluation.outcomes(), evaluation.made(), answers, rows_path=rows)
+    write_run(
+        out, results, evaluation.outcomes(), made=evaluation.made(), rows=answers, rows_path=rows
+    )
     for result in evaluation.suites.values():
         say(f"{name} {result.label}: {result.count}")
-    _print_rates(evaluation, decisions, wide=wide)
-    if evaluation.protocol is not None:
-        _print_protocol(evaluation.protocol)
-    for result in evaluation.suites.values():
-        for line in coverage_lines(result):
-            say(f"{name} {result.label}: {line}", file=sys.stderr)
     view = run_view(evaluation, decisions)
+    print_rates(evaluation, view, wide=wide)
+    if evaluation.protocol is not None:
+        print_protocol(evaluation.protocol)
+    for result in evaluation.suites.values():
+        loops = sum(response["finish_reason"] == "loop" for response in result.responses)
+        whole = result.numbers.whole
+        for line in coverage_warnings(whole, loops) if whole else []:
+            say(f"{name} {result.label}: {line}", file=sys.stderr)
     for line in [*prompt_readers(view), *verdict_changes(view)]:
         say(f"{name}: {line}", file=sys.stderr)
-    _print_summary(evaluation, decisions)
+    print_summary(evaluation, view)
     errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
     if len(errors) == len(answers):
         first = f"{errors[0]['type']}: {errors[0]['message']}"
@@ -291,42 +325,21 @@ def demo(
 
     Example: refract demo
     """
-    from refract.evaluate import evaluate, read_suites
-    from refract.models import open_model
-    from refract.models.store import ResponseStore
-    from refract.project import default_project, find_model
-    from refract.rates.comparison import DEFAULTS
-
     defaults = default_project()
     definition = find_model("synthetic", defaults)
     evaluation = evaluate(
         read_suites(["harmful_helpful"], defaults),
         open_model("synthetic", definition),
         {"rules": {"kind": "rules"}},
-        ResponseStore(None),
+        store=ResponseStore(None),
         name="synthetic",
         definition=definition,
         seed=seed,
         sample=limit,
     )
-    _print_rates(evaluation, DEFAULTS)
-    _print_summary(evaluation, DEFAULTS)
-
-
-def _yaml_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    settings = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        try:
-            settings[key] = YAML(typ="safe", pure=True).load(text)
-        except (YAMLError, RecursionError):
-            equals = ""
-        if not equals or not key:
-            raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
-    return settings
+    view = run_view(evaluation, DEFAULTS)
+    print_rates(evaluation, view)
+    print_summary(evaluation, view)
 
 
 def _command(context: typer.Context) -> list[str]:
@@ -341,36 +354,15 @@ def _command(context: typer.Context) -> list[str]:
     return words
 
 
-def _print_rates(evaluation: Evaluation, settings: DecisionSettings, *, wide: bool = False) -> None:
-    from refract.cli.run_text import run_table
-
-    table = run_table(evaluation, settings, wide=wide)
-    print_table(table.header, table.rows)
-    for note in table.notes:
-        print_text(note)
-
-
-def _print_summary(evaluation: Evaluation, settings: DecisionSettings) -> None:
-    from refract.cli.run_text import suite_summary
-
-    for result in evaluation.suites.values():
-        print_text(
-            f"{evaluation.model}, {result.label}: {suite_summary(result, settings.estimand)}"
-        )
-
-
 def _where_to(
     name: str, definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]] | None
 ) -> str:
     """Where prompts and answers are sent, by a model and by judges (None: those of a protocol)."""
-    from refract.core.consent import NEEDED
-    from refract.judges import open_judges
-    from refract.models import open_model
 
-    def servers() -> list[str]:
+    def servers() -> str:
         needs = [need.rpartition(" to ")[2] for need in sorted(NEEDED) if need.startswith("send ")]
         NEEDED.clear()
-        return needs
+        return ", ".join(needs) or "this machine"
 
     NEEDED.clear()
     open_model(name, definition)
@@ -378,21 +370,6 @@ def _where_to(
     if judges is not None:
         open_judges(judges)
         places["judgements"] = servers()
-        if not any(places.values()):
+        if {*places.values()} == {"this machine"}:
             return "nothing leaves this machine: answers and judgements are made here"
-    parts = [f"{kind} from {', '.join(urls) or 'this machine'}" for kind, urls in places.items()]
-    return "; ".join(parts)
-
-
-def _print_protocol(protocol: Row) -> None:
-    """A run's deviations from its protocol, and what is not known of it."""
-    say(f"protocol {protocol['name']}: {protocol['of']}")
-    for label, part in protocol["parts"].items():
-        deviations = part["deviations"]
-        say(f"  {label}: judged by {part['judge']}; deviations: {len(deviations) or 'none'}")
-        for phrase in deviations:
-            say(f"    deviation: {phrase}")
-        for phrase in part["unknown"]:
-            say(f"    unknown: {phrase}")
-    for limit in protocol["limits"]:
-        say(f"  limit: {limit}")
+    return "; ".join(f"{kind} from {place}" for kind, place in places.items())

@@ -1,16 +1,17 @@
-"""The results of ``refract run`` as texts: the table of its rates, and a line for each suite."""
+"""What ``refract run`` prints of its results."""
 
 from __future__ import annotations
 
+from refract.cli.printing import print_table, print_text
 from refract.core.params import DecisionSettings
-from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD, Estimand
-from refract.evaluate import Evaluation, SuiteResult
-from refract.rates.counting import coverage_warnings
+from refract.core.showing import say
+from refract.core.types import Row
+from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
+from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
-from refract.rates.rate import Rate
-from refract.report.markdown import ShownTable
-from refract.report.view import CATEGORY_OF, View
+from refract.report.view import View
 from refract.report.wording import (
+    CATEGORY_OF,
     clusters_text,
     kinds_text,
     percent,
@@ -31,74 +32,82 @@ def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
     )
 
 
-def run_table(
-    evaluation: Evaluation, settings: DecisionSettings, *, wide: bool = False
-) -> ShownTable:
-    """The rates of a run over whole suites, and of its samples, with the note on their intervals;
-    ``wide``: those too that follow from others, and without cut-off answers."""
+def print_rates(evaluation: Evaluation, view: View, *, wide: bool = False) -> None:
+    """Prints the rates of a run over whole suites, and of its samples, with the note on their
+    intervals; ``wide``: those too that follow from others, and without cut-off answers."""
     groups = {"": "", SAMPLES_FIELD: ", k = {}"}
     groups[WITHOUT_PROVIDER.field] = ", without refusals by the provider"
     hidden = {"refusal_difference_to_pair"}
-    header = ["suite", "measure", f"rate [{percent(settings.confidence)}]"]
+    header = ["suite", "measure", f"rate [{percent(view.confidence)}]"]
     if wide:
         groups[WITHOUT_CUT_OFF.field] = ", without cut-off answers"
     else:
         hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
         header.append("counts")
-    view = run_view(evaluation, settings)
+    header += ["not judged", "cut off"]
     rows = []
     for rate in view.every:
         in_brief = rate.group != WITHOUT_PROVIDER or rate.measure.metric == "first"
-        if rate.group.field in groups and rate.name not in hidden and (wide or in_brief):
-            measure = rate.name + groups[rate.group.field].format(rate.group.value)
-            suite = rate.key.label if len(evaluation.suites) > 1 else ""
-            rows.append([suite, measure, *_cells(rate, wide=wide)])
-    header += ["not judged", "cut off"]
+        if rate.group.field not in groups or rate.name in hidden or not (wide or in_brief):
+            continue
+        counts = rate.counts
+        suite = rate.key.label if len(evaluation.suites) > 1 else ""
+        row = [suite, rate.name + groups[rate.group.field].format(rate.group.value)]
+        if wide:
+            row.append(rate_text(rate))
+        else:
+            n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
+            row += [short_text(rate), f"{n}{clusters_text(rate)}"]
+        rows.append([*row, kinds_text(counts.excluded), str(counts.cut_off or 0)])
     filled = []
     for number in range(len(header)):
         if any(row[number] not in ("", "0") for row in rows):
             filled.append(number)
-    return ShownTable(header, rows, [view.interval_note]).only(filled)
+    shown = [[row[number] for number in filled] for row in rows]
+    print_table([header[number] for number in filled], shown)
+    print_text(view.interval_note)
 
 
-def _cells(rate: Rate, *, wide: bool) -> list[str]:
-    counts = rate.counts
-    n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
-    cells = [rate_text(rate)] if wide else [short_text(rate), f"{n}{clusters_text(rate)}"]
-    return [*cells, kinds_text(counts.excluded), str(counts.cut_off or 0)]
+def print_summary(evaluation: Evaluation, view: View) -> None:
+    """Prints what was refused of each suite of a run, and how much was not judged."""
+    for result in evaluation.suites.values():
+        judged = {}
+        for rate in result.numbers.rates:
+            if not rate.group and rate.value is not None:
+                judged[rate.name] = rate.asked(view.estimand)
+        refused = []
+        for measure, category in CATEGORY_OF.items():
+            if measure in judged:
+                rate = judged[measure]
+                share = short_estimate(rate.value, rate.shown)
+                refused.append(f"{share} of {rate.counts.n} {category}{provider_text(rate)}")
+        parts = [f"refused {', '.join(refused)}"] if refused else []
+        others = {DISCRIMINATION.name}
+        if not refused:
+            others.update(list(judged)[:3])
+        for name in judged:
+            if name in others:
+                unread = judged.get(NULL_DIFFERENCE.name) if name == DISCRIMINATION.name else None
+                text = f"{name} {short_text(judged[name])}"
+                if unread:
+                    text += f" (of this, {short_text(unread)} had the model not read the prompt)"
+                parts.append(text)
+        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
+        if unjudged:
+            parts.append(f"{unjudged} not judged")
+        summary = "; ".join(parts) or "nothing was judged"
+        print_text(f"{evaluation.model}, {result.label}: {summary}")
 
 
-def coverage_lines(result: SuiteResult) -> list[str]:
-    """What was not judged or cut off in a suite, where it is much."""
-    loops = sum(response["finish_reason"] == "loop" for response in result.responses)
-    whole = result.numbers.whole
-    return coverage_warnings(whole, loops) if whole else []
-
-
-def suite_summary(result: SuiteResult, estimand: Estimand) -> str:
-    """What was refused of a suite, and how much was not judged."""
-    judged: dict[str, Rate] = {}
-    for rate in result.numbers.rates:
-        if not rate.group and rate.value is not None:
-            judged[rate.name] = rate.asked(estimand)
-    refused = []
-    for measure, category in CATEGORY_OF.items():
-        if measure in judged:
-            rate = judged[measure]
-            share = short_estimate(rate.value, rate.shown)
-            refused.append(f"{share} of {rate.counts.n} {category}{provider_text(rate)}")
-    parts = [f"refused {', '.join(refused)}"] if refused else []
-    others = {DISCRIMINATION.name}
-    if not refused:
-        others.update(list(judged)[:3])
-    for name in judged:
-        if name in others:
-            unread = judged.get(NULL_DIFFERENCE.name) if name == DISCRIMINATION.name else None
-            text = f"{name} {short_text(judged[name])}"
-            if unread:
-                text += f" (of this, {short_text(unread)} had the model not read the prompt)"
-            parts.append(text)
-    unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
-    if unjudged:
-        parts.append(f"{unjudged} not judged")
-    return "; ".join(parts) or "nothing was judged"
+def print_protocol(protocol: Row) -> None:
+    """Prints a run's deviations from its protocol, and what is not known of it."""
+    say(f"protocol {protocol['name']}: {protocol['of']}")
+    for label, part in protocol["parts"].items():
+        deviations = part["deviations"]
+        say(f"  {label}: judged by {part['judge']}; deviations: {len(deviations) or 'none'}")
+        for phrase in deviations:
+            say(f"    deviation: {phrase}")
+        for phrase in part["unknown"]:
+            say(f"    unknown: {phrase}")
+    for limit in protocol["limits"]:
+        say(f"  limit: {limit}")

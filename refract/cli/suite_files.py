@@ -13,7 +13,15 @@ from typer import Argument, Option
 
 from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
+from refract.core.published_text import names_in
 from refract.core.showing import say
+from refract.evaluate.rewriting import write_rewritings
+from refract.export.paper import reference_keys
+from refract.models.store import open_store
+from refract.project import project_root, read_project
+from refract.suites.importing import PUBLISHED, find_importer, import_file, write_suite
+from refract.suites.importing.hub import source_file
+from refract.suites.rows import check_suite
 
 
 def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:
@@ -21,8 +29,6 @@ def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) ->
 
     Example: refract lint data/suites/harmful_helpful.jsonl
     """
-    from refract.suites.rows import check_suite
-
     count = 0
     for path in files:
         try:
@@ -89,11 +95,13 @@ def import_suite(
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
     """
     if list_:
-        _list_kinds()
+        for name in names_in(PUBLISHED):
+            entry: Any = find_importer(name)
+            rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
+            say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
+            say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
+            say(f"  {entry.file}")
         return
-    from refract.suites.importing import find_importer, import_file, write_suite
-    from refract.suites.importing.hub import source_file
-
     if kind is None:
         raise UsageError("KIND is missing; refract import-suite --list shows them")
     importer = find_importer(kind, "KIND")
@@ -107,7 +115,7 @@ def import_suite(
     if kind != "generic" and (columns or not header):
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     served = str(getattr(importer, "file", "any file"))
-    path, address = source_file(file, served, dataset, revision)
+    path, address = source_file(file, served, dataset, revision=revision)
     name = path.stem if kind == "generic" else kind.rpartition(":")[2]
     target = out or Path("data/suites") / f"{name}.jsonl"
     card = target.with_suffix(".md")
@@ -134,20 +142,6 @@ def import_suite(
         say(f"  {note}")
 
 
-def _list_kinds() -> None:
-    """Prints each kind of published file."""
-    from refract.core.published_text import names_in
-    from refract.export.paper import reference_keys
-    from refract.suites.importing import PUBLISHED, find_importer
-
-    for name in names_in(PUBLISHED):
-        entry: Any = find_importer(name)
-        rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
-        say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
-        say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
-        say(f"  {entry.file}")
-
-
 def rewrite(perturbation: Annotated[str, Argument(help="Its name in params.yaml.")]) -> None:
     """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
 
@@ -156,10 +150,6 @@ def rewrite(perturbation: Annotated[str, Argument(help="Its name in params.yaml.
 
     Example: refract rewrite past_tense
     """
-    from refract.evaluate.rewriting import write_rewritings
-    from refract.models.store import open_store
-    from refract.project import project_root, read_project
-
     with open_store() as store:
         path, counts = write_rewritings(perturbation, read_project(project_root()), store)
     written, kept, failed = counts.pop("compliance", 0), counts.pop("kept"), counts.pop("error", 0)

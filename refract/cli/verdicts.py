@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
 
+from refract.agreement.two_judges import Join, defense, join_files, judge_agreement, write_agreed
+from refract.api import judge_rows
 from refract.cli.options import (
     AsJson,
     Confidence,
     NoStore,
     NumbersFile,
-    files_named,
     judge_base_url,
     judge_model,
     keep_inputs,
 )
-from refract.cli.printing import estimate_cell, print_table
+from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
-from refract.core.types import Row
-
-if TYPE_CHECKING:
-    from refract.agreement.two_judges import Join
+from refract.judges import reading_warnings
+from refract.models.recorded import read_answers
+from refract.project import MODEL_JUDGE, find_judge, find_project
+from refract.project.inputs import files_named
+from refract.report.markdown import markdown_table
 
 SHOWN_KEYS = 10  # of verdicts that did not join
 LAYERS = {
@@ -65,22 +66,17 @@ def judge(
 
     Example: refract judge --judge refusal --in answers.jsonl --out verdicts.jsonl
     """
-    from refract.api import judge_rows
-    from refract.judges import reading_warnings
-    from refract.models.recorded import read_answers
-    from refract.project import MODEL_JUDGE, find_judge, find_project
-
     if no_store:
         os.environ["REFRACT_CACHE"] = "off"
     if not in_.is_file():
         raise UsageError(f"--in: no file {in_}")
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
-    definition = find_judge(name, find_project(), judge_model, judge_base_url)
+    definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     rows = read_answers(in_)
     for warning in reading_warnings(rows, {name: definition}):
         say(f"{in_}: {warning}", file=sys.stderr)
-    write_rows(out, judge_rows(rows, name, definition, f"{in_}: row"))
+    write_rows(out, judge_rows(rows, name, definition, where=f"{in_}: row"))
 
 
 def kappa(
@@ -112,8 +108,6 @@ def kappa(
 
     Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
     """
-    from refract.agreement.two_judges import join_files, judge_agreement, write_agreed
-
     people = a.suffix == b.suffix == ".csv"
     keep_inputs({"--out": out}, [a, b])
     if out is not None and not people:
@@ -137,23 +131,18 @@ def kappa(
         undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
         keys = ", ".join(joined.by)
         say(f"{len(joined.pairs)} answers joined by {keys}; refusal undecided: {undecided}")
-        _print_agreement(numbers, level)
+        rows = []
+        for title, field in (("refused or not", "refusal"), ("all labels", "labels")):
+            row = numbers[field]
+            agree = estimate_cell(row, "agreement", "agreement_")
+            chance = estimate_cell(row, "chance_agreement", "chance_agreement_")
+            rows.append([title, str(row["n"]), agree, chance, estimate_cell(row, "kappa")])
+        print_table(["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"], rows)
+        print_confusion("A \\ B", numbers["labels"]["confusion"])
         if differing:
             say("To be settled:")
             print_table(["suite", "prompt", "A", "B"], differing)
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
-
-
-def _print_agreement(numbers: Row, level: float) -> None:
-    """Prints how far two judges agree, on refusal and on all labels."""
-    rows = []
-    for title, field in (("refused or not", "refusal"), ("all labels", "labels")):
-        row = numbers[field]
-        agree = estimate_cell(row, "agreement", "agreement_")
-        chance = estimate_cell(row, "chance_agreement", "chance_agreement_")
-        rows.append([title, str(row["n"]), agree, chance, estimate_cell(row, "kappa")])
-    print_table(["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"], rows)
-    print_confusion("A \\ B", numbers["labels"]["confusion"])
 
 
 def did(
@@ -171,8 +160,6 @@ def did(
 
     Example: refract did --inner rules.jsonl --outer llm.jsonl
     """
-    from refract.agreement.two_judges import defense, join_files
-
     keep_inputs({"--out": out}, [inner, outer])
     joined = join_files(inner, outer, (inner_judge, outer_judge))
     _print_unjoined(joined)
@@ -182,7 +169,23 @@ def did(
     numbers = {**defense(stopped_inner, stopped_outer, level), **joined.numbers}
     if out is not None:
         write_json(out, numbers)
-    say(json_text(numbers) if format_ == "json" else _page(numbers, level))
+    if format_ == "json":
+        say(json_text(numbers))
+        return
+    rows = []
+    for layer, title in LAYERS.items():
+        row = numbers[layer]
+        interval = f"{row['low']:.4f} to {row['high']:.4f}"
+        rows.append([title, row["stopped"], numbers["n"], f"{row['rate']:.4f}", interval])
+    header = ("Layer", "Stopped", "of", "Rate", f"{100 * level:g} % interval")
+    unjudged = numbers["unjudged"]
+    say(
+        f"{markdown_table(header, rows)}\n\n"
+        "The gain is the share that the outer layer alone stops, with its Wilson interval; "
+        "answers to one request count as independent.\n\n"
+        f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
+        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})."
+    )
 
 
 def _print_unjoined(joined: Join) -> None:
@@ -193,33 +196,3 @@ def _print_unjoined(joined: Join) -> None:
             if len(keys) > SHOWN_KEYS:
                 shown += f" and {len(keys) - SHOWN_KEYS} more"
             say(f"only in {name}: {len(keys)} ({shown})", file=sys.stderr)
-
-
-def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Prints how often labels of two raters met, by the first rater's label and the second's."""
-    columns: dict[str, None] = {}
-    for row in counts.values():
-        columns |= dict.fromkeys(row)
-    rows = []
-    for label, row in counts.items():
-        rows.append([label, *(str(row.get(column, 0)) for column in columns)])
-    print_table([corner, *columns], rows)
-
-
-def _page(numbers: Row, confidence: float) -> str:
-    from refract.report.markdown import markdown_table
-
-    rows = []
-    for layer, title in LAYERS.items():
-        row = numbers[layer]
-        interval = f"{row['low']:.4f} to {row['high']:.4f}"
-        rows.append([title, row["stopped"], numbers["n"], f"{row['rate']:.4f}", interval])
-    header = ("Layer", "Stopped", "of", "Rate", f"{100 * confidence:g} % interval")
-    unjudged = numbers["unjudged"]
-    return (
-        f"{markdown_table(header, rows)}\n\n"
-        "The gain is the share that the outer layer alone stops, with its Wilson interval; "
-        "answers to one request count as independent.\n\n"
-        f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
-        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})."
-    )

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
+from refract.core.errors import UsageError
+from refract.core.params import definition, grid, run_seed
 from refract.core.showing import json_text, say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from refract.evaluate.verification import RecordedAnswers, Verification
-    from refract.project import Project
+from refract.evaluate.verification import (
+    AnswerSample,
+    RecordedAnswers,
+    Verification,
+    find_recorded,
+    recorded_answers,
+    verify_answers,
+)
+from refract.models.protocol import AdapterError
+from refract.models.store import open_store
+from refract.project import Project, find_project
 
 
 def verify(
@@ -22,9 +31,8 @@ def verify(
         str | None,
         Argument(
             metavar="what",
-            help="A model of params.yaml (its answers in data/answers and data/responses), a results "
-            "file of `refract run` with its rows beside it, or response rows: a folder or a JSONL "
-            "file; default: the grid's models whose weights are here.",
+            help="A model of params.yaml, a results file of `refract run` with its rows beside it, or "
+            "response rows (a folder or a JSONL file); default: the grid's models with weights here.",
         ),
     ] = None,
     weights: Annotated[
@@ -54,12 +62,6 @@ def verify(
 
     Example: refract verify smollm2_135m
     """
-    from refract.core.params import run_seed
-    from refract.evaluate.verification import AnswerSample, find_recorded, verify_answers
-    from refract.models.protocol import AdapterError
-    from refract.models.store import open_store
-    from refract.project import find_project
-
     project = find_project()
     drawn = None
     if sample is not None:
@@ -69,7 +71,9 @@ def verify(
     with open_store() as store:
         for recorded in answers_of_models:
             try:
-                checked = list(verify_answers(recorded, weights, project, store, drawn))
+                checked = list(
+                    verify_answers(recorded, weights, project, store=store, sample=drawn)
+                )
             except AdapterError as error:
                 if answers is not None:
                     raise
@@ -77,11 +81,19 @@ def verify(
                 say(f"{recorded.name}: 0 of {count} answers verified: {error}", file=sys.stderr)
                 continue
             suites += checked
-            if format_ == "text":
-                for suite in checked:
-                    say(suite)
-                if drawn is not None:
-                    say(_in_sum(recorded.name, checked))
+            if format_ == "json":
+                continue
+            counts: Counter[str] = Counter()
+            for suite in checked:
+                say(suite)
+                counts += suite.counts
+            if drawn is not None:
+                looked_at = counts["holds"] + counts["fails"] + counts["unchecked"]
+                text = f"{recorded.name}: {looked_at} of {looked_at + counts['left']} answers "
+                text += f"verified, {counts['holds']} hold"
+                if counts["certified"]:
+                    text += f"; {counts['certified']} others were certified here before"
+                say(text)
     if format_ == "json":
         rows = []
         for suite in suites:
@@ -98,29 +110,10 @@ def verify(
 def _of_grid(project: Project) -> Iterable[RecordedAnswers]:
     """The answers of the grid's models that have weights and answer exactly; those
     without answers here are named."""
-    from refract.core.errors import UsageError
-    from refract.core.params import definition, grid
-    from refract.evaluate.verification import recorded_answers
-
     for name in grid(project.params, "models"):
         defined = definition(project.params, "models", name)
-        if defined["adapter"] != "hf" or defined.get("arithmetic") == "fast":
-            continue
-        try:
-            yield recorded_answers(name, project)
-        except UsageError as error:
-            say(error, file=sys.stderr)
-
-
-def _in_sum(name: str, suites: Iterable[Verification]) -> str:
-    """How many of a model's answers were read by the weights, and hold."""
-    counts = {"holds": 0, "fails": 0, "unchecked": 0, "left": 0, "certified": 0}
-    for suite in suites:
-        for kind in counts:
-            counts[kind] += suite.counts[kind]
-    stated = sum(counts.values()) - counts["certified"]
-    looked_at = stated - counts["left"]
-    text = f"{name}: {looked_at} of {stated} answers verified, {counts['holds']} hold"
-    if counts["certified"]:
-        text += f"; {counts['certified']} others were certified here before"
-    return text
+        if defined["adapter"] == "hf" and defined.get("arithmetic") != "fast":
+            try:
+                yield recorded_answers(name, project)
+            except UsageError as error:
+                say(error, file=sys.stderr)

@@ -15,7 +15,7 @@ NEEDED: set[str] = set()
 def need(what: str) -> None:
     """Notes what a definition is going to do: send prompts and keys to a server, run
     others' code.
-    Raises :class:`UsageError` where this process runs another's command and was not allowed
+    Raises UsageError where this process runs another's command and was not allowed
     that."""
     NEEDED.add(what)
     allowed = os.environ.get(VARIABLE)

@@ -3,8 +3,8 @@ places.
 
 A conversation goes on in one of two ways. Where its script has a further turn of the user's,
 that turn follows whatever the model said. Where it has ``tool_results``, results follow as long
-as the model calls tools; its last answer is that of all further steps, so that the last step of
-each such conversation has the answer that it came to.
+as the model calls tools, and what the user says meanwhile; its last answer is that of all further
+steps, so that the last step of each such conversation has the answer that it came to.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def reply_in(
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as were answered, and :func:`with_answers`."""
+    """Prompt rows with as many samples as were answered, and ``with_answers``."""
     samples = len(responses) // max(1, len(prompts))
     earlier: dict[str, list[Reply]] = {}
     answers = {row["prompt_id"]: row for row in responses}
@@ -108,9 +108,10 @@ def filled(attempt: Attempt, answers: Iterable[str]) -> Attempt:
 def after_calls(
     attempt: Attempt, replies: Sequence[Reply], prompt: PromptRow
 ) -> list[Message] | None:
-    """A conversation behind replies that call tools, with what these returned: the
-    prompt's ``tool_results``, each once, in order. None where a reply calls nothing, or a
-    call has no result."""
+    """A conversation behind the model's replies, with what followed each: of the prompt's
+    ``tool_results`` those of its calls, and what the user says behind them or behind a text
+    without calls; each once, in order, unless it is there ``always``. None where nothing
+    follows a reply, or one of its calls."""
     messages: list[Message] = []
     if isinstance(attempt, str):
         messages.append({"role": "user", "content": attempt})
@@ -118,30 +119,42 @@ def after_calls(
         messages += attempt
     left = list(prompt["tool_results"])
     for reply in replies:
-        if not reply.calls:
+        answer: Message = {"role": "assistant", "content": reply.text}
+        messages.append(answer)
+        if reply.calls:
+            answer["tool_calls"] = list(reply.calls)
+        elif not reply.text.strip():
             return None
-        calls = list(reply.calls)
-        messages.append({"role": "assistant", "content": reply.text, "tool_calls": calls})
-        for call in calls:
-            place = result_place(call, left)
-            if place is None:
+        result: Row | None = None
+        for call in reply.calls or (None,):
+            result = _first_result(call, left)
+            if result is None:
                 return None
-            content = left.pop(place)["result"]
-            messages.append({"role": "tool", "content": content, "name": call["name"]})
+            if not result.get("always"):
+                left.remove(result)
+            if call is not None:
+                content = result["result"]
+                messages.append({"role": "tool", "content": content, "name": call["name"]})
+        if result is not None and "user" in result:
+            messages.append({"role": "user", "content": result["user"]})
     return messages
 
 
-def result_place(call: ToolCall, results: Sequence[Row]) -> int | None:
-    """The place of the first result that is one of this call."""
-    for place, result in enumerate(results):
-        if is_call(call, result):
-            return place
+def _first_result(call: ToolCall | None, results: Sequence[Row]) -> Row | None:
+    """The first result of a call; without one, the first text of the user's alone."""
+    for result in results:
+        is_result = "name" in result
+        if call is None:
+            if not is_result:
+                return result
+        elif is_result and is_call(call, result):
+            return result
     return None
 
 
 def is_call(call: ToolCall, named: str | Row) -> bool:
     """Whether a call is one that a row names: by its name in any spelling
-    (:func:`_spelled`) and, where the row has them, by arguments. A text must be part of
+    (``_spelled``) and, where the row has them, by arguments. A text must be part of
     the call's argument, in any case; any other value must equal it."""
     wanted: Row = {"name": named} if isinstance(named, str) else named
     if _spelled(call["name"]) != _spelled(wanted["name"]):

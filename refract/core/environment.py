@@ -46,7 +46,7 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
 
 
 def need_local(*packages: str) -> None:
-    """Raises :class:`MissingPackage` for the first of these packages that is not installed. They are
+    """Raises MissingPackage for the first of these packages that is not installed. They are
     named as they are imported, and come with the extra ``local``."""
     for package in packages:
         if importlib.util.find_spec(package) is None:
@@ -58,8 +58,8 @@ def need_local(*packages: str) -> None:
 
 
 def same_release(version: str, other: str) -> bool:
-    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are. The
-    label behind the plus names a build; two different labels are two builds."""
+    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are: what
+    is behind the plus names a build, and two different builds are two."""
     release, _, label = version.partition("+")
     other_release, _, other_label = other.partition("+")
     return release == other_release and (label == other_label or not (label and other_label))
@@ -71,7 +71,7 @@ def pinned_versions(constraints: str) -> dict[str, str]:
 
 
 def pinned_libraries(constraints: Path) -> dict[str, str]:
-    """The versions of :data:`LIBRARIES` that a constraints file pins."""
+    """The versions of ``LIBRARIES`` that a constraints file pins."""
     pins = pinned_versions(constraints.read_text("utf-8"))
     return {name: pins[name] for name in LIBRARIES if name in pins}
 
@@ -107,11 +107,17 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
     own = dict(runtime or {})
     # Only loaded libraries have a part in what is computed.
     loaded = [name for name in LIBRARIES + OTHERS if name.replace("-", "_") in sys.modules]
+    commit = git(Path.cwd(), "rev-parse", "--verify", "--quiet", "HEAD")
+    status = ["--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS]
+    listed = git(Path.cwd(), *status) or ""
+    changed = [ascii(entry[3:])[1:-1] for entry in listed.split("\0") if entry]
     return {
         "code": {
             "refract": importlib.metadata.version("refract-eval"),
             "sha256": code_sha256(),
-            **_checked_out(Path.cwd()),
+            "commit": commit and commit.strip(),
+            "changed": changed[:20],
+            "dirty": bool(changed),
         },
         "device": own.pop("device", None),
         "runtime": own,
@@ -135,29 +141,6 @@ def utc(seconds: float) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def _checked_out(root: Path) -> Row:
-    """The commit, and the first twenty inputs that differ from it; None without git."""
-    commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    listed = (
-        git(
-            root,
-            "--no-optional-locks",
-            "status",
-            "--porcelain",
-            "-z",
-            "--",
-            *INPUTS,
-        )
-        or ""
-    )
-    changed = [ascii(entry[3:])[1:-1] for entry in listed.split("\0") if entry]
-    return {
-        "commit": commit and commit.strip(),
-        "changed": changed[:20],
-        "dirty": bool(changed),
-    }
-
-
 def _processor() -> str:
     cpu = Path("/proc/cpuinfo")
     text = cpu.read_text("utf-8", "replace") if cpu.is_file() else ""
@@ -166,7 +149,6 @@ def _processor() -> str:
 
 
 def _accelerator() -> str | None:
-    """The names and versions of the accelerators that PyTorch sees here; None without it."""
     torch = sys.modules.get("torch")  # importing it for this would cost a second
     if torch is None or not torch.cuda.is_available():
         return None

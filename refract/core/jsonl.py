@@ -39,7 +39,7 @@ _loads = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
 def sha256_json(value: Any) -> str:
-    """SHA-256 of :func:`canonical_json`, in hex."""
+    """SHA-256 of ``canonical_json``, in hex."""
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()
 
 
@@ -105,7 +105,7 @@ def _opened(path: Path) -> BinaryIO:
 def iter_rows(path: Path) -> Iterator[Row]:
     """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a
     carriage return in a text never splits a row.
-    Raises :class:`RowError` with file and line number."""
+    Raises RowError with file and line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -122,7 +122,7 @@ def iter_rows(path: Path) -> Iterator[Row]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """All rows of a JSONL file; see :func:`iter_rows`."""
+    """All rows of a JSONL file; see ``iter_rows``."""
     return list(iter_rows(path))
 
 
@@ -137,7 +137,7 @@ class RowsById(Mapping[str, Any]):
 
     A row is read whenever it is asked for; only the places of the lines stay in memory.
     ``numbers`` has the number of each row by its key, from 0.
-    Raises :class:`RowError` for a row with another key."""
+    Raises RowError for a row with another key."""
 
     def __init__(
         self,

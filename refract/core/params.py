@@ -48,8 +48,8 @@ class Grid(Settings, json_schema_extra={"required": ["models", "suites"]}):
 class Limit(Settings):
     """A threshold: one bound."""
 
-    min: Annotated[Number, Field(ge=-1, le=1)] | None = None
-    max: Annotated[Number, Field(ge=-1, le=1)] | None = None
+    min: Number | None = None
+    max: Number | None = None
 
     @model_validator(mode="after")
     def _one_bound(self) -> Limit:
@@ -82,7 +82,7 @@ class SuiteSettings(Settings):
         None,
         description="what must hold; met where the whole interval meets x",
         json_schema_extra={
-            "allowed": "a mapping of measure to {min: x} or {max: x}, x from -1 to 1"
+            "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },
     )
     cut_off: Literal["judged", "excluded"] = Field(
@@ -165,7 +165,7 @@ RESOURCES = ("gpus", "cpus", "actors")
 
 
 def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's definition without :data:`RESOURCES`."""
+    """A model's definition without ``RESOURCES``."""
     return {key: value for key, value in definition.items() if key not in RESOURCES}
 
 
@@ -283,8 +283,7 @@ class DecisionSettings(Settings):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file, as dicts and lists.
-    Raises :class:`ParamsError`."""
+    """The mapping in a YAML file, as dicts and lists. Raises ParamsError."""
     try:
         return parse_yaml(path.read_bytes(), str(path))
     except OSError as error:
@@ -294,11 +293,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
-    """The mapping in the content of a YAML file, which messages call ``where``.
+    """The mapping in the content of a YAML file, which messages call ``where``. Raises
+    ParamsError.
 
     It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a
-    number.
-    Raises :class:`ParamsError`."""
+    number."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -323,27 +322,25 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     return mapping
 
 
-def _check_keys(path: str, value: Any, where: str = "") -> None:
-    """Raises :class:`ParamsError` for a key that is not a text, which DVC would misread."""
+def _check_keys(where: str, value: Any) -> None:
+    """Raises ParamsError for a key that is not a text, which DVC would misread."""
     if isinstance(value, list):
         for entry in value:
-            _check_keys(path, entry, where)
+            _check_keys(where, entry)
     elif isinstance(value, dict):
         for key, entry in value.items():
             if not isinstance(key, str):
-                place = f"{path}: {where}" if where else path
                 raise ParamsError(
-                    f"{place} has the key {key!r}, which must be a text; put it in quotes"
+                    f"{where} has the key {key!r}, which must be a text; put it in quotes"
                 )
-            _check_keys(path, entry, f"{where}.{key}" if where else key)
+            _check_keys(f"{where}: {key}", entry)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """All of params.yaml as dicts and lists. Raises :class:`ParamsError` unless each
-    section that is there has its form and names only what is defined.
+    """All of params.yaml. Raises ParamsError unless each section that is there has its form
+    and names only what is defined.
 
-    The settings of a definition's kind are checked by
-    :func:`refract.project.read_project`."""
+    ``refract.project.read_project`` checks the settings of each definition's kind."""
     params = read_yaml(path)
     check_sections(params, str(path))
     return params
@@ -352,11 +349,9 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
 def load_definitions(
     catalogue: Literal["prompts", "judges", "suites", "validated"],
 ) -> dict[str, Any]:
-    """What a stage reads of the definitions in params.yaml, in the form of that.
-
-    ``check-inputs`` writes it into :data:`INPUTS`, so that DVC runs a stage where that
-    changed and nowhere else.
-    Raises :class:`ParamsError` where it has not run."""
+    """What a stage reads of the definitions in params.yaml, in their form: what
+    ``check-inputs`` wrote into ``INPUTS``, so that DVC runs a stage where that changed.
+    Raises ParamsError where it has not run."""
     path = INPUTS / f"{catalogue}.json"
     if not path.is_file():
         raise ParamsError(f"no {path}; run: python -m stages.check_inputs (or dvc repro)")
@@ -365,10 +360,8 @@ def load_definitions(
 
 
 def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> None:
-    """Raises :class:`ParamsError` for the first thing wrong with the form of params.yaml.
-
-    A section may be missing: a stage is tested with those sections alone that it
-    declares."""
+    """Raises ParamsError for the first thing wrong with the form of params.yaml, in which a
+    section may be missing: a stage is tested with those alone that it reads."""
     for section in params:
         if section not in SECTIONS:
             raise ParamsError(
@@ -392,7 +385,14 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
                     raise ParamsError(
                         f"{label} must be a mapping with its {key} (got {kind!r:.80})"
                     )
-    _check_names(params)
+    named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
+    for name, suite in _entries(params, "suites").items():
+        for key in ("judges", "perturbations"):
+            named.append((f"suites.{name}", key, suite.get(key) or []))
+    for place, catalogue, names in named:
+        if catalogue in params or catalogue in OPTIONAL:
+            for name in names:
+                definition(params, catalogue, name, place)
 
 
 def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
@@ -402,36 +402,20 @@ def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
         return {}
     if not isinstance(entries, Mapping):
         raise ParamsError(f"{catalogue} must be a mapping of names (got {entries!r:.80})")
-    if catalogue in ("models", "suites"):
-        for name in entries:
-            if not re.fullmatch(NAME, name):
-                raise ParamsError(
-                    f"{catalogue}: a name is made of lower-case letters, digits and underscores, "
-                    f"and starts with a letter (got {name!r:.80})"
-                )
+    for name in entries if catalogue in ("models", "suites") else ():
+        if not re.fullmatch(NAME, name):
+            raise ParamsError(
+                f"{catalogue}: a name is made of lower-case letters, digits and underscores, "
+                f"and starts with a letter (got {name!r:.80})"
+            )
     if catalogue == "models" and "judges" in entries:
-        raise ParamsError(
-            "models: the name 'judges' is taken, since metrics/judges.json holds the measured "
-            "judges; give the model another name"
-        )
+        raise ParamsError("models: the name 'judges' is taken; give the model another name")
     return entries
-
-
-def _check_names(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a name without a definition."""
-    named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
-    for name, suite in _entries(params, "suites").items():
-        for key in ("judges", "perturbations"):
-            named.append((f"suites.{name}", key, suite.get(key) or []))
-    for where, catalogue, names in named:
-        if catalogue in params or catalogue in OPTIONAL:
-            for name in names:
-                definition(params, catalogue, name, where)
 
 
 def run_seed(params: Mapping[str, Any]) -> int:
     """The seed of every draw.
-    Raises :class:`ParamsError` unless it is an integer."""
+    Raises ParamsError unless it is an integer."""
     seed = params.get("seed")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
@@ -442,7 +426,7 @@ def definition(
     params: Mapping[str, Any], catalogue: str, name: str, where: str = ""
 ) -> dict[str, Any]:
     """The definition of a model, suite, judge or perturbation, which ``where`` names.
-    Raises :class:`ParamsError` where there is none."""
+    Raises ParamsError where there is none."""
     entries = _entries(params, catalogue)
     if name in entries:
         entry: dict[str, Any] = entries[name]
@@ -456,7 +440,7 @@ def definition(
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:
     """The names of ``grid.models`` or ``grid.suites``.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     section = params.get("grid")
     names = section.get(axis) if isinstance(section, Mapping) else None
     settings = read_settings(Grid, "grid", {axis: names})
@@ -466,12 +450,12 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
 def decision_settings(root: Path) -> DecisionSettings:
     """The settings of the project in a folder; the defaults without a project or without
     the section.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     path = root / "params.yaml"
     section = load_params(path).get("decisions") if path.is_file() else None
     return read_settings(DecisionSettings, "decisions", section or {})
 
 
 def null_settings(params: Mapping[str, Any]) -> NullAnswerSettings:
-    """How many null answers are judged. Raises :class:`ParamsError`."""
+    """How many null answers are judged. Raises ParamsError."""
     return read_settings(NullAnswerSettings, "null_answers", params.get("null_answers") or {})

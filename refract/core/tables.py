@@ -79,13 +79,13 @@ def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """All rows of a CSV table; see :func:`iter_table`."""
+    """All rows of a CSV table; see ``iter_table``."""
     return list(iter_table(path))
 
 
 def iter_table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a CSV table, with texts as values; a leading byte order mark is dropped.
-    Raises :class:`RowError`."""
+    Raises RowError."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

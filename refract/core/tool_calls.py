@@ -12,6 +12,8 @@ from refract.core.types import Row, ToolCall
 
 # Fields of a row that name the calls which a harmful, or a harmless, request is after.
 NAMING = ("harmful_calls", "wanted_calls")
+# And those that an attack in what tools return is after.
+ATTACK_CALLS = "attack_calls"
 # How a call begins in templates of local models; Mistral's may have the name before the JSON.
 _BEGIN = re.compile(r"(?:<tool_call>|\[TOOL_CALLS\](?:([\w.-]+)(?:\[ARGS\])?)?)\s*(?=[\[{])")
 _BETWEEN = re.compile(r"\s*(?:</tool_call>)?[\s;,]*")
@@ -107,7 +109,7 @@ def call_problems(row: Row) -> list[str]:
             "'tools' must be a list of {'type': 'function', 'function': {'name', 'description', "
             f"'parameters'}}}}, each of another name (got {tools!r:.80})"
         )
-    for field in NAMING:
+    for field in (*NAMING, ATTACK_CALLS):
         value = row.get(field, [])
         for call in value if isinstance(value, list) else [None]:
             named: Any = {"name": call} if isinstance(call, str) else call
@@ -123,20 +125,30 @@ def call_problems(row: Row) -> list[str]:
 
 
 def _result_problems(row: Row, names: Sequence[str]) -> list[str]:
-    """What is wrong with what a row's tools return."""
+    """What is wrong with what a row's tools return, and with what the user says meanwhile."""
     if "tool_results" not in row:
         return []
     results = row["tool_results"]
     steps = row.get("max_steps", 1)
     problems = []
-    fits = has_form(results, [{"name": str, "result": str}])
-    if not fits or not all(isinstance(x.get("arguments", {}), dict) for x in results):
+    fits = has_form(results, [{}])
+    endless = False
+    for result in results if fits else ():
+        form = {"name": str, "result": str} if "name" in result else {"user": str}
+        fits &= has_form(result, form) and isinstance(result.get("user", ""), str)
+        fits &= isinstance(result.get("arguments", {}), dict)
+        endless |= bool(result.get("always"))
+    if not fits:
         problems.append(
             "'tool_results' must be a list of {'name': TOOL, 'result': TEXT}, each with "
-            f"'arguments': {{…}} where it is of calls with these (got {results!r:.60})"
+            "'arguments': {…} where it is of calls with these, and of {'user': TEXT} "
+            f"(got {results!r:.60})"
         )
+    elif endless and "max_steps" not in row:
+        problems.append("'tool_results' that are returned 'always' need 'max_steps'")
     elif names:
-        for name in sorted({result["name"] for result in results}.difference(names)):
+        called = {result["name"] for result in results if "name" in result}
+        for name in sorted(called.difference(names)):
             problems.append(f"'tool_results': {name!r:.60} is not the name of a tool")
     if type(steps) is not int or steps < 1:
         problems.append(f"'max_steps' must be a whole number of 1 or more (got {steps!r:.60})")

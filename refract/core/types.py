@@ -86,7 +86,7 @@ class StopDetails(TypedDict):
 
 class ResponseRow(TypedDict):
     """One answer. Counts of tokens are without padding; ``tokens``: the ids of a local
-    model's tokens (:func:`refract.models.protocol.packed_tokens`)."""
+    model's tokens (``refract.models.protocol.packed_tokens``)."""
 
     prompt_id: str
     request_sha256: str
@@ -135,7 +135,7 @@ class VerdictRow(TypedDict):
 
 class NullVerdictRow(VerdictRow):
     """The verdicts on one null answer, which cannot depend on its prompt
-    (:data:`refract.core.vocabulary.NULL_ANSWERS`). ``prompt_id`` is the prompt that it was
+    (``refract.core.vocabulary.NULL_ANSWERS``). ``prompt_id`` is the prompt that it was
     judged under, of this ``category``; ``answer`` is the id of the prompt whose answer it
     is, None where it is none of the model's. The two rows of one kind and ``pair`` are
     compared: one answer, or answers of one kind, under a harmful and a helpful prompt."""
@@ -185,8 +185,8 @@ def sample_id(prompt_id: str, sample: int) -> str:
 
 def sample_prompts(prompts: Iterable[PromptRow], samples: int) -> Iterable[PromptRow]:
     """Prompt rows, one for each sample, with its number (``sample``) and an id by
-    :func:`sample_id`; the rows as they are for one sample.
-    Raises :class:`RowError` for a prompt that has the id of another prompt's sample."""
+    ``sample_id``; the rows as they are for one sample.
+    Raises RowError for a prompt that has the id of another prompt's sample."""
     if samples == 1:
         return prompts
     prompts = list(prompts)
@@ -222,7 +222,7 @@ def is_last(row: Mapping[str, Any]) -> bool:
 
 
 def prompt_of_sample(row: PromptRow) -> str:
-    """The id of the prompt that a row of :func:`sample_prompts` is a sample of."""
+    """The id of the prompt that a row of ``sample_prompts`` is a sample of."""
     id_ = row["prompt_id"]
     sample = row.get("sample", 1)
     return id_ if sample == 1 else id_.removesuffix(f"~{sample}")

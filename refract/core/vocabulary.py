@@ -42,7 +42,7 @@ SCORES = {
 
 class Family(NamedTuple):
     """Labels that answer one question; none where a judge gives scores alone.
-    :data:`refract.rates.key.FAMILY_MEASURES` says what a judge of each family adds up to."""
+    ``refract.rates.key.FAMILY_MEASURES`` says what a judge of each family adds up to."""
 
     labels: tuple[str, ...]
     of_answers: bool = True

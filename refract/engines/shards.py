@@ -150,7 +150,7 @@ def answer_shard(
             name, wanted, suites=prompts, fixed=fixed, samples=samples
         ):
             suites = {suite: prompts[suite] for suite in times}
-            played = _has_played_turns(suites)
+            played = any("after" in row for rows in suites.values() for row in rows)
             before: dict[str, Answer] = {}  # which turns of conversations go on from
             turns = requests_by_turn(suites, model, seed=seed, samples=times, answers=before)
             for turn, requests in enumerate(turns):
@@ -185,7 +185,3 @@ def answer_shard(
     with contextlib.suppress(OSError):  # other files are in it
         folder.rmdir()
     return run
-
-
-def _has_played_turns(suites: Mapping[str, Sequence[PromptRow]]) -> bool:
-    return any("after" in row for rows in suites.values() for row in rows)

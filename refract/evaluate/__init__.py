@@ -37,17 +37,17 @@ from refract.judges import (
     reading_warnings,
     with_calls_judged,
 )
-from refract.judges.cases import Judge
+from refract.judges.cases import Judge, versioned
 from refract.judges.null_answers import null_verdicts
+from refract.judges.processes import processes_stay
 from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
 from refract.models.store import ResponseStore
-from refract.project import Project, find_suite
+from refract.project import Project, check_names, find_suite
 from refract.rates import outcome_lines
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.comparison import DEFAULTS
-from refract.rates.names import name_problems
 from refract.rates.rate import Rate, rounded
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
@@ -123,9 +123,8 @@ class SuiteResult:
         """Each answer with its prompt, its outcome, the verdicts on it by judge, and the
         ``judge`` whose verdict decided the outcome."""
         rows: list[Row] = []
-        for prompt, response, verdict in zip(
-            self.prompts, self.responses, self.verdicts, strict=True
-        ):
+        answered = zip(self.prompts, self.responses, self.verdicts, strict=True)
+        for prompt, response, verdict in answered:
             answer = self.numbers.aggregate.answers[prompt["prompt_id"]]
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
@@ -220,17 +219,13 @@ def read_suites(
         if samples is not None:
             settings["samples"] = samples
         path = Path(definition["file"])
-        suite = Suite(
-            name,
-            load_suite(path),
-            settings,
-            argument=argument,
-            sha256=sha256_file(path),
+        suites.append(
+            Suite(name, load_suite(path), settings, argument=argument, sha256=sha256_file(path))
         )
-        suites.append(suite)
     return suites
 
 
+@processes_stay()
 def evaluate(
     suites: Sequence[Suite],
     model: Model,
@@ -259,24 +254,23 @@ def evaluate(
     definition = definition or {}
     judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
     opened = open_judges(judges)
+    defined = {name: versioned(judges[name], judge) for name, judge in opened.items()}
     ready: dict[str, Suite] = {}
     for suite in suites:
         if suite.name in ready:
             raise UsageError(f"two suites are called {suite.name!r}")
-        ready[suite.name] = with_prompts(suite, list(judges), sample, seed)
-    used: dict[str, dict[str, Judge]] = {}
-    for suite in ready.values():
+        suite = with_prompts(suite, list(judges), sample, seed=seed)
         own = {judge: opened[judge] for judge in suite.definition["judges"]}
-        perturbed = bool(suite.definition.get("perturbations"))
-        check_counted(suite.name, own, perturbed=perturbed)
-        used[suite.name] = own
-        _check_names(suite, own)
+        check_counted(suite.name, own, perturbed=bool(suite.definition.get("perturbations")))
+        families = {judge: opened[judge].FAMILY for judge in own}
+        check_names(suite.name, suite.definition, families)
+        ready[suite.name] = suite
     answers = answer_model(
         name,
         definition,
         {suite.name: suite.prompts for suite in ready.values()},
-        store,
-        seed,
+        store=store,
+        seed=seed,
         model=model,
         folders=list(folders),
         fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
@@ -286,42 +280,44 @@ def evaluate(
             if suite.definition.get("samples")
         },
     )
-    versioned = {judge: {**judges[judge], "version": opened[judge].version} for judge in opened}
     results: dict[str, SuiteResult] = {}
     suite_facts: dict[str, Row] = {}
+    responses: list[ResponseRow] = []
     for suite in ready.values():
-        draw = Draw(asked=sample, total=len(suite.rows), seed=seed)
         result = judge_and_count(
             suite,
             answers,
-            used[suite.name],
-            versioned,
-            name,
-            draw=draw,
+            opened,
+            definitions=defined,
+            model=name,
+            draw=Draw(asked=sample, total=len(suite.rows), seed=seed),
             settings=settings,
             null_answers=null_answers,
         )
         results[suite.name] = result
+        responses += result.responses
+        hashes = {"sha256": suite.sha256}
+        for kind, rows in (
+            ("prompts", suite.prompts),
+            ("responses", result.responses),
+            ("verdicts", result.verdicts),
+            ("null_verdicts", result.null_verdicts),
+        ):
+            hashes[f"{kind}_sha256"] = rows_sha256(rows)
+        # In the form of params.yaml.
+        perturbations = suite.definition.get("perturbations") or {}
+        inputs = {**suite.definition, "perturbations": perturbations}
+        inputs["seed"] = seed if sample is not None else None
+        unread = reading_warnings(suite.rows, {j: judges[j] for j in suite.definition["judges"]})
         suite_facts[suite.name] = suite_provenance(
-            result.numbers,
-            {
-                "sha256": suite.sha256,
-                "prompts_sha256": rows_sha256(suite.prompts),
-                "responses_sha256": rows_sha256(result.responses),
-                "verdicts_sha256": rows_sha256(result.verdicts),
-                "null_verdicts_sha256": rows_sha256(result.null_verdicts),
-            },
-            _suite_inputs(suite, seed if sample is not None else None),
-            unread=reading_warnings(suite.rows, {j: judges[j] for j in used[suite.name]}),
-            argument=suite.argument,
+            result.numbers, hashes, inputs, unread=unread, argument=suite.argument
         )
-    responses = [row for result in results.values() for row in result.responses]
     facts = provenance(
         answers.description,
-        versioned,
+        defined,
         suite_facts,
-        responses,
-        settings,
+        responses=responses,
+        settings=settings,
         null_answers={**null_answers.model_dump(), "seed": seed},
     )
     facts["run"] = {
@@ -332,9 +328,12 @@ def evaluate(
         "sample": sample,
         "seed": seed,
     }
-    return Evaluation(name, results, facts, answers.origins, answers.certificates)
+    return Evaluation(
+        name, results, facts, origins=answers.origins, certificates=answers.certificates
+    )
 
 
+@processes_stay()
 def judge_and_count(
     suite: Suite,
     answers: ModelRun,
@@ -346,18 +345,19 @@ def judge_and_count(
     settings: DecisionSettings,
     null_answers: NullAnswerSettings,
 ) -> SuiteResult:
-    """The verdicts on a model's answers to one suite, and its numbers."""
+    """The verdicts of a suite's judges on a model's answers, and the suite's numbers."""
+    judges = {name: judges[name] for name in suite.definition["judges"]}
     responses = answers.responses[suite.name]
     prompts = answered_prompts(suite.prompts, responses)
     sources = {row["id"]: row for row in suite.rows}
-    verdicts = judge_suite(prompts, responses, sources, judges)
+    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     texts = {row["prompt_id"]: row for row in prompts}
     by_prompt = {row["prompt_id"]: row for row in responses}
     nulls = null_verdicts(
         suite.name,
         texts,
         by_prompt,
-        sources,
+        sources=sources,
         judges=judges,
         settings=null_answers,
         seed=draw.seed,
@@ -376,28 +376,20 @@ def judge_and_count(
         ),
         model,
         definitions,
-        {name: judge.FAMILY for name, judge in judges.items()},
-        settings,
+        families={name: judge.FAMILY for name, judge in judges.items()},
+        settings=settings,
         strict=False,  # a sample may have no row, and other judges no verdict, that a threshold is for
     )
+    count = answers.counts[suite.name]
     return SuiteResult(
-        suite, prompts, responses, verdicts, nulls, numbers, answers.counts[suite.name]
+        suite,
+        prompts,
+        responses,
+        verdicts=verdicts,
+        null_verdicts=nulls,
+        numbers=numbers,
+        count=count,
     )
-
-
-def _suite_inputs(suite: Suite, seed: int | None) -> Row:
-    """What a suite's numbers are made of besides its rows, in the form of
-    params.yaml."""
-    perturbations = suite.definition.get("perturbations") or {}
-    return {**suite.definition, "perturbations": perturbations, "seed": seed}
-
-
-def _check_names(suite: Suite, judges: Mapping[str, Judge]) -> None:
-    """Raises :class:`UsageError` where two numbers of a suite would have one name."""
-    families = {name: judge.FAMILY for name, judge in judges.items()}
-    problems = name_problems(suite.definition, families)
-    if problems:
-        raise UsageError(f"{suite.name}: {problems[0]}; rename the judge, perturbation or field")
 
 
 def with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import canonical_json, has_form
@@ -13,7 +13,7 @@ from refract.core.settings import read_settings
 from refract.core.types import ResponseRow, Row
 from refract.evaluate import Suite, judge_and_count, read_suites, with_prompts
 from refract.judges import check_counted, open_judges
-from refract.judges.cases import asks_model
+from refract.judges.cases import asks_model, versioned
 from refract.models.answering import Count, ModelRun
 from refract.project import Project, find_judge
 from refract.rates.clean_prompts import suite_metrics
@@ -44,7 +44,7 @@ def suites_here(results: Row, project: Project) -> tuple[dict[str, Suite], list[
             lines += changes
         else:
             suites[name] = with_prompts(
-                suite, list(stated["judges"]), run.get("sample"), run.get("seed", 0)
+                suite, list(stated["judges"]), run.get("sample"), seed=run.get("seed", 0)
             )
     counted = {*results["metrics"], *(row["suite"] for row in results["tables"])}
     for name in sorted(counted - {*facts["suites"]}):
@@ -73,14 +73,20 @@ def counted_again(
         definitions = {name: find_judge(name, project) for name in names}
         judges = open_judges(definitions)
         check_counted(suite.name, judges, perturbed=False)
-        settings = _decisions(facts.get("decisions"), project)
-        null_answers = _null_answers(facts.get("null_answers"))
+        stated = facts.get("decisions")
+        if not isinstance(stated, Mapping):
+            raise ParamsError(f"decisions must be a mapping (got {stated!r:.60})")
+        # One's own where the results state none.
+        own = decision_settings(project.folder).model_dump()
+        settings = read_settings(DecisionSettings, "decisions", {**own, **stated})
+        drawn = facts.get("null_answers")
+        numbers = {**drawn} if isinstance(drawn, Mapping) else {}
+        numbers.pop("seed", None)
+        null_answers = read_settings(NullAnswerSettings, "null_answers", numbers)
     except RefractError as error:
         return [], [f"suite {suite.name} cannot be judged again: {error}"]
-    versioned = {}
-    for name, definition in definitions.items():
-        versioned[name] = {**definition, "version": judges[name].version}
-    lines = differing(versioned, {name: facts["judges"].get(name) for name in names}, "judges.")
+    defined = {name: versioned(definitions[name], judge) for name, judge in judges.items()}
+    lines = differing(defined, {name: facts["judges"].get(name) for name in names}, "judges.")
     asking = [name for name, judge in judges.items() if asks_model(type(judge))]
     if asking:
         lines.append(f"suite {suite.name} is not judged again, since {named(asking)} asks a model")
@@ -90,8 +96,8 @@ def counted_again(
         suite,
         ModelRun(responses={suite.name: list(responses)}, counts={suite.name: Count()}),
         judges,
-        versioned,
-        results["model"],
+        definitions=defined,
+        model=results["model"],
         draw=Draw(asked=run.get("sample"), total=len(suite.rows), seed=run.get("seed", 0)),
         settings=settings,
         null_answers=null_answers,
@@ -103,8 +109,8 @@ def counted_again(
             problem = f"judged again: {named(changes, '; ')}"
             failures.append({"prompt_id": row["prompt_id"], "problem": problem})
     rates = result.numbers.rates
-    stated = results["metrics"].get(suite.name, {})
-    lines = differing(stated, suite_metrics(rates), f"{suite.name}, counted again: ")
+    metrics = results["metrics"].get(suite.name, {})
+    lines = differing(metrics, suite_metrics(rates), f"{suite.name}, counted again: ")
     table = [row for row in results["tables"] if row["suite"] == suite.name]
     if not lines and table != _as_json(json_rows(rates)):
         lines.append(f"{suite.name}, counted again: the rates of `tables` are others")
@@ -120,19 +126,3 @@ def _run(facts: Row) -> Row:
     used."""
     run: Row = facts.get("run") or {}
     return run if has_form(run, {"sample": (int, type(None)), "seed": int}) else {}
-
-
-def _null_answers(stated: Any) -> NullAnswerSettings:
-    """How many null answers results state. Raises :class:`ParamsError`."""
-    numbers = {**stated} if isinstance(stated, Mapping) else {}
-    numbers.pop("seed", None)
-    return read_settings(NullAnswerSettings, "null_answers", numbers)
-
-
-def _decisions(stated: Any, project: Project) -> DecisionSettings:
-    """The settings that results state, and one's own where they state none. Raises
-    :class:`ParamsError`."""
-    if not isinstance(stated, Mapping):
-        raise ParamsError(f"decisions must be a mapping (got {stated!r:.60})")
-    own = decision_settings(project.folder).model_dump()
-    return read_settings(DecisionSettings, "decisions", {**own, **stated})

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json, iter_responses
 from refract.core.params import definition, grid, null_settings, run_seed
-from refract.core.types import PromptRow, ResponseRow, given_response
+from refract.core.types import PromptRow, ResponseRow, ToolCall, given_response, sample_prompts
 from refract.judges import open_judges
 from refract.judges.cases import Questions, asks_model
 from refract.judges.llm import requests_to
 from refract.judges.null_answers import null_cases, pairs_by_judge
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
-from refract.models.protocol import AdapterError, Answer, Request
+from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import suite_prompts
@@ -66,48 +68,82 @@ def estimate_model(
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
-    Prompt tokens are estimated from the characters of the first attempt; answer
-    tokens are the most that ``max_tokens`` allows.
+    Prompt tokens are estimated from the characters of the first attempt and of its tools;
+    answer tokens are the most that ``max_tokens`` allows. Rows whose tools have scripted
+    results count as many steps as there can be.
     """
     defined = find_model(name, project)
     seed = run_seed(project.params)
-    requests = stored = characters = answer_tokens = 0
-    ways = ways_of_answering(name, defined, suites.prompts, suites.generation, suites.samples)
+    counts: Counter[str] = Counter()
+    ways = ways_of_answering(
+        name, defined, suites.prompts, fixed=suites.generation, samples=suites.samples
+    )
     for model, times in ways:
         settings = generation_settings(name, model.opened[1] if model.opened else defined)
-        try:
-            identity = canonical_json(identity_of(model))
-        except AdapterError:
-            identity = "unknown"  # its weights are not here yet, so that nothing can be stored
-        most = settings.get("max_tokens") or 0
-        system_prompt = str(settings.get("system_prompt") or "")
+        identity = _identity(model)
         # An unknown turn of a conversation counts as long as it may be.
-        longest = Answer("x" * CHARACTERS_PER_TOKEN * (most or 1))
+        longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
         prompts = {suite: suites.prompts[suite] for suite in times}
         answers: dict[str, Answer] = {}
-        for turn in requests_by_turn(prompts, model, seed, times, answers, identity):
+        keys: dict[str, dict[str, str]] = {}
+        for turn in requests_by_turn(
+            prompts, model, seed, samples=times, answers=answers, identity=identity, keys=keys
+        ):
             known = store.get(turn)
-            stored += len(known)
-            for key, request in turn.items():
-                answers[key] = known.get(key, longest)
-                if key not in known:
-                    requests += 1
-                    answer_tokens += most
-                    characters += len(system_prompt)
-                    characters += sum(len(message["content"]) for message in request.attempts[0])
-    return _estimate(defined, requests, stored, characters, answer_tokens)
+            answers |= dict.fromkeys(turn, longest) | known
+            for suite, rows in prompts.items():
+                for row in sample_prompts(rows, times[suite]):
+                    key = keys[suite][row["prompt_id"]]
+                    if key in turn and key not in known:
+                        answers[key] = _going_on(longest, row)
+            counts += _counted(turn, known, settings)
+    return _estimate(defined, counts)
 
 
-def _estimate(
-    defined: Mapping[str, Any], requests: int, stored: int, characters: int, answer_tokens: int
-) -> Estimate:
+def _going_on(longest: Answer, row: PromptRow) -> Answer:
+    """The longest answer to a step, with a call of the next result, so that another step
+    follows."""
+    results = row.get("tool_results")
+    if not results:
+        return longest
+    result = results[min(row["turn"], len(results)) - 1]
+    if "name" not in result:
+        return longest
+    call: ToolCall = {"name": result["name"], "arguments": result.get("arguments", {})}
+    return replace(longest, tool_calls=[call])
+
+
+def _identity(model: Model) -> str:
+    """What determines a model's answers; of one whose weights are not here, nothing can be stored."""
+    try:
+        return canonical_json(identity_of(model))
+    except AdapterError:
+        return "unknown"
+
+
+def _counted(
+    requests: Mapping[str, Request], known: Collection[str], settings: Mapping[str, Any]
+) -> Counter[str]:
+    """Requests, stored ones, characters and tokens of answers of some requests to a model."""
+    new = [request for key, request in requests.items() if key not in known]
+    characters = len(new) * len(str(settings.get("system_prompt") or ""))
+    for request in new:
+        characters += sum(len(message["content"]) for message in request.attempts[0])
+        characters += sum(len(canonical_json(tool)) for tool in request.tools)
+    answers = len(new) * (settings.get("max_tokens") or 0)
+    return Counter(requests=len(new), stored=len(known), characters=characters, answers=answers)
+
+
+def _estimate(defined: Mapping[str, Any], counts: Counter[str]) -> Estimate:
     """The tokens and the cost of requests to a model of this definition."""
-    prompt_tokens = -(-characters // CHARACTERS_PER_TOKEN)
+    prompts, answers = -(-counts["characters"] // CHARACTERS_PER_TOKEN), counts["answers"]
     price = defined.get("price")
     dollars = None
     if price:
-        dollars = (prompt_tokens * price["input"] + answer_tokens * price["output"]) / 1e6
-    return Estimate(requests, stored, prompt_tokens, answer_tokens, dollars)
+        dollars = (prompts * price["input"] + answers * price["output"]) / 1e6
+    return Estimate(
+        counts["requests"], counts["stored"], prompts, answer_tokens=answers, dollars=dollars
+    )
 
 
 def estimate_null_answers(
@@ -129,12 +165,24 @@ def estimate_null_answers(
             if not asks_model(type(judges[name])):
                 continue
             for model in models:
-                answers = _answers(model, project, suite, prompts)
-                nulls = null_cases(suite, prompts, answers, sources, pairs=pairs, seed=seed)
+                answers = _answers(model, project, suite, prompts=prompts)
+                nulls = null_cases(suite, prompts, answers, sources=sources, pairs=pairs, seed=seed)
                 asked = judges[name].asked([null.case for null in nulls])
                 if asked is not None:
                     sent.setdefault(name, []).append(asked)
-    return {name: _estimate_judge(name, asked, store) for name, asked in sent.items()}
+    estimates = {}
+    for name, questions in sent.items():
+        judging, defined = questions[0].model, questions[0].definition
+        identity = _identity(judging)
+        requests: dict[str, Request] = {}
+        for asked in questions:
+            for repeat in range(asked.repeats):
+                requests |= requests_to(judging, identity, asked.conversations, repeat=repeat)[1]
+            for conversations in asked.reworded.values():
+                requests |= requests_to(judging, identity, conversations)[1]
+        of_judge = generation_settings(name, defined) if defined else {}
+        estimates[name] = _estimate(defined, _counted(requests, store.get(requests), of_judge))
+    return estimates
 
 
 def _answers(
@@ -151,28 +199,3 @@ def _answers(
         longest = f"{model} {id_} ".ljust(CHARACTERS_PER_TOKEN * most, "x")
         answers.setdefault(id_, given_response(id_, longest))
     return answers
-
-
-def _estimate_judge(name: str, sent: Sequence[Questions], store: ResponseStore) -> Estimate:
-    """What a judge's model is sent, less what is stored."""
-    model, defined = sent[0].model, sent[0].definition
-    try:
-        identity = canonical_json(identity_of(model))
-    except AdapterError:
-        identity = "unknown"  # as above
-    requests: dict[str, Request] = {}
-    for asked in sent:
-        for repeat in range(asked.repeats):
-            requests |= requests_to(model, identity, asked.conversations, repeat)[1]
-        for conversations in asked.reworded.values():
-            requests |= requests_to(model, identity, conversations)[1]
-    known = store.get(requests)
-    settings = generation_settings(name, defined) if defined else {}
-    characters = 0
-    for key, request in requests.items():
-        if key not in known:
-            characters += len(str(settings.get("system_prompt") or ""))
-            characters += sum(len(message["content"]) for message in request.attempts[0])
-    new = len(requests) - len(known)
-    most = settings.get("max_tokens") or 0
-    return _estimate(defined, new, len(known), characters, answer_tokens=new * most)

@@ -49,7 +49,7 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
     sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
     prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
     responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
-    rows = judge_suite(prompts, responses, sources, judges)
+    rows = judge_suite(prompts, responses, sources, judges=judges)
     by_judge = {judge: [row["judges"][judge] for row in rows] for judge in judges}
     for verdicts in by_judge.values():
         for pair, verdict in zip(pairs, verdicts, strict=True):
@@ -86,54 +86,32 @@ def validate(
     own = next(iter(files.values()))
     pairs = [{"source": name, **pair} for name, rows in files.items() for pair in rows]
     truth = [pair["label"] for pair in pairs]
-    result = Validation({}, [], [], [], [])
+    result = Validation({}, [], [], groups=[], entries=[])
     for name, verdicts in judge_pairs(pairs, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
         version = judges[name].version
-        result.entries.extend(ledger_entries(name, version, pairs, truth, labels, partial))
-        _add_numbers(
-            result,
-            {"judge": name, "version": version},
-            own,
-            truth[: len(own)],
-            labels[: len(own)],
-            partial,
+        result.entries.extend(
+            ledger_entries(name, version, pairs, truth=truth, labels=labels, partial=partial)
         )
+        judge = {"judge": name, "version": version}
+        human, labels = truth[: len(own)], labels[: len(own)]
+        numbers = score_labels(human, labels, partial)
+        headlines = [measure for measure in HEADLINES if measure in numbers]
+        result.metrics[name] = {measure: numbers[measure] for measure in headlines}
+        for measure in headlines:
+            if measure not in ("n", "unjudged", "kappa_low", "kappa_high"):
+                row = {**judge, "measure": measure, "value": numbers[measure]}
+                row |= {
+                    "low": numbers.get(f"{measure}_low"),
+                    "high": numbers.get(f"{measure}_high"),
+                }
+                row |= {"n": numbers["n"], "unjudged": numbers["unjudged"]}
+                result.agreement.append(row)
+        for human_label, counts in numbers["confusion"].items():
+            for label, count in counts.items():
+                result.confusion.append({**judge, "human": human_label, "label": label, "n": count})
+        for field in GROUPS:
+            values = [str(pair.get(field, "")) for pair in own]
+            for row in group_rows(values, field, human, labels=labels):
+                result.groups.append({**judge, **row})
     return result._replace(entries=worst_first(result.entries))
-
-
-def _add_numbers(
-    result: Validation,
-    measured: Row,
-    pairs: Sequence[Row],
-    human: Sequence[str],
-    labels: Sequence[str | None],
-    partial: Partial,
-) -> None:
-    """Adds what one judge, which ``measured`` names, makes of the project's own
-    pairs."""
-    numbers = score_labels(human, labels, partial)
-    headlines = [name for name in HEADLINES if name in numbers]
-    result.metrics[measured["judge"]] = {name: numbers[name] for name in headlines}
-    for name in headlines:
-        if name in ("n", "unjudged", "kappa_low", "kappa_high"):
-            continue
-        result.agreement.append(
-            {
-                **measured,
-                "measure": name,
-                "value": numbers[name],
-                "low": numbers.get(f"{name}_low"),
-                "high": numbers.get(f"{name}_high"),
-                "n": numbers["n"],
-                "unjudged": numbers["unjudged"],
-            }
-        )
-    for human_label, counts in numbers["confusion"].items():
-        for label, count in counts.items():
-            row = {"human": human_label, "label": label, "n": count}
-            result.confusion.append({**measured, **row})
-    for field in GROUPS:
-        values = [str(pair.get(field, "")) for pair in pairs]
-        for row in group_rows(values, field, human, labels):
-            result.groups.append({**measured, **row})

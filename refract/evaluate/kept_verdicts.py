@@ -62,4 +62,4 @@ def judge_again(
                 for place, verdict in zip(kept, verdicts, strict=True):
                     if json.loads(answers[keys[place]].response) != verdict:
                         different.append(judged[place].prompt["prompt_id"])
-                yield JudgedAgain(model, suite, name, len(kept), different)
+                yield JudgedAgain(model, suite, name, judged=len(kept), different=different)

@@ -41,7 +41,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
         )
     root = project_root()
     params = read_project(root).params
-    answers = stored_answers(root, params, model, suite)
+    answers = stored_answers(root, params, model, suite=suite)
     # Categories and clusters come from the file as it is now.
     provenance = read_tree(root, [model])[model].provenance or {"suites": {}}
     file = params["suites"][suite]["file"]
@@ -117,9 +117,11 @@ def measure_judges(
     for name, verdicts in judge_pairs(rows, judges).items():
         labels = [verdict["label"] for verdict in verdicts]
         version = judges[name].version
-        own = ledger_entries(name, version, rows, truth, labels, partial, confidence=confidence)
+        own = ledger_entries(
+            name, version, rows, truth=truth, labels=labels, partial=partial, confidence=confidence
+        )
         entries += own
-        numbers = score_labels(truth, labels, partial, confidence)
+        numbers = score_labels(truth, labels, partial, confidence=confidence)
         if merged:
             numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
         confusion: dict[str, dict[str, int]] = {}

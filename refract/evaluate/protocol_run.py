@@ -59,7 +59,6 @@ class _Part(NamedTuple):
     """One part of a protocol with all that its run needs, and what its results say of
     it."""
 
-    chosen: Chosen
     suite: Suite
     judges: Mapping[str, Definition]
     notes: Row
@@ -81,20 +80,43 @@ def run_protocol(
     Everything that the run needs is looked for before the first answer is generated.
     Raises :class:`refract.core.errors.RefractError`."""
     name, protocol = find_protocol(given)
-    files = _files_of_parts(name, list(protocol.parts), asked.files)
-    parts = [
-        _prepared(chosen, model, asked, files.get(chosen.part), seed, sample)
-        for chosen in parts_of(name, protocol)
-    ]
+    names = list(protocol.parts)
+    files = {}
+    for argument in asked.files:  # FILE, or PART=FILE
+        part_name, _, file = argument.partition("=")
+        if part_name not in names or not file:
+            if len(names) > 1:
+                raise UsageError(
+                    f"--suite: {name} has several parts; name the part with the file, as "
+                    f"{names[0]}=FILE (got {argument!r}; it has {', '.join(names)})"
+                )
+            part_name, file = names[0], argument
+        files[part_name] = file
+    parts = []
+    for chosen in parts_of(name, protocol):
+        parts.append(
+            _prepared(chosen, model, asked, file=files.get(chosen.part), seed=seed, sample=sample)
+        )
+    # Whether each judge could be used once answers are there.
     for part in {part.notes["judge"]: part for part in parts}.values():
-        _check_judge(part)
+        judge = part.notes["judge"]
+        try:
+            warning = open_judge(judge, part.judges[judge]).check()
+        except RefractError as error:
+            raise RefractError(
+                f"{part.notes['protocol']}: the judge {judge} cannot be used here, and nothing was "
+                f"generated: {error}; --judge names another, such as --judge rules, which is listed "
+                "as a deviation"
+            ) from None
+        if warning:
+            say(f"judge {judge}: {warning}", file=sys.stderr)
     definition = {**asked.model, **asked.settings}
     definition.pop("samples", None)
     evaluation = evaluate(
         [part.suite for part in parts],
         open_model(model, definition),
         {judge: judging for part in parts for judge, judging in part.judges.items()},
-        store,
+        store=store,
         name=model,
         definition=definition,
         seed=seed,
@@ -121,22 +143,6 @@ def run_protocol(
     return dataclasses.replace(evaluation, protocol=notes, averages=averages)
 
 
-def _files_of_parts(name: str, parts: list[str], arguments: Sequence[str]) -> dict[str, str]:
-    """The files that ``--suite`` names, as FILE or PART=FILE, by part of a protocol."""
-    files = {}
-    for argument in arguments:
-        part, _, file = argument.partition("=")
-        if part not in parts or not file:
-            if len(parts) > 1:
-                raise UsageError(
-                    f"--suite: {name} has several parts; name the part with the file, as "
-                    f"{parts[0]}=FILE (got {argument!r}; it has {', '.join(parts)})"
-                )
-            part, file = parts[0], argument
-        files[part] = file
-    return files
-
-
 def _prepared(
     chosen: Chosen, name: str, asked: Asked, file: str | None, seed: int, sample: int | None
 ) -> _Part:
@@ -158,8 +164,8 @@ def _prepared(
     settings = {"protocol": chosen.label, "protocol_judge": judge, **counted}
     suite, of_suite = protocol_suite(chosen, file)
     generation = generation_settings(chosen.part, definition)
-    deviations = generation_deviations(chosen, generation, model.adapter, samples)
-    deviations += [*judging_deviations(chosen, judge, judging, asked.cut_off), *of_suite]
+    deviations = generation_deviations(chosen, generation, model.adapter, samples=samples)
+    deviations += [*judging_deviations(chosen, judge, judging, cut_off=asked.cut_off), *of_suite]
     if sample is not None and sample < len(suite.rows):
         deviations.append(f"{sample} of {len(suite.rows)} prompts (seed {seed})")
     notes = {
@@ -170,22 +176,7 @@ def _prepared(
         "unknown": unknown_notes(chosen, generation),
     }
     suite = dataclasses.replace(suite, definition=settings, generation=fixed)
-    return _Part(chosen, suite, judges, notes)
-
-
-def _check_judge(part: _Part) -> None:
-    """Raises :class:`RefractError` where the judge could not be used once answers are
-    there."""
-    judge = part.notes["judge"]
-    try:
-        warning = open_judge(judge, part.judges[judge]).check()
-    except RefractError as error:
-        raise RefractError(
-            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was generated: "
-            f"{error}; --judge names another, such as --judge rules, which is listed as a deviation"
-        ) from None
-    if warning:
-        say(f"judge {judge}: {warning}", file=sys.stderr)
+    return _Part(suite, judges, notes)
 
 
 def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:
@@ -218,7 +209,7 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
     if not rows:
         where = "; ".join(f"{key}: {', '.join(values)}" for key, values in wanted.where.items())
         raise SuiteError(f"{path}: no row has what {chosen.label} asks for ({where})")
-    return Suite(chosen.part, rows, {}, str(path), digest), deviations
+    return Suite(chosen.part, rows, {}, argument=str(path), sha256=digest), deviations
 
 
 def _fetched(chosen: Chosen) -> Path:

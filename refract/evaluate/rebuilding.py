@@ -42,14 +42,6 @@ class Rebuilt(NamedTuple):
     causes: list[str]
 
 
-class Answering(NamedTuple):
-    """How each model of the grid gets its answers when results are made again."""
-
-    again: list[str]
-    recorded: list[str]
-    stored: list[str]
-
-
 def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
     """Makes the results of a commit again in a temporary worktree.
 
@@ -62,35 +54,39 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
         if not files:
             raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
         params = read_yaml(folder / "params.yaml")
-        _copy_named(root, folder, params)
-        answering = _bring_answers(
-            root, folder, params["models"], params["grid"]["models"], regenerate
-        )
+        models, names = params["models"], params["grid"]["models"]
+        # What params.yaml names and git does not hold: imported suites, answers, weights.
+        definitions = list(params["judges"].values())
+        for axis, wanted in params["grid"].items():
+            definitions += [params[axis][name] for name in wanted]
+        for _, key, text in texts_of(definitions):
+            path = named_path(key, text)
+            if path is not None and _copy(root, folder, path):
+                say(f"not in git, taken from this checkout: {path}")
+        again, recorded = _bring_answers(root, folder, models, names=names, regenerate=regenerate)
         differences = []
-        for name in answering.recorded:
-            if params["models"][name]["adapter"] == "hf":
+        for name in recorded:
+            if models[name]["adapter"] == "hf":
                 differences += verify_recorded(folder, name)
-        _remove_results(folder, params["grid"]["models"])
+        kept: set[Path] = set()
+        for name in left_over(folder, names):
+            kept.update(folder / file for file in result_files(name))
+        for path in sorted((folder / "metrics").rglob("*")):
+            if path.is_file() and path not in kept:
+                path.unlink()
         (folder / "dvc.lock").unlink(missing_ok=True)
-        here = answering.again + answering.recorded
-        if here:
-            targets = [f"model-inference@{name}" for name in here]
+        if again or recorded:
+            targets = [f"model-inference@{name}" for name in again + recorded]
             _dvc_repro(folder, targets, {"REFRACT_CACHE": str(folder.parent / "store")})
         _dvc_repro(folder, [], {})
-        differences += _changed_files(folder)
-        causes = causes_since_head(folder, params["grid"]["models"])
+        changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
+        for name in changed.split("\0")[:-1]:
+            committed = git(folder, "show", f"HEAD:./{name}") or ""
+            file = folder / name
+            now = file.read_text("utf-8") if file.is_file() else ""
+            differences.append(f"{name}: {first_difference(committed, now)}")
+        causes = causes_since_head(folder, names)
     return Rebuilt(len(files), differences, causes)
-
-
-def _remove_results(folder: Path, models: Sequence[str]) -> None:
-    """Removes what the pipeline is to make again: all but the results of models that
-    left the grid."""
-    kept: set[Path] = set()
-    for name in left_over(folder, models):
-        kept.update(folder / path for path in result_files(name))
-    for path in sorted((folder / "metrics").rglob("*")):
-        if path.is_file() and path not in kept:
-            path.unlink()
 
 
 @contextlib.contextmanager
@@ -108,20 +104,23 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
 
 def _bring_answers(
     root: Path, folder: Path, models: Row, names: Sequence[str], regenerate: bool
-) -> Answering:
+) -> tuple[list[str], list[str]]:
     """Puts the answers that are not to be generated where the worktree's pipeline
-    finds them, and takes away those that are."""
-    answering = Answering([], [], [])
+    finds them, and takes away those that are. Returns the models that answer again, and
+    those whose answers are recorded; of others they are stored."""
+    again: list[str] = []
+    recorded: list[str] = []
+    stored: list[str] = []
     for name in names:
         with contextlib.chdir(folder):
             here = runs_here(models[name])
         in_git = any((folder / ANSWERS / name).glob("*.jsonl"))
         local = models[name]["adapter"] == "hf"
         if not here:
-            answering.stored.append(name)
+            stored.append(name)
             _copy(root, folder, RESPONSES / name)
         elif regenerate:
-            answering.again.append(name)
+            again.append(name)
             if in_git:
                 shutil.rmtree(folder / ANSWERS / name)
                 (folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
@@ -129,15 +128,15 @@ def _bring_answers(
             if local:
                 _copy(root, folder, RESPONSES / name)
             has_answers = in_git or (local and any((folder / "data").glob(f"*/{name}/*.jsonl")))
-            (answering.recorded if has_answers else answering.again).append(name)
+            (recorded if has_answers else again).append(name)
     for text, group in (
-        ("generated again, with an empty store", answering.again),
-        ("from recorded answers, unless with --regenerate", answering.recorded),
-        ("from stored answers, since it cannot be run here", answering.stored),
+        ("generated again, with an empty store", again),
+        ("from recorded answers, unless with --regenerate", recorded),
+        ("from stored answers, since it cannot be run here", stored),
     ):
         if group:
             say(f"{text}: {', '.join(group)}", flush=True)
-    return answering
+    return again, recorded
 
 
 def verify_recorded(folder: Path, name: str) -> list[str]:
@@ -149,7 +148,7 @@ def verify_recorded(folder: Path, name: str) -> list[str]:
         try:
             with open_store() as store:
                 recorded = recorded_answers(name, project)
-                suites = list(verify_answers(recorded, None, project, store))
+                suites = list(verify_answers(recorded, None, project, store=store))
         except AdapterError as error:
             say(f"not verified: {error}")
             return []
@@ -176,19 +175,6 @@ def runs_here(definition: Mapping[str, Any]) -> bool:
     return model.runs_here
 
 
-def _copy_named(root: Path, folder: Path, params: Row) -> None:
-    """Copies what params.yaml names and git does not hold (imported suites, answers,
-    weights)."""
-    definitions = []
-    for axis, names in params["grid"].items():
-        definitions += [params[axis][name] for name in names]
-    definitions += params["judges"].values()
-    for _, key, text in texts_of(definitions):
-        path = named_path(key, text)
-        if path is not None and _copy(root, folder, path):
-            say(f"not in git, taken from this checkout: {path}")
-
-
 def _copy(root: Path, folder: Path, path: Path) -> bool:
     """Copies a file or folder of the checkout into the worktree, unless it is there."""
     source, target = root / path, folder / path
@@ -211,18 +197,6 @@ def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, s
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()[-LOG_LINES:]
         raise RefractError("the pipeline failed:\n  " + "\n  ".join(lines))
-
-
-def _changed_files(folder: Path) -> list[str]:
-    """A line for each file of results that is not as in git."""
-    lines = []
-    changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
-    for path in changed.split("\0")[:-1]:
-        committed = git(folder, "show", f"HEAD:./{path}") or ""
-        file = folder / path
-        now = file.read_text("utf-8") if file.is_file() else ""
-        lines.append(f"{path}: {first_difference(committed, now)}")
-    return lines
 
 
 def first_difference(old: str, new: str) -> str:

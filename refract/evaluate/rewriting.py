@@ -79,7 +79,7 @@ def write_rewritings(
     path = project.folder / settings.file
     counts = Counter({"kept": len(rows)})
     if missing:
-        rows += _asked(name, settings, missing, project, store, counts)
+        rows += _asked(name, settings, missing, project=project, store=store, counts=counts)
         write_rows(path, sorted(rows, key=lambda row: str(row["source_sha256"])))
     return path, counts
 
@@ -101,7 +101,7 @@ def _asked(
         [Suite(name, asked, {"judges": ["refusal"]})],
         open_model(settings.model, definition),
         {"refusal": {"kind": "refusal"}},
-        store,
+        store=store,
         name=settings.model,
         definition=definition,
         seed=run_seed(project.params),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -24,9 +24,8 @@ from refract.models import generation_settings, identity_of, open_model, samples
 from refract.models.answering import ANSWERS, request_of, requests_by_turn
 from refract.models.checkpoint import LocalModelSettings
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
-    answer_of,
+    answer_in,
     answer_row,
     answer_sha256,
     request_sha256,
@@ -38,7 +37,7 @@ from refract.suites.perturbations import suite_prompts
 
 if TYPE_CHECKING:
     from refract.models.hf import HF
-    from refract.models.protocol import Answer, Model, Request
+    from refract.models.protocol import Model, Request
 
 # Adapters whose models have weights that can answer exactly.
 WITH_WEIGHTS = ("hf", "vllm")
@@ -139,20 +138,36 @@ class _Source(NamedTuple):
 
 def find_recorded(name: str, project: Project) -> RecordedAnswers:
     """The recorded answers of a model of params.yaml, a results file of ``refract
-    run``, a folder or a JSONL file. Raises :class:`UsageError`."""
+    run``, a folder or a JSONL file whose ``model.json`` says which model gave them.
+    Raises :class:`UsageError`."""
     path = Path(name)
     models = project.params.get("models") or {}
     if name in models:
         return recorded_answers(name, project)
     if path.suffix == ".json" and path.is_file():
-        return _answers_of_run(path)
-    if path.is_dir():
-        return _answers_in(path, sorted(path.glob("*.jsonl")))
-    if path.suffix == ".jsonl" and path.is_file():
-        return _answers_in(path.parent, [path])
-    raise UsageError(
-        f"{name!r} is no file, no folder and no model of params.yaml ({', '.join(models)})"
-    )
+        results = read_run(path, edited=True)
+        file = path.with_suffix(RUN_ROWS)
+        if not file.is_file():
+            raise UsageError(
+                f"{path}: no answers beside it; `refract run --rows {file.name}` writes them"
+            )
+        rows: dict[str, list[Row]] = {suite: [] for suite in results["provenance"]["suites"]}
+        for row in read_rows(file):
+            rows.setdefault(str(row.get("suite")), []).append(row)
+        return RecordedAnswers(
+            results["model"], results["provenance"]["model"], rows, results=results
+        )
+    if not path.is_dir() and not (path.suffix == ".jsonl" and path.is_file()):
+        raise UsageError(
+            f"{name!r} is no file, no folder and no model of params.yaml ({', '.join(models)})"
+        )
+    folder = path if path.is_dir() else path.parent
+    described = folder / "model.json"
+    model: Row = parse_json(described.read_bytes()) if described.is_file() else {}
+    if not has_form(model, {"identity": {}, "definition": {"adapter": str}}):
+        raise UsageError(f"{folder} has no model.json, which says what made its answers")
+    rows = _rows_by_suite(sorted(path.glob("*.jsonl")) if path.is_dir() else [path])
+    return RecordedAnswers(folder.resolve().name, model, rows)
 
 
 def recorded_answers(name: str, project: Project) -> RecordedAnswers:
@@ -168,39 +183,6 @@ def recorded_answers(name: str, project: Project) -> RecordedAnswers:
         for suite in grid(project.params, "suites"):
             rows.setdefault(suite, [])
     return RecordedAnswers(name, {"definition": find_model(name, project)}, rows, own=True)
-
-
-def _answers_of_run(path: Path) -> RecordedAnswers:
-    results = read_run(path, edited=True)
-    rows_file = path.with_suffix(RUN_ROWS)
-    if not rows_file.is_file():
-        raise UsageError(
-            f"{path}: no answers beside it; `refract run --rows {rows_file.name}` writes them"
-        )
-    rows: dict[str, list[Row]] = {}
-    for row in read_rows(rows_file):
-        rows.setdefault(str(row.get("suite")), []).append(row)
-    for suite in results["provenance"]["suites"]:
-        rows.setdefault(suite, [])
-    return RecordedAnswers(results["model"], results["provenance"]["model"], rows, results)
-
-
-def _answers_in(folder: Path, files: Sequence[Path]) -> RecordedAnswers:
-    """The answers in files of a folder whose ``model.json`` says which model gave
-    them."""
-    model = _model_json(files)
-    if not has_form(model, {"identity": {}, "definition": {"adapter": str}}):
-        raise UsageError(f"{folder} has no model.json, which says what made its answers")
-    return RecordedAnswers(folder.resolve().name, model, _rows_by_suite(files))
-
-
-def _model_json(files: Sequence[Path]) -> Row:
-    """The first ``model.json`` beside one of the files."""
-    for file in files:
-        described = file.parent / "model.json"
-        if described.is_file():
-            return cast("Row", parse_json(described.read_bytes()))
-    return {}
 
 
 def _rows_by_suite(files: Sequence[Path]) -> dict[str, list[Row]]:
@@ -229,33 +211,62 @@ def verify_answers(
     :class:`refract.models.protocol.AdapterError` where the weights are not here.
     """
     name = weights or recorded.name
-    _check_adapters(recorded, name, project)
+    models = project.params.get("models") or {}
+    adapter = recorded.model["definition"].get("adapter")
+    if adapter not in (*WITH_WEIGHTS, "openai"):
+        raise UsageError(
+            f"{recorded.name} has adapter {adapter!r}; answers of hf, vllm and openai models can be "
+            "verified"
+        )
+    usable = [key for key in models if models[key].get("adapter") in WITH_WEIGHTS]
+    if name not in usable:
+        raise UsageError(
+            f"{name} is no model of params.yaml with weights (adapter: hf or vllm); name with --weights "
+            f"the one that answered (there are: {', '.join(usable) or 'none'})"
+        )
     asked, differences = _asked(recorded, project)
-    certified = _certified(recorded, store)
-    drawn = None if sample is None else _drawn(recorded, certified, sample)
+    answers = [row for rows in recorded.rows.values() for row in rows]
+    checksums = set(map(_checksum, answers))
+    states = store.states(str(row.get("request_sha256")) for row in answers)
+    certified = {state.answer_sha256 for state in states.values() if state.certificate}
+    drawn: Set[str] = checksums
+    if sample is not None:
+        places = {}
+        for checksum in checksums - certified:
+            places[checksum] = hashlib.sha256(f"{sample.seed} {checksum}".encode()).digest()
+        drawn = {*sorted(places, key=places.__getitem__)[: sample.size]}
     opened: dict[str, HF] = {}
     printed: set[str] = set()
     for suite, rows in recorded.rows.items():
-        source = _source(recorded, asked[suite], name, project)
-        exact = _exact_definition(name, source.settings, project)
+        source = _source(recorded, asked[suite], name, project=project)
+        exact = find_model(name, project)
+        if exact["adapter"] == "vllm":  # exact decoding of the same checkpoint
+            kept = exact.keys() & LocalModelSettings.model_fields.keys()
+            exact = {"adapter": "hf"} | {key: exact[key] for key in kept}
+        exact = with_fixed(name, exact, source.settings) | {"arithmetic": "exact", "samples": 1}
         key = canonical_json(exact)
         if key not in opened:
             opened[key] = cast("HF", open_model(name, exact))
         result = Verification(suite)
         ids: dict[str, str] = {}
-        requests = _requests(recorded, suite, asked[suite], source, project, ids)
-        known = _known_rows(result, rows, requests, ids, source.model)
-        if drawn is not None:
-            known = _drawn_rows(result, known, drawn, certified)
-        _read(result, known, requests, opened[key], store, certify=source.model)
+        requests = _requests(recorded, suite, asked[suite], source=source, project=project, ids=ids)
+        chosen = []
+        for row in _known_rows(result, rows, requests, ids=ids, model=source.model):
+            if _checksum(row) in drawn:
+                chosen.append(row)
+            else:
+                result.counts["certified" if _checksum(row) in certified else "left"] += 1
+        _read(result, chosen, requests, weights=opened[key], store=store, certify=source.model)
         complete = not (result.failures or result.counts["missing"] or result.counts["unknown"])
         own_suite = asked[suite].suite
         if recorded.results is not None and own_suite is not None and complete:
             by_id = {str(row.get("prompt_id")): row for row in rows}
             responses = []
             for prompt_id, key in ids.items():
-                responses.append(answer_row(key, _answer(by_id[prompt_id]), prompt_id))
-            failures, lines = counted_again(recorded.results, own_suite, responses, by_id, project)
+                responses.append(answer_row(key, answer_in(by_id[prompt_id]), prompt_id))
+            failures, lines = counted_again(
+                recorded.results, own_suite, responses, rows=by_id, project=project
+            )
             result.failures += failures
             result.differences += lines
         # What is stated of the model is the same for all suites, and is said once.
@@ -266,27 +277,7 @@ def verify_answers(
 
 
 def _checksum(row: Row) -> str:
-    return answer_sha256(str(row.get("request_sha256")), _answer(row))
-
-
-def _certified(recorded: RecordedAnswers, store: ResponseStore) -> set[str]:
-    """The checksums of the recorded answers that were certified here."""
-    rows = [row for suite_rows in recorded.rows.values() for row in suite_rows]
-    states = store.states(str(row.get("request_sha256")) for row in rows)
-    known = {state.answer_sha256 for state in states.values() if state.certificate}
-    return known.intersection(map(_checksum, rows))
-
-
-def _drawn(recorded: RecordedAnswers, certified: Set[str], sample: AnswerSample) -> set[str]:
-    """The checksums of a sample of the answers that are not certified here."""
-    checksums: set[str] = set()
-    for rows in recorded.rows.values():
-        checksums.update(map(_checksum, rows))
-
-    def place(checksum: str) -> str:
-        return hashlib.sha256(f"{sample.seed} {checksum}".encode()).hexdigest()
-
-    return set(sorted(checksums - certified, key=place)[: sample.size])
+    return answer_sha256(str(row.get("request_sha256")), answer_in(row))
 
 
 def _asked(recorded: RecordedAnswers, project: Project) -> tuple[dict[str, _Asked], list[str]]:
@@ -344,34 +335,7 @@ def _source(recorded: RecordedAnswers, asked: _Asked, name: str, project: Projec
         lines = differing({key: mine[key] for key in both}, {key: settings[key] for key in both})
     if recorded.results is not None and "protocol" in recorded.results:
         lines.append("a protocol's results are made again by: refract reproduce RESULTS --exec")
-    return _Source(model, canonical_json(identity), settings, lines)
-
-
-def _check_adapters(recorded: RecordedAnswers, name: str, project: Project) -> None:
-    """Raises :class:`UsageError` unless the answers can be verified, with the weights
-    of ``name``."""
-    models = project.params.get("models") or {}
-    adapter = recorded.model["definition"].get("adapter")
-    if adapter not in (*WITH_WEIGHTS, "openai"):
-        raise UsageError(
-            f"{recorded.name} has adapter {adapter!r}; answers of hf, vllm and openai models can be "
-            "verified"
-        )
-    usable = [key for key in models if models[key].get("adapter") in WITH_WEIGHTS]
-    if name not in usable:
-        raise UsageError(
-            f"{name} is no model of params.yaml with weights (adapter: hf or vllm); name with --weights "
-            f"the one that answered (there are: {', '.join(usable) or 'none'})"
-        )
-
-
-def _exact_definition(name: str, settings: Mapping[str, Any], project: Project) -> dict[str, Any]:
-    """A model's definition with these settings of generation, in exact arithmetic."""
-    definition = find_model(name, project)
-    if definition["adapter"] == "vllm":  # exact decoding of the same checkpoint
-        kept = definition.keys() & LocalModelSettings.model_fields.keys()
-        definition = {"adapter": "hf"} | {key: definition[key] for key in kept}
-    return with_fixed(name, definition, settings) | {"arithmetic": "exact", "samples": 1}
+    return _Source(model, canonical_json(identity), settings, differences=lines)
 
 
 def _requests(
@@ -398,7 +362,7 @@ def _requests(
     if asked.suite is None:
         definition = model.opened[1] if model.opened else {}
         samples = samples_of(model, definition, samples)
-    answers = {str(row.get("request_sha256")): _answer(row) for row in rows}
+    answers = {str(row.get("request_sha256")): answer_in(row) for row in rows}
     keys: dict[str, dict[str, str]] = {}
     turns = requests_by_turn(
         {suite: asked.prompts},
@@ -470,20 +434,6 @@ def _not_of_weights(row: Row, needs_tokens: bool) -> str:
     return ""
 
 
-def _drawn_rows(
-    result: Verification, rows: Iterable[Row], drawn: Set[str], certified: Set[str]
-) -> list[Row]:
-    """The rows that were drawn; the others are counted."""
-    chosen = []
-    for row in rows:
-        checksum = _checksum(row)
-        if checksum in drawn:
-            chosen.append(row)
-        else:
-            result.counts["certified" if checksum in certified else "left"] += 1
-    return chosen
-
-
 def _read(
     result: Verification,
     rows: Sequence[Row],
@@ -497,7 +447,7 @@ def _read(
     if not rows:
         return
     asked = [requests[row["request_sha256"]] for row in rows]
-    answers = [_answer(row) for row in rows]
+    answers = [answer_in(row) for row in rows]
     certified_again, wrong = {}, {}
     counts = result.counts
     for index, checked in weights.verify(asked, answers):
@@ -525,13 +475,6 @@ def _read(
             certify.opened.name if certify.opened else "",
             corrected=certified_again,
         )
-
-
-def _answer(row: Row) -> Answer:
-    """The answer of a row; the error in a row of ``refract run`` may be one of a
-    judge."""
-    error = row.get("error") if row.get("finish_reason") == "error" else None
-    return answer_of([{**row, "error": error}.get(key) for key in ANSWER_FIELDS])
 
 
 def _prompt_of(row: Row, suite: str, samples: int) -> PromptRow:

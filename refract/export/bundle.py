@@ -159,7 +159,9 @@ def _recounted(folder: Path) -> Iterator[str]:
         for suite in facts["suites"]:
             if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
                 here.append(suite)
-        suites = stored_suites(folder, params, model, settings, here) if here else ()
+        suites = (
+            stored_suites(folder, params, model, settings=settings, suites=here) if here else ()
+        )
         for numbers, _ in suites:
             rows = [rate_to_row(rate) for rate in numbers.rates]
             for problem in differing_rows(stated.get(numbers.suite, []), rows):

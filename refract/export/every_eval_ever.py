@@ -27,7 +27,7 @@ from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.export import Export
 from refract.rates.key import CATEGORY_MEASURES, CHANGED, Key
-from refract.report.view import SERVED
+from refract.report.sentences import SERVED
 from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of, key_from_row
 
@@ -55,23 +55,20 @@ def write_records(export: Export) -> Iterator[str]:
     that which ``SOURCE_DATE_EPOCH`` names.
     """
     results, place = export.results, export.place
-    models = list(dict.fromkeys(results.tables["model"]))
-    provenance = {}
-    for model in models:
+    provenance, ids = {}, {}
+    for name in dict.fromkeys(results.tables["model"]):
         if place.is_file():
-            provenance[model] = read_run(place)["provenance"]
+            facts = read_run(place)["provenance"]
         else:
-            text = (place / f"metrics/provenance/{model}.json").read_text("utf-8")
-            provenance[model] = json.loads(text)
+            facts = json.loads((place / f"metrics/provenance/{name}.json").read_text("utf-8"))
+        provenance[name] = facts
+        ids[name] = export.model_ids.get(name) or model_id(name, facts["model"]["definition"])
     for name, id_ in export.model_ids.items():
         if name not in provenance or not all(id_.partition("/")):
             raise UsageError(
-                f"--model-id takes NAME=DEVELOPER/MODEL, NAME being one of {', '.join(models)} "
+                f"--model-id takes NAME=DEVELOPER/MODEL, NAME being one of {', '.join(provenance)} "
                 f"(got {name}={id_!r})"
             )
-    ids = {}
-    for name, facts in provenance.items():
-        ids[name] = export.model_ids.get(name) or model_id(name, facts["model"]["definition"])
     moment = os.environ.get("SOURCE_DATE_EPOCH") or str(int(time.time()))
     left_out = Counter[str]()
     lines = 0
@@ -116,15 +113,13 @@ def _is_served(definition: Mapping[str, Any]) -> bool:
 
 
 def _as_rows(frame: pd.DataFrame) -> list[Row]:
-    """A data frame as rows, with None for what is missing."""
     cells = frame.astype(object)
     rows: list[Row] = cells.where(cells.notna(), None).to_dict("records")
     return rows
 
 
 def _answers(outcomes: pd.DataFrame, rows: pd.DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """The answers of each model on each suite: their outcomes, with the texts that
-    are here."""
+    """Outcomes by model and suite, with the texts that are here."""
     texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in _as_rows(rows)}
     answers: dict[tuple[str, str], list[Row]] = {}
     for row in _as_rows(outcomes):
@@ -156,14 +151,14 @@ class Evaluated:
     answers: list[Row]
 
     @property
-    def suite_facts(self) -> Row:
+    def about(self) -> Row:
         """What provenance says of the suite."""
         return dict(self.facts["suites"].get(self.suite, {}))
 
     @property
     def judge(self) -> str:
         """The judge that decides refusal."""
-        return str((self.suite_facts.get("judges") or ["unknown"])[0])
+        return str((self.about.get("judges") or ["unknown"])[0])
 
     @property
     def id(self) -> str:
@@ -176,11 +171,20 @@ class Evaluated:
         overall = {key_from_row(row).name for row in self.rates if not row["field"]}
         samples, left_out = [], Counter[str]()
         for row in self.answers:
-            measure, right, counted, reason = _counted(row)
-            if reason or measure not in overall:
+            counted = row["outcome"] in REFUSED
+            if row["perturbation"]:
+                key, right = Key(CHANGED, perturbation=row["perturbation"]), "unchanged"
+                reason, counted = (
+                    "not compared" if row["changed"] is None else "",
+                    bool(row["changed"]),
+                )
+            else:
+                key, right = Key(CATEGORY_MEASURES[row["category"]]), RIGHT[row["category"]]
+                reason = "" if row["outcome"] in JUDGED else row["outcome"]
+            if reason or key.name not in overall:
                 left_out[reason or "no rate"] += 1
             elif row.get("response") is not None:
-                samples.append(self.sample(row, measure, right, counted))
+                samples.append(self.sample(row, key.name, right, counted=counted))
         record = self.record(left_out)
         # The same results have the same name, whenever they are exported.
         content = [
@@ -208,27 +212,25 @@ class Evaluated:
 
     def record(self, left_out: Mapping[str, int]) -> Row:
         """The aggregate record."""
-        facts, suite = self.facts, self.suite_facts
-        definition, identity = facts["model"]["definition"], facts["model"].get("identity")
+        model, suite = self.facts["model"], self.about
+        definition = model["definition"]
         served = _is_served(definition)
-        local = definition["adapter"] in ("hf", "vllm")
+        deployed = "self_deployed" if definition["adapter"] in ("hf", "vllm") else "unknown"
         details: Row = {f"not_judged_{reason}": count for reason, count in left_out.items()}
         details |= {
             "suite_sha256": suite.get("sha256"),
             "prompts_sha256": suite.get("prompts_sha256"),
             "judge": self.judge,
-            "judge_definition": facts["judges"].get(self.judge),
+            "judge_definition": self.facts["judges"].get(self.judge),
             "cut_off_answers": suite.get("cut_off"),
         }
         about = {
-            "deployment_type": "externally_managed"
-            if served
-            else ("self_deployed" if local else "unknown"),
+            "deployment_type": "externally_managed" if served else deployed,
             "model_availability": "closed_weights" if served else "unknown",
             "adapter": definition["adapter"],
-            "identity_sha256": sha256_json(identity),
-            "parameters": facts["model"].get("parameters"),
-            "dtype": facts["model"].get("dtype"),
+            "identity_sha256": sha256_json(model.get("identity")),
+            "parameters": model.get("parameters"),
+            "dtype": model.get("dtype"),
         }
         stated = None if definition.get("adapter_path") else definition.get("model_id")
         name = stated or self.model.rpartition("/")[2]
@@ -301,8 +303,9 @@ class Evaluated:
             "generation_config": {"generation_args": arguments},
         }
 
-    def sample(self, row: Row, measure: str, right: str, counted: bool) -> Row:
-        """One judged answer."""
+    def sample(self, row: Row, measure: str, right: str, *, counted: bool) -> Row:
+        """One judged answer: the rate that it is counted in, what it should be, and whether it
+        is one of those that the rate is the share of."""
         about = {key: row.get(key) for key in ("category", "perturbation", "cluster", "sample")}
         return {
             "schema_version": SCHEMA,
@@ -330,20 +333,6 @@ class Evaluated:
             },
             "metadata": _details(about),
         }
-
-
-def _counted(row: Row) -> tuple[str, str, bool, str]:
-    """The rate that an answer is counted in, what it should be, whether it is one of
-    those that the rate is the share of, and why it is in none."""
-    if row["perturbation"]:
-        if row["changed"] is None:
-            return "", "", False, "not compared"
-        key = Key(CHANGED, perturbation=row["perturbation"])
-        return key.name, "unchanged", bool(row["changed"]), ""
-    if row["outcome"] not in JUDGED:
-        return "", "", False, row["outcome"]
-    measure = CATEGORY_MEASURES[row["category"]]
-    return measure.name, RIGHT[row["category"]], row["outcome"] in REFUSED, ""
 
 
 def _component(name: str) -> str:

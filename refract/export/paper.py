@@ -22,7 +22,6 @@ from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
 from refract.judges import published_judges
 from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
-from refract.rates.rate import Counts
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
 from refract.report.markdown import blanked, environment, tidy
@@ -73,9 +72,15 @@ def write_appendix(
     tables = {}
     for table in (
         interval_table(
-            view, list(CATEGORY_MEASURES.values()), "rates", "Refusal by category", places
+            view,
+            CATEGORY_MEASURES.values(),
+            label="rates",
+            caption="Refusal by category",
+            places=places,
         ),
-        interval_table(view, list(CONTRASTS.values()), "discrimination", contrasts, places),
+        interval_table(
+            view, CONTRASTS.values(), label="discrimination", caption=contrasts, places=places
+        ),
         difference_table(view, places),
         agreement_table(view, places),
     ):
@@ -83,12 +88,12 @@ def write_appendix(
             tables[table.label] = table
     facts = facts_of(root, view, side) | bundle._asdict() | {"tables": tables, "stale": stale}
     cited = dict.fromkeys(("nist2026ai8002", "ghosh2026evaluationcards"))
-    readme = rendered(view, "bundle.md.j2", facts, cited)
-    facts["sums"] = write_bundle(root, bundle, readme, out / "bundle")
+    readme = rendered(view, "bundle.md.j2", facts=facts, cited=cited)
+    facts["sums"] = write_bundle(root, bundle, readme=readme, out=out / "bundle")
     texts = {
-        "methods.md": rendered(view, "methods.j2", facts, cited),
-        "methods.tex": rendered(view, "methods.j2", facts, cited, tex=True),
-        "checklist.md": rendered(view, "checklist.md.j2", facts, cited),
+        "methods.md": rendered(view, "methods.j2", facts=facts, cited=cited),
+        "methods.tex": rendered(view, "methods.j2", facts=facts, cited=cited, tex=True),
+        "checklist.md": rendered(view, "checklist.md.j2", facts=facts, cited=cited),
     }
     for name, table in tables.items():
         texts[f"tables/{name}.md"] = as_markdown(table)
@@ -158,7 +163,7 @@ def settings_text(settings: Facts) -> str:
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
     """What the templates state beside the view, read from the results and from what
     ran."""
-    answers = clean_counts(view)
+    answers = [line.refusal.counts for line in view.first_lines]
     labels = 0
     for rate in view.every:
         if rate.counts.labels and not rate.group:
@@ -181,15 +186,6 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
         "labels": labels,
         "stand_ins": stand_ins(view.provenance),
     }
-
-
-def clean_counts(view: View) -> list[Counts]:
-    """The answers to clean prompts, of each model on each suite."""
-    counts = []
-    for rates in view.overall.values():
-        if "refusal_rate" in rates:
-            counts.append(rates["refusal_rate"].counts)
-    return counts
 
 
 def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
@@ -233,21 +229,21 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
     for run in runs:
         machine = run.get("machine", {})
         machines |= {machine.get("processor"), machine.get("accelerator")} - {None, ""}
+
+    def days(key: str) -> list[str]:
+        """The first day and the last."""
+        moments = [run[key][:10] for run in (*runs, *judged) if run.get(key)]
+        return list(dict.fromkeys([min(moments), max(moments)])) if moments else []
+
     return {
         "versions": sorted(versions) or [version("refract-eval")],
         "commits": sorted(commits),
         "dirty": dirty,
-        "answered": _days(run.get("started_at") for run in runs),
-        "judged": _days(run.get("judged_at") for run in judged),
+        "answered": days("started_at"),
+        "judged": days("judged_at"),
         "libraries": sorted(libraries),
         "machines": sorted(map(str, machines)),
     }
-
-
-def _days(moments: Iterable[str | None]) -> list[str]:
-    """The first day and the last."""
-    days = sorted({moment[:10] for moment in moments if moment})
-    return list(dict.fromkeys([*days[:1], *days[-1:]]))
 
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:

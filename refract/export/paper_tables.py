@@ -3,27 +3,27 @@ agreement with people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from refract.agreement.ledger import LEDGER, LedgerEntry, read_ledger
+from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
 from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
 from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
-from refract.rates.rate import Interval, Rate
-from refract.report.comparisons import Compared, number_of_tests
+from refract.rates.rate import Rate
 from refract.report.first_table import KAPPA_ITEMS, mark_notes, mark_of, sample_notes
-from refract.report.markdown import Column, ShownTable, shown_table
-from refract.report.measures import HEADLINES, title_of
+from refract.report.markdown import ShownTable
 from refract.report.view import View, check_names
 from refract.report.wording import (
+    CATEGORY_OF,
     Titles,
     p_text,
     percent,
     rate_text,
+    title_of,
 )
 from refract.results.sources import stand_ins
 from refract.suites.draws import Draw
@@ -82,7 +82,7 @@ def paper_table(
                     line[rate.measure.name] = rate
     present = sorted({measure for line in lines.values() for measure in line})
     check_names("--measure", measures, present)
-    first = (*HEADLINES, KAPPA.name)
+    first = (*CATEGORY_OF, KAPPA.name)
     columns = list(measures) or [measure for measure in first if measure in present]
     if not columns:
         raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
@@ -93,9 +93,13 @@ def paper_table(
         row = [suite, model, value]
         for measure in columns:
             cell = lines[suite, model, value].get(measure)
-            row.append(rate_text(cell) if wide else _short(cell, places))
+            text = rate_text(cell)
             if cell:
-                marked.append((mark_of(cell), f"{model} on {suite}", cell))
+                mark = mark_of(cell)
+                marked.append((mark, f"{model} on {suite}", cell))
+                if not wide:
+                    text = f"{estimate_text(cell.value, cell.shown, places=places)} {mark}".rstrip()
+            row.append(text)
         rows.append(row)
     several = len(shown) > 1
     titles = [title_of(measure_called(name)).capitalize() for name in columns]
@@ -119,67 +123,44 @@ def paper_table(
     )
 
 
-def _short(rate: Rate | None, places: int) -> str:
-    """A rate with its interval and its mark."""
-    if rate is None:
-        return MISSING
-    return f"{estimate_text(rate.value, rate.shown, '', places)} {mark_of(rate)}".rstrip()
-
-
-class Measured(NamedTuple):
-    """A rate, and what its measure is called."""
-
-    rate: Rate
-    title: str
-
-
 def interval_table(
-    view: View, measures: Sequence[Measure], label: str, caption: str, places: int
+    view: View, measures: Iterable[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both
     intervals."""
-    rows: list[Measured] = []
-    marked = []
+    rows, marked, suites = [], [], []
+    several_answers = False
     for suite, model, measure in product(view.deciding, view.models, measures):
         overall = view.overall.get((suite, model), {})
         for judge in ("", *view.judges):
-            name = Key(measure, judge=judge).name
-            if judge != view.deciding[suite] and name in overall:
-                title = title_of(measure) + (f" ({judge})" if judge else "")
-                row = Measured(overall[name], title)
-                rows.append(row)
-                where = f"{view.titles.model(model)} on {view.titles.plain(suite)}"
-                marked.append((mark_of(row.rate), where, row.rate))
-    columns: list[Column[Measured]] = [
-        Column("Suite", lambda row: view.titles.plain(row.rate.suite)),
-        Column("Model", lambda row: view.titles.model(row.rate.model)),
-        Column("Measure", lambda row: row.title),
-        Column("Answers", lambda row: row.rate.counts.n),
-        Column("Rate, prompts", lambda row: _of_prompts(row.rate, places)),
-        Column("Prompts and judge", lambda row: _with_judge(row.rate, places)),
-    ]
-    # One answer to each prompt has no noise of its own.
-    if any(row.rate.these and row.rate.these.low < row.rate.these.high for row in rows):
-        these: Column[Measured] = Column("These prompts", lambda row: _these(row.rate, places))
-        columns.append(these)
-    table = shown_table(columns, rows)
-    labels = [row.rate.suite for row in rows]
-    notes = [f"{text}." for text in (*mark_notes(marked), *sample_notes(labels, view.titles))]
+            rate = overall.get(Key(measure, judge=judge).name)
+            if judge == view.deciding[suite] or rate is None:
+                continue
+            suites.append(suite)
+            shown, judged, mark = view.names(rate), rate.with_judge, mark_of(rate)
+            marked.append((mark, f"{shown['model']} on {shown['suite']}", rate))
+            estimate = estimate_text(rate.value, rate.interval, places=places)
+            row = {
+                "Suite": shown["suite"],
+                "Model": shown["model"],
+                "Measure": title_of(measure) + (f" ({judge})" if judge else ""),
+                "Answers": rate.counts.n,
+                "Rate, prompts": f"{estimate} {mark}".strip(),
+                "Prompts and judge": MISSING,
+                "These prompts": interval_text(rate.these, "", places) or MISSING,
+            }
+            if judged:
+                row["Prompts and judge"] = interval_text(judged.interval, "", places)
+            rows.append(row)
+            # One answer to each prompt has no noise of its own.
+            several_answers |= rate.these is not None and rate.these.low < rate.these.high
+    if not several_answers:
+        for row in rows:
+            del row["These prompts"]
+    notes = [f"{text}." for text in (*mark_notes(marked), *sample_notes(suites, view.titles))]
     notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
-    return _paper(table._replace(notes=notes), caption, label)
-
-
-def _of_prompts(rate: Rate, places: int) -> str:
-    return f"{estimate_text(rate.value, rate.interval, '', places)} {mark_of(rate)}".strip()
-
-
-def _with_judge(rate: Rate, places: int) -> str:
-    return interval_text(rate.with_judge.interval, "", places) if rate.with_judge else MISSING
-
-
-def _these(rate: Rate, places: int) -> str:
-    return interval_text(rate.these, "", places) or MISSING
+    return _paper(rows, caption, label=label, notes=notes)
 
 
 def difference_table(view: View, places: int) -> PaperTable:
@@ -188,67 +169,71 @@ def difference_table(view: View, places: int) -> PaperTable:
     ``metrics/report/comparisons.csv``."""
     stand = set(stand_ins(view.provenance))
     pairs = [pair for pair in view.near_compared if not {pair.a, pair.b} & stand]
-    pairs = [pair for pair in pairs or view.near_compared if pair.difference.n]
-
-    def models(pair: Compared) -> str:
-        return f"{view.titles.model(pair.b)} − {view.titles.model(pair.a)}"
-
-    def number(value: float | None, interval: Interval | None = None, sign: str = "") -> str:
-        return estimate_text(value, interval, sign, places)
-
-    columns: list[Column[Compared]] = [
-        Column("Models", models),
-        Column("Suite", lambda pair: view.titles.plain(pair.difference.suite)),
-        Column("Category", lambda pair: _category(pair.difference.category)),
-        Column("Prompts", lambda pair: pair.difference.n),
-        Column("First", lambda pair: number(pair.difference.b)),
-        Column("Second", lambda pair: number(pair.difference.a)),
-        Column("Difference", lambda x: number(x.difference.value, x.difference.shown, "+")),
-        Column("p", lambda pair: p_text(pair.difference.p_adjusted)),
-    ]
-    tests = view.tests or number_of_tests(view.compared)
-    notes = [f"p is corrected for {tests} tests (Holm)."] if tests else []
+    rows = []
+    for a, b, difference in pairs or view.near_compared:
+        if difference.n:
+            category = difference.category.replace("_", " ")
+            refused = "" if difference.category in DISCRIMINATION else " refused"
+            row = {
+                "Models": f"{view.titles.model(a)}, {view.titles.model(b)}",
+                "Suite": view.titles.plain(difference.suite),
+                "Category": category + refused,
+                "Prompts": difference.n,
+                "First": estimate_text(difference.a, places=places),
+                "Second": estimate_text(difference.b, places=places),
+                "Second − first": estimate_text(
+                    difference.value, difference.shown, sign="+", places=places
+                ),
+                "p": p_text(difference.p_adjusted),
+            }
+            rows.append(row)
+    notes = [f"p is corrected for {view.tests} tests (Holm)."] if view.tests else []
     caption = f"Models compared on the same prompts, with {percent(view.confidence)} intervals."
-    table = shown_table(columns, pairs)
-    return _paper(table._replace(notes=notes), caption, "differences")
-
-
-def _category(category: str) -> str:
-    refused = "" if category in DISCRIMINATION else " refused"
-    return category.replace("_", " ") + refused
+    return _paper(rows, caption, label="differences", notes=notes)
 
 
 def agreement_table(view: View, places: int) -> PaperTable:
     """How far each judge is from published labels, each source read by a stand-in that
     had no part of it."""
     entries, rows = read_ledger(LEDGER), []
+
+    def number(value: float | None, low: float | None, high: float | None, sign: str = "") -> str:
+        ends = None if low is None or high is None else (low, high)
+        return estimate_text(value, ends, sign=sign, places=places)
+
     for name in dict.fromkeys(view.deciding.values()):
         judge = view.judges[name]
         for line in counting_lines(entries, judge["kind"], str(judge["version"])):
             if not line.prompts:
-                rows.append((name, line))
-
-    def ends(low: float | None, high: float | None) -> Interval | None:
-        return None if low is None or high is None else Interval(low, high)
-
-    def number(value: float | None, interval: Interval | None = None, sign: str = "") -> str:
-        return estimate_text(value, interval, sign, places)
-
-    columns: list[Column[tuple[str, LedgerEntry]]] = [
-        Column("Judge", lambda row: row[0]),
-        Column("Source", lambda row: row[1].source),
-        Column("Model", lambda row: row[1].model),
-        Column("Answers", lambda row: row[1].n),
-        Column("Labels", lambda row: number(row[1].human_rate)),
-        Column("Judge's", lambda row: number(row[1].judge_rate)),
-        Column("Gap", lambda x: number(x[1].gap, ends(x[1].gap_low, x[1].gap_high), "+")),
-        Column("κ", lambda x: number(x[1].kappa, ends(x[1].kappa_low, x[1].kappa_high))),
-    ]
+                row = {
+                    "Judge": name,
+                    "Source": line.source,
+                    "Model": line.model,
+                    "Answers": line.n,
+                    "Labels": estimate_text(line.human_rate, places=places),
+                    "Judge's": estimate_text(line.judge_rate, places=places),
+                    "Gap": number(line.gap, line.gap_low, line.gap_high, sign="+"),
+                    "κ": number(line.kappa, line.kappa_low, line.kappa_high),
+                }
+                rows.append(row)
     caption = (
         "Refused by published labels and by the judge, trained without that source; 95 % intervals."
     )
-    return _paper(shown_table(columns, rows), caption, "agreement")
+    return _paper(rows, caption, "agreement")
 
 
-def _paper(table: ShownTable, caption: str, label: str) -> PaperTable:
-    return PaperTable(table.header, table.rows, 3, table.notes, caption, label, True)
+def _paper(
+    rows: Sequence[Mapping[str, object]], caption: str, label: str, notes: Sequence[str] = ()
+) -> PaperTable:
+    """A table of three columns of names and others of numbers, by the first of the names."""
+    cells = [list(map(str, row.values())) for row in rows]
+    header = list(rows[0]) if rows else []
+    return PaperTable(
+        header=header,
+        rows=cells,
+        names=3,
+        notes=list(notes),
+        caption=caption,
+        label=label,
+        grouped=True,
+    )

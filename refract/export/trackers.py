@@ -43,7 +43,7 @@ def logged_runs(root: Path, models: Sequence[str] | None) -> list[LoggedRun]:
         )
         (settings,) = json_normalize(nested).to_dict("records")  # names joined by points
         files = [root / path for path in result_files(name)]
-        runs[name] = LoggedRun(name, settings, {}, tags, files)
+        runs[name] = LoggedRun(name, settings, numbers={}, tags=tags, files=files)
     for row in results.metrics.to_dict("records"):
         runs[row["model"]].numbers[f"{row['suite']}/{row['measure']}"] = row["value"]
     overall = results.tables[results.tables["field"] == ""].dropna(subset=["low", "high"])

@@ -128,7 +128,11 @@ def problems_of(model: str, seen: list[str], alone: list[str]) -> Iterator[str]:
             answers, judged = by_id(responses), by_id(verdicts)
             for judge in about["judges"]:
                 labels = {x: judged[x]["judges"].get(judge) for x in answers}
-                by = {x: outcome(y, labels[x], about["cut_off"], ways) for x, y in answers.items()}
+                by = {}
+                for name, answer in answers.items():
+                    by[name] = outcome(
+                        answer, labels[name], cut_off=about["cut_off"], decisions=ways
+                    )
                 by_judge[judge] = [{**x, "outcome": by[x["prompt_id"]]} for x in lines]
             for x, y in zip(lines, by_judge[about["judges"][0]], strict=True):
                 if x != y:

@@ -55,6 +55,7 @@ JUDGES = Registry(
     "judges_empty",
     "cases_a_process",
     "languages",
+    "other_languages",
     "columns",
     "decided_by",
 )
@@ -372,6 +373,7 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
             f"{with_images} of {total_rows} prompts hold images that no judge saw: verdicts are of "
             "the texts alone"
         )
+    remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
     for name, definition in judges.items():
         languages = find(JUDGES, definition.get("kind"), f"judges.{name}: kind").languages
         if not languages:
@@ -381,15 +383,17 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
         known = []
         for language, count in sorted(counts.items()):
             code = language_code(language)
-            if code not in languages and code in read:
+            if code in languages:
+                continue
+            if code in read:
                 known.append(f"{language} {count}: {read[code]}")
-            elif code not in languages:
+            else:
                 unread[language] = count
-        remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
         if known:
             warnings.append(
-                f"{name} was measured on a few written answers alone in the language of some rows "
-                f"(refusals found, helpful answers taken for one: {'; '.join(known)}): {remedy}"
+                f"{name} reads other languages than English by rules, measured on a few written answers "
+                f"alone (refusals found, helpful answers taken for one: {'; '.join(known)}): where "
+                f"rates by language matter, {remedy}"
             )
         if unread:
             listed = ", ".join(f"{language} {count}" for language, count in unread.items())
@@ -402,11 +406,11 @@ def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
 
 @functools.cache
 def readings(kind: str) -> dict[str, str]:
-    """How a kind of judge read the answers written to measure it, by language, for messages:
-    refusals that it found, and helpful answers that it took for one."""
+    """How a kind of judge read the answers that were written apart to measure it, by language,
+    for messages: refusals that it found, and helpful answers that it took for one."""
     texts = {}
     for row in read_table(Path(__file__).with_name("languages.csv")):
-        if row["kind"] == kind:
+        if (row["kind"], row["set"]) == (kind, "apart"):
             texts[row["language"]] = (
                 f"{row['found']} of {row['refusals']}, {row['taken']} of {row['answers']}"
             )

@@ -22,50 +22,81 @@ Weights = Mapping[str, Any]
 # The numbers of an input's tokens.
 Tokens = tuple[int, ...]
 
+# Names in a checkpoint of transformers' BertModel and here, replaced in this order.
+_NAMES = (
+    ("LayerNorm.weight", "scale"),
+    ("LayerNorm.bias", "shift"),
+    ("embeddings.scale", "embedded.scale"),
+    ("embeddings.shift", "embedded.shift"),
+    ("encoder.layer.", ""),
+    ("attention.self.", ""),
+    ("attention.output.dense", "mixed"),
+    ("attention.output", "mixed"),
+    ("intermediate.dense", "inner"),
+    ("output.dense", "outer"),
+    ("output.", "outer."),
+)
+# Attention scores that are computed at once: so many fit into a core's cache.
+_SCORES = 2**17
+
 
 def of_checkpoint(folder: Path, dtype: str) -> Weights:
-    """The weights of a checkpoint of transformers' BertModel, as :func:`states`
-    takes them.
-
-    ``dtype`` is float32 or float64. Word vectors stay as they are stored, since
-    few of them are read.
-    """
-    import numpy as np
+    """The weights of a checkpoint of transformers' BertModel; see :func:`arranged`."""
     from safetensors.numpy import load_file
 
-    stored = load_file(folder / "model.safetensors")
+    stored = {}
+    for name, value in load_file(folder / "model.safetensors").items():
+        for theirs, ours in _NAMES:
+            name = name.replace(theirs, ours)
+        stored[name] = value
+    stored["word"] = stored["embeddings.word_embeddings.weight"]
+    position = stored["embeddings.position_embeddings.weight"].astype("float64")
+    # Each token is of the first type.
+    stored["position"] = position + stored["embeddings.token_type_embeddings.weight"][0]
+    return arranged(stored, dtype)
 
-    def vector(name: str) -> Any:
-        return stored[name].astype(dtype)
 
-    def matrix(names: Sequence[str]) -> tuple[Any, Any]:
-        rows = [vector(f"{name}.weight") for name in names]
-        biases = [vector(f"{name}.bias") for name in names]
+def arranged(stored: Weights, dtype: str) -> Weights:
+    """Weights by their names in files as :func:`states` takes them, in float32 or float64.
+
+    The matrices for query, key and value are one. Word vectors stay as they are
+    stored, since few of them are read.
+    """
+    import numpy as np
+
+    def matrix(*names: str) -> tuple[Any, Any]:
+        rows = [dequantized(stored, f"{name}.weight", dtype) for name in names]
+        biases = [stored[f"{name}.bias"].astype(dtype) for name in names]
         return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
 
     def norm(name: str) -> tuple[Any, Any]:
-        return vector(f"{name}.weight"), vector(f"{name}.bias")
+        return stored[f"{name}.scale"].astype(dtype), stored[f"{name}.shift"].astype(dtype)
 
-    words = stored["embeddings.word_embeddings.weight"]
-    # Each token is of the first type.
-    first_type = vector("embeddings.token_type_embeddings.weight")[0]
+    words = stored["word"]
+    scales = stored.get("word:scale", np.ones((len(words), 1)))
     layers = sum(name.endswith(".query.weight") for name in stored)
-    ready: dict[str, Any] = {
+    weights: dict[str, Any] = {
         "layers": layers,
-        "word": (words, np.ones((len(words), 1), dtype)),
-        "position": vector("embeddings.position_embeddings.weight") + first_type,
-        "embedded.norm": norm("embeddings.LayerNorm"),
+        "word": (words, scales.astype(dtype)),
+        "position": dequantized(stored, "position", dtype),
+        "embedded.norm": norm("embedded"),
     }
+    if "classes.weight" in stored:
+        weights["classes"] = matrix("classes")
     for layer in range(layers):
-        source = f"encoder.layer.{layer}"
-        parts = [f"{source}.attention.self.{part}" for part in ("query", "key", "value")]
-        ready[f"{layer}.three"] = matrix(parts)
-        ready[f"{layer}.mixed"] = matrix([f"{source}.attention.output.dense"])
-        ready[f"{layer}.mixed.norm"] = norm(f"{source}.attention.output.LayerNorm")
-        ready[f"{layer}.inner"] = matrix([f"{source}.intermediate.dense"])
-        ready[f"{layer}.outer"] = matrix([f"{source}.output.dense"])
-        ready[f"{layer}.outer.norm"] = norm(f"{source}.output.LayerNorm")
-    return ready
+        weights[f"{layer}.three"] = matrix(f"{layer}.query", f"{layer}.key", f"{layer}.value")
+        weights[f"{layer}.inner"] = matrix(f"{layer}.inner")
+        for name in (f"{layer}.mixed", f"{layer}.outer"):
+            weights[name] = matrix(name)
+            weights[f"{name}.norm"] = norm(name)
+    return weights
+
+
+def dequantized(stored: Weights, name: str, dtype: str = "float64") -> Any:
+    """A tensor of the file, which may hold 8-bit integers and a scale for each row."""
+    value = stored[name].astype(dtype)
+    scale = stored.get(f"{name}:scale")
+    return value if scale is None else value * scale.astype(dtype)
 
 
 def in_batches(inputs: Iterable[Tokens], tokens: int) -> Iterator[list[Tokens]]:
@@ -94,20 +125,22 @@ def states(weights: Weights, inputs: Sequence[Tokens], *, first_alone: bool = Fa
     lengths = [len(tokens) for tokens in inputs]
     ends = np.cumsum(lengths)
     starts = ends - lengths
+    spans = list(map(slice, starts, ends))
     ids = np.concatenate(inputs)
     rows, scales = weights["word"]
     state = rows[ids] * scales[ids]
     state += weights["position"][np.arange(len(ids)) - np.repeat(starts, lengths)]
     state = _normed(weights, "embedded", state)
+    last = weights["layers"] - 1
     for layer in range(weights["layers"]):
-        three = linear(weights, f"{layer}.three", state)
-        first = first_alone and layer == weights["layers"] - 1
-        if first:
+        if first_alone and layer == last:
+            mixed = _attended_by_first(weights, layer, state, spans)
             state = state[starts]
-        mixed = np.empty_like(state)
-        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-            asking = slice(row, row + 1) if first else slice(start, end)
-            _attend(three[start:end], mixed[asking])
+        else:
+            three = linear(weights, f"{layer}.three", state)
+            mixed = np.empty_like(state)
+            for span in spans:
+                _attend(three[span], mixed[span])
         mixed = linear(weights, f"{layer}.mixed", mixed)
         mixed += state
         state = _normed(weights, f"{layer}.mixed", mixed)
@@ -119,22 +152,60 @@ def states(weights: Weights, inputs: Sequence[Tokens], *, first_alone: bool = Fa
 
 
 def _attend(three: Array, mixed: Array) -> None:
-    """Writes into ``mixed`` the attention of the first tokens of one input, one
-    for each of its rows.
+    """Writes into ``mixed`` the attention of the tokens of one input.
 
-    ``three`` holds query, key and value of each token of the input.
+    ``three`` holds query, key and value of each token.
     """
     import numpy as np
 
-    query, key, value = three.reshape(len(three), 3, HEADS, -1).transpose(1, 2, 0, 3)
-    scores = query[:, : len(mixed)] @ key.transpose(0, 2, 1)
-    scores *= query.shape[-1] ** -0.5
-    scores -= scores.max(-1, keepdims=True)
+    tokens = len(three)
+    query, key, value = three.reshape(tokens, 3, HEADS, -1).transpose(1, 2, 0, 3)
+    query = query * query.shape[-1] ** -0.5
+    result = mixed.reshape(tokens, HEADS, -1).transpose(1, 0, 2)
+    together = max(1, _SCORES // tokens**2)
+    for start in range(0, HEADS, together):
+        heads = slice(start, start + together)
+        # Keys before queries: NumPy goes down columns faster than along rows.
+        scores = key[heads] @ query[heads].transpose(0, 2, 1)
+        total = _exponentials(scores)
+        np.matmul(scores.transpose(0, 2, 1), value[heads], out=result[heads])
+        result[heads] /= total[..., None]
+
+
+def _attended_by_first(weights: Weights, layer: int, state: Array, spans: Sequence[slice]) -> Array:
+    """The attention of each input's first token, without keys and values of the others.
+
+    Instead of each state the query goes through the matrix of the keys, and instead of
+    each state their mean through that of the values. The bias of the keys adds the same
+    to all scores of a head, which changes nothing.
+    """
+    import numpy as np
+
+    matrix, bias = weights[f"{layer}.three"]
+    width = len(matrix)
+    of_query, of_key, of_value = matrix.reshape(width, 3, HEADS, -1).transpose(1, 2, 0, 3)
+    query_bias, _, value_bias = bias.reshape(3, HEADS, 1, -1)
+    first = state[[span.start for span in spans]]
+    query: Array = (first @ of_query + query_bias) * of_query.shape[-1] ** -0.5
+    query = query @ of_key.transpose(0, 2, 1)
+    means = np.empty_like(query)
+    for row, span in enumerate(spans):
+        scores = state[span] @ query[:, row].T
+        total = _exponentials(scores[None])[0]
+        means[:, row] = scores.T @ state[span] / total[:, None]
+    values: Array = means @ of_value + value_bias
+    return values.transpose(1, 0, 2).reshape(len(spans), width)
+
+
+def _exponentials(scores: Array) -> Array:
+    """Overwrites scores of shape (heads, keys, queries) with their exponentials, divided by the
+    largest of each query; gives the sums over the keys."""
+    import numpy as np
+
+    scores -= scores.max(1, keepdims=True)
     np.exp(scores, out=scores)
-    total = scores.sum(-1, keepdims=True)
-    heads = mixed.reshape(len(mixed), HEADS, -1).transpose(1, 0, 2)
-    np.matmul(scores, value, out=heads)
-    heads /= total
+    total: Array = scores.sum(1)
+    return total
 
 
 # Coefficients of a polynomial P in x squared for which tanh(x P) is erf(x /

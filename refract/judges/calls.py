@@ -32,14 +32,22 @@ class Calls(Judge):
 
 def _verdict(case: Case) -> Verdict:
     named: list[Any] = next(filter(None, map(case.source.get, NAMING)), [])
+    call = called(case, named)
+    if call is None:
+        return unjudged()
+    return {**labelled("compliance"), "reason": call}
+
+
+def called(case: Case, named: Sequence[Any]) -> str | None:
+    """The first call of those that a row names, in an answer or a step before it, as people
+    read it; None without any."""
     calls: list[ToolCall] = []
     for message in case.turns:
         calls += message.get("tool_calls", [])
     for call in [*calls, *(case.response.get("tool_calls") or [])]:
         if any(is_call(call, target) for target in named):
-            reason = with_calls({"response": "", "tool_calls": [call]})
-            return {**labelled("compliance"), "reason": reason}
-    return unjudged()
+            return with_calls({"response": "", "tool_calls": [call]})
+    return None
 
 
 def hand_on(verdicts: dict[str, Verdict], judges: Mapping[str, Judge]) -> None:

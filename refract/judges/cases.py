@@ -144,6 +144,14 @@ def asks_model(judge: type[Judge]) -> bool:
     return "model" in judge.Settings.model_fields
 
 
+def versioned(definition: Mapping[str, Any], judge: Judge) -> dict[str, Any]:
+    """The definition of a judge with its versions, as results hold it."""
+    versions = {"version": judge.version}
+    if judge.other_languages:
+        versions["other_languages"] = judge.other_languages
+    return {**definition, **versions}
+
+
 class Questions(NamedTuple):
     """The model that a judge asks, its definition, and what it is sent first for each
     case, by the place of the case: so many times, and once in each other wording, by
@@ -171,6 +179,10 @@ class Judge(Protocol):
 
     version: str
     """Changes when the same settings would judge the same answer differently."""
+
+    other_languages: ClassVar[str] = ""
+    """Changes instead of ``version`` when only answers in other languages than English would
+    be judged differently: what was measured in English stays true."""
 
     Settings: ClassVar[type[BaseModel]] = NoSettings
     """What a definition in params.yaml may hold besides ``kind`` and ``validate``."""

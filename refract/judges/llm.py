@@ -34,7 +34,7 @@ from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
-from refract.suites.rows import Question, rubric_of
+from refract.suites.rows import rubric_of
 
 VERSION = "3"
 REMINDER = (
@@ -43,8 +43,6 @@ REMINDER = (
 )
 UNREADABLE = "unreadable verdict: "
 FAILED = "the judge failed: "
-
-# --- templates ---
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -62,9 +60,7 @@ CONTROL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A judge's prompt: its messages with ``{{fields}}``, its version, the
-    SHA-256 of its file.
-    """
+    """A judge's prompt; its messages have ``{{fields}}``."""
 
     version: str
     sha256: str
@@ -126,8 +122,6 @@ def read_template(name: str) -> Template:
     )
 
 
-# --- asking a model, for every judge that does ---
-
 Conversation = tuple[Message, ...]
 _LOADED: dict[str, Model] = {}
 
@@ -150,8 +144,8 @@ def requests_to(
     model: Model, identity: str, conversations: Mapping[int, Conversation], repeat: int = 0
 ) -> tuple[dict[int, str], dict[str, Request]]:
     """The hash of each conversation's request to a model of this identity, and the
-    requests by hash. ``repeat`` numbers the times that the same is asked, from 0: each
-    has a hash of its own, and another seed where the model samples."""
+    requests by hash. Each ``repeat``, from 0, has a hash of its own, and another seed where
+    the model samples."""
     keys, requests = {}, {}
     for index, conversation in conversations.items():
         request = Request((conversation,), repeat, dict.fromkeys(model.USES), repeat)
@@ -163,8 +157,7 @@ def requests_to(
 def replies_of(
     model: Model, conversations: Mapping[int, Conversation], repeat: int = 0
 ) -> dict[int, Answer]:
-    """The reply to each conversation when it is asked for the time with this number;
-    earlier ones come from the response store."""
+    """The reply to each conversation in this repeat; known ones come from the store."""
     if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
@@ -177,11 +170,8 @@ def replies_of(
 
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
-    """The verdict that ``read`` finds in a judge model's answer, with the
-    answer as ``raw``.
-
-    It has an error where the model failed or ``read`` raises
-    :class:`UnreadableVerdict`.
+    """The verdict that ``read`` finds in a judge model's answer, which is its ``raw``; an
+    error where the model failed or ``read`` raises :class:`UnreadableVerdict`.
     """
     if answer.error is not None:
         verdict = unjudged(f"{FAILED}{answer.error['type']}: {answer.error['message']}")
@@ -194,8 +184,6 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
             verdict = unjudged(f"{UNREADABLE}{problem}")
     return {**verdict, "raw": [[answer.response]]}
 
-
-# --- asking several times ---
 
 Repeats = Annotated[
     int,
@@ -242,8 +230,6 @@ def voted(verdicts: Sequence[Verdict]) -> Verdict:
     replies = [reply for verdict in verdicts for reply in verdict["raw"]]
     return {**verdict, "votes": votes, "raw": replies}
 
-
-# --- the judges ---
 
 Text = Annotated[
     str, Field(pattern=r"\S", json_schema_extra={"allowed": "a text that is not empty"})
@@ -397,16 +383,15 @@ class ModelJudge(Judge):
         verdicts: dict[int, Verdict] = {}
         repeated: dict[int, Conversation] = {}
         for index, answer in replies.items():
-            verdicts[index] = self._verdict(cases[index], answer)
+            verdicts[index] = verdict_in(answer, partial(self.read, cases[index]))
             if str(verdicts[index]["error"]).startswith(UNREADABLE):
-                repeated[index] = _with_reminder(conversations[index], answer)
+                reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
+                reminder: Message = {"role": "user", "content": REMINDER}
+                repeated[index] = (*conversations[index], reply, reminder)
         for index, answer in replies_of(model, repeated, repeat).items():
             raw = [[replies[index].response, answer.response]]
-            verdicts[index] = {**self._verdict(cases[index], answer), "raw": raw}
-        return verdicts
-
-    def _verdict(self, case: Case, answer: Answer) -> Verdict:
-        return {"reason": None, **verdict_in(answer, partial(self.read, case))}
+            verdicts[index] = {**verdict_in(answer, partial(self.read, cases[index])), "raw": raw}
+        return {index: {"reason": None, **verdict} for index, verdict in verdicts.items()}
 
 
 PASSED = {True: "pass", "true": "pass", False: "fail", "false": "fail"}
@@ -493,7 +478,10 @@ class Rubric(ModelJudge):
         shown = super().fields(case)
         lines = []
         for number, question in enumerate(rubric_of(case.source), 1):
-            lines.append(f'"{self.KEY}{number}" ({_allowed(question)}): {question.question}')
+            allowed = '"yes" or "no"'
+            if question.scale is not None:
+                allowed = "a whole number from {} to {}".format(*question.scale)
+            lines.append(f'"{self.KEY}{number}" ({allowed}): {question.question}')
         return {**shown, "questions": "\n".join(lines)} if lines and shown else None
 
     def read(self, case: Case, reply: str) -> Verdict:
@@ -523,15 +511,3 @@ class Rubric(ModelJudge):
             "rubric": answers,
             "reason": reason,
         }
-
-
-def _allowed(question: Question) -> str:
-    if question.scale is None:
-        return '"yes" or "no"'
-    low, high = question.scale
-    return f"a whole number from {low} to {high}"
-
-
-def _with_reminder(conversation: Conversation, answer: Answer) -> Conversation:
-    reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
-    return (*conversation, reply, {"role": "user", "content": REMINDER})

@@ -115,7 +115,13 @@ def null_cases(
 
     Each prompt is in one pair, and each answer of the model's too: an answer to a harmful
     or helpful prompt that has a text to judge, and is in no pair with its own prompt."""
-    harmful, helpful = (_clean_ids(prompts, category) for category in CATEGORIES)
+    ids_by_category: dict[str, list[str]] = {category: [] for category in CATEGORIES}
+    for id_, prompt in prompts.items():
+        # Of conversations the last turn, of several samples the first.
+        first = prompt["perturbation"] is None and prompt.get("sample", 1) == 1
+        if first and prompt["category"] in CATEGORIES and is_last(prompt):
+            ids_by_category[prompt["category"]].append(id_)
+    harmful, helpful = ids_by_category.values()
     drawn = list(
         zip(
             in_drawn_order(harmful, seed, suite, "null prompts")[:pairs],
@@ -148,17 +154,6 @@ def null_cases(
                 case = Case(own.prompt, response, own.source)
                 cases.append(NullCase(kind, number, category, answer, case))
     return cases
-
-
-def _clean_ids(prompts: Mapping[str, PromptRow], category: Category) -> list[str]:
-    """The ids of a category's prompts without perturbation: of conversations the last
-    turn, of several samples the first."""
-    ids = []
-    for id_, prompt in prompts.items():
-        first = prompt["perturbation"] is None and prompt.get("sample", 1) == 1
-        if first and prompt["category"] == category and is_last(prompt):
-            ids.append(id_)
-    return ids
 
 
 def _other_answers(

@@ -6,14 +6,17 @@ libraries' threads, and multiprocessing's "spawn" runs a user's script again.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import pkgutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain
 
 from refract.core.errors import ParamsError, RefractError
 from refract.core.types import Verdict
@@ -21,11 +24,13 @@ from refract.judges.cases import Case, Judge
 from refract.models import engine
 
 # Engines that judge as well as answer, and what does it: a function of a judge, cases and how
-# many shares of them are worth a process, which gives what the judge gives.
+# many shares of them are worth a task, which gives what the judge gives.
 JUDGING_ENGINES = {"ray": "refract.engines.ray_judging:judge"}
 PROCESSES = "REFRACT_PROCESSES"
-# Neighbours are alike, in length and in what they are compared with.
-_TOGETHER = 16
+# Shares of the cases for each process, so that all end at about the same time.
+SHARES_A_PROCESS = 4
+# Cases of a share: at most, and a multiple of this. Neighbours are compared with the same text.
+_MOST, _TOGETHER = 256, 16
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -46,71 +51,113 @@ def most_processes() -> int:
 def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     """What ``judge.judge(cases)`` gives, by the engine where that judges.
 
-    Each process gets at least as many cases as the judge wants for one. Raises what
-    the judge raises, and :class:`refract.models.protocol.AdapterError` where the engine
-    cannot be used.
+    Processes start where there are cases for two, by the judge's ``cases_a_process``.
+    Those that are there judge fewer, too. Raises what the judge raises,
+    :class:`RefractError` where a process ends too early, and
+    :class:`refract.models.protocol.AdapterError` where the engine cannot be used.
     """
-    worth = len(cases) // judge.cases_a_process if judge.cases_a_process else 1
-    if worth < 2:
+    if judge.cases_a_process is None:
         return judge.judge(cases)
+    worth = len(cases) // judge.cases_a_process
     by_engine = JUDGING_ENGINES.get(engine())
     if by_engine:
+        if worth < 2:
+            return judge.judge(cases)
         verdicts: list[Verdict] = pkgutil.resolve_name(by_engine)(judge, cases, worth)
         return verdicts
-    processes = min(most_processes(), worth)
-    if processes < 2:
+    processes = most_processes()
+    if processes < 2 or (worth < 2 and not _idle):
         return judge.judge(cases)
-    shares = divided(len(cases), processes)
-    with ThreadPoolExecutor(processes) as pool:
-        waiting = [pool.submit(_ask, judge, [cases[index] for index in share]) for share in shares]
-        return put_together(shares, [future.result() for future in waiting])
+    shares = divided(cases, SHARES_A_PROCESS * processes)
+    with processes_stay(), ThreadPoolExecutor(min(processes, len(shares))) as threads:
+        judged = threads.map(lambda share: _ask(judge, share), shares)
+        return list(chain.from_iterable(judged))
 
 
-def divided(cases: int, parts: int) -> list[list[int]]:
-    """The numbers of so many cases, divided so that neighbours stay together."""
-    shares: list[list[int]] = [[] for _ in range(parts)]
-    for index in range(cases):
-        shares[index // _TOGETHER % parts].append(index)
-    return [share for share in shares if share]
+def divided(cases: Sequence[Case], parts: int) -> list[Sequence[Case]]:
+    """About so many shares of the cases, in order."""
+    size = min(math.ceil(len(cases) / parts / _TOGETHER) * _TOGETHER, _MOST)
+    return [cases[start : start + size] for start in range(0, len(cases), size)]
 
 
-def put_together(
-    shares: Sequence[Sequence[int]], verdicts: Sequence[Sequence[Verdict]]
-) -> list[Verdict]:
-    """The verdicts of all cases, in order, from those of their shares."""
-    by_case: dict[int, Verdict] = {}
-    for share, judged in zip(shares, verdicts, strict=True):
-        by_case.update(zip(share, judged, strict=True))
-    return [by_case[index] for index in sorted(by_case)]
+class _Process:
+    """A process that judges what it is sent until its standard input ends."""
+
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self.running = subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONPATH": paths},
+        )
+
+    def ask(self, judge: Judge, cases: Sequence[Case]) -> list[Verdict] | RefractError:
+        """The verdicts, or what the judge raised."""
+        assert self.running.stdin is not None
+        assert self.running.stdout is not None
+        try:
+            pickle.dump((judge, cases), self.running.stdin)
+            self.running.stdin.flush()
+            result: list[Verdict] | RefractError = pickle.load(self.running.stdout)
+        except (BrokenPipeError, EOFError):
+            raise RefractError(
+                f"{judge.name}: a process that judged ended with code {self.end()}; where memory ran "
+                f"out, {PROCESSES}=1 needs less"
+            ) from None
+        return result
+
+    def end(self) -> int:
+        self.running.communicate()
+        return self.running.returncode
 
 
-def _ask(judge: Judge, cases: list[Case]) -> list[Verdict]:
-    """The verdicts of a process that lives for them alone."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import main; main()"],
-        input=pickle.dumps((judge, cases)),
-        stdout=subprocess.PIPE,
-        env={**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONPATH": paths},
-    )
-    if done.returncode:
-        raise RuntimeError(f"a process that judged ended with code {done.returncode}")
-    result: list[Verdict] | RefractError = pickle.loads(done.stdout)
+# Processes that wait for cases, and how many callers want them to stay.
+_idle: list[_Process] = []
+_callers = 0
+
+
+@contextmanager
+def processes_stay() -> Iterator[None]:
+    """Processes that judged wait for more until this context ends: each takes a second to
+    load weights."""
+    global _callers
+    _callers += 1
+    try:
+        yield
+    finally:
+        _callers -= 1
+        while _idle and not _callers:
+            _idle.pop().end()
+
+
+def _ask(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
+    try:
+        process = _idle.pop()
+    except IndexError:
+        process = _Process()
+    result = process.ask(judge, cases)
+    _idle.append(process)
     if isinstance(result, RefractError):
         raise result
     return result
 
 
 def main() -> None:
-    """Reads a judge and cases from standard input, and writes the verdicts or the error
-    to standard output."""
+    """Reads judges and their cases from standard input, and writes the verdicts or the error
+    to standard output, until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is reported by the parent
-    output, sys.stdout = sys.stdout, sys.stderr
-    judge, cases = pickle.load(sys.stdin.buffer)
-    result: list[Verdict] | RefractError
-    try:
-        result = judge.judge(cases)
-    except RefractError as error:
-        result = error
-    output.buffer.write(pickle.dumps(result))
-    output.flush()
+    # Kept whole: a text stream that nobody refers to closes what it writes to.
+    output = sys.stdout
+    sys.stdout = sys.stderr  # what a judge prints
+    while True:
+        try:
+            judge, cases = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            result = judge.judge(cases)
+        except RefractError as error:
+            result = error
+        pickle.dump(result, output.buffer)
+        output.flush()

@@ -98,10 +98,10 @@ def generate(
             return answers, generated
         claimed = store.claim(missing)
         try:
-            mine = {key: missing[key] for key in missing if key in claimed}
             # Another process may have stored them since.
-            answers |= _stored(store, mine)
-            asked = {key: request for key, request in mine.items() if key not in answers}
+            answers |= _stored(store, {key: missing[key] for key in missing if key in claimed})
+            mine = claimed - answers.keys()
+            asked = {key: missing[key] for key in missing if key in mine}
             if asked:
                 answers |= _ask(model, asked, store=store, name=name)
                 generated |= asked.keys()
@@ -111,9 +111,7 @@ def generate(
         others = len(missing) - len(claimed)
         if others:
             if not waited:
-                text = (
-                    f"{others} requests are being sent by another process; waiting for its answers"
-                )
+                text = f"waiting for {others} answers that another process is asking for"
                 say(f"{name or 'answers'}: {text}", file=sys.stderr)
             waited = True
             time.sleep(LOOK_SECONDS)
@@ -138,11 +136,13 @@ def answer_here(model: Model, requests: Sequence[Request]) -> Iterator[tuple[int
 def _ask(
     model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str
 ) -> dict[str, Answer]:
-    """The model's answers to requests, each stored as it is made."""
+    """The model's answers to requests, each stored as it is made, with the run of this
+    process that it comes from: one for each model that a server names."""
     keys = list(requests)
     answers: dict[str, Answer] = {}
     tokens = errors = 0
-    runs = _Runs(model)
+    runs: dict[str | None, dict[str, Any]] = {}
+    started_at = utc(time.time())
     movable = model.portable and model.opened is not None
     answer_all: Engine = find(ENGINES, engine(), "engine") if movable else answer_here
     with (
@@ -150,9 +150,18 @@ def _ask(
         Progress(name or "answers", len(keys)) as progress,
     ):
         for index, answer in answer_all(model, list(requests.values())):
+            said = answer.said_model
+            if said not in runs and len(runs) >= MOST_SAID:
+                said = next(iter(runs))
+            # Before the first answer it is not known on which device the weights are.
+            if said not in runs and answer.error is None and answer.origin is None:
+                runs[said] = {**this_run(model.runtime), "started_at": started_at}
+                if said:
+                    runs[said]["said_model"] = said
+            origin = answer.origin or runs.get(said) or next(iter(runs.values()), None)
             key = keys[index]
             again = key in answers
-            answers[key] = answer = replace(answer, origin=runs.origin(answer))
+            answers[key] = answer = replace(answer, origin=origin)
             writer.add(key, answer, again)
             if again:
                 continue
@@ -166,30 +175,6 @@ def _ask(
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
-
-
-class _Runs:
-    """The runs of this process that answers come from, by the model that a server
-    names."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._started_at = utc(time.time())
-        self._runs: dict[str | None, dict[str, Any]] = {}
-
-    def origin(self, answer: Answer) -> AnswerOrigin | None:
-        runs, name = self._runs, answer.said_model
-        if name not in runs and len(runs) >= MOST_SAID:
-            name = next(iter(runs))
-        # Before the first answer it is not known on which device the weights are.
-        if name not in runs and answer.error is None and answer.origin is None:
-            runs[name] = {
-                **this_run(self._model.runtime),
-                "started_at": self._started_at,
-            }
-            if name:
-                runs[name]["said_model"] = name
-        return answer.origin or runs.get(name) or next(iter(runs.values()), None)
 
 
 class _Writer:
@@ -291,22 +276,23 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
     prompt_id = prompt_of_sample(row)
     attempts: list[tuple[Message, ...]] = []
     for attempt in row["attempts"]:
-        if isinstance(attempt, str):
-            attempts.append(({"role": "user", "content": attempt},))
-        else:
-            attempts.append(tuple(attempt))
+        text: Message = {"role": "user", "content": str(attempt)}
+        attempts.append((text,) if isinstance(attempt, str) else tuple(attempt))
     if seed is not None:
         seed = row_seed(seed, row["suite"], prompt_id=prompt_id, sample=row.get("sample", 1))
+    metadata: dict[str, Any] = {
+        "category": row["category"],
+        "perturbation": row["perturbation"],
+        "prompt_id": prompt_id,
+        "source_id": row["source_id"],
+        "suite": row["suite"],
+    }
+    if "tool_results" in row:
+        metadata["step"] = row["turn"]
     return Request(
         attempts=tuple(attempts),
         seed=seed or 0,
-        metadata={
-            "category": row["category"],
-            "perturbation": row["perturbation"],
-            "prompt_id": prompt_id,
-            "source_id": row["source_id"],
-            "suite": row["suite"],
-        },
+        metadata=metadata,
         repeat=(row["perturbation"] or {}).get("repeat", 0),
         tools=tuple(row.get("tools", ())),
     )
@@ -327,7 +313,8 @@ def requests_by_turn(
     before them.
 
     ``answers``, by hash, must have those to one yield before the next; a turn after one
-    without an answer, or without text, is not asked. ``samples``: answers to each
+    without an answer, or without text, is not asked, and has the answer before it where
+    that is a refusal by a signal of the provider. ``samples``: answers to each
     prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
     one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
     id, in prompt order, "" where there is none so far: of a step behind the last of a
@@ -362,8 +349,14 @@ def requests_by_turn(
         for suite, row in waiting:
             before = answers.get(keys[suite][row["after"]])
             played = "tool_results" not in row
-            if before is None or (played and not speaks(before)):
+            if before is None:
                 still_waiting.append((suite, row))
+                continue
+            if played and not speaks(before):
+                if before.finish_reason == "refusal":  # which ended the conversation
+                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
+                else:
+                    still_waiting.append((suite, row))
                 continue
             earlier = replies.get((suite, row["after"]), [])
             reply = reply_in(before.response, before.finish_reason, before.tool_calls)
@@ -577,7 +570,7 @@ def with_description(described: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def error_warning(suite: str, rows: Sequence[ResponseRow]) -> str:
     """How many answers of a suite are errors, and the first of them; "" where none is."""
-    errors = [row["error"] for row in rows if row["error"]]
+    errors = _errors(rows)
     if not errors:
         return ""
     passing = sum(error["type"] not in LASTING_ERRORS for error in errors)
@@ -588,9 +581,13 @@ def error_warning(suite: str, rows: Sequence[ResponseRow]) -> str:
 def refuse_only_errors(name: str, responses: Mapping[str, Sequence[ResponseRow]]) -> None:
     """Raises :class:`AdapterError` where not one request of a model was answered."""
     rows = [row for suite_rows in responses.values() for row in suite_rows]
-    errors = [row["error"] for row in rows if row["error"]]
+    errors = _errors(rows)
     if errors and len(errors) == len(rows):
         raise AdapterError(f"{name}: all {len(errors)} answers are errors; {_first(errors)}")
+
+
+def _errors(rows: Sequence[ResponseRow]) -> list[ErrorInfo]:
+    return [row["error"] for row in rows if row["error"]]
 
 
 def _first(errors: Sequence[ErrorInfo]) -> str:

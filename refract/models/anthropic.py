@@ -16,13 +16,8 @@ from pydantic import Field, field_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import Answer, stop_details
-from refract.models.provider import (
-    Address,
-    KeyVariable,
-    ServedSettings,
-    error_parts,
-    finish_reason,
-)
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.replies import error_parts, finish_reason, refuse_unread
 from refract.models.sending import Served
 from refract.models.turn import with_call_ids
 
@@ -84,7 +79,15 @@ class Anthropic(Served):
             if message["role"] == "system":
                 system.append(message["content"])
             elif "tool_calls" in message:
-                turns.append({"role": "assistant", "content": _call_blocks(message)})
+                blocks: list[Row] = []
+                if message["content"].strip():
+                    blocks.append({"type": "text", "text": message["content"]})
+                for call in message["tool_calls"]:
+                    own = {"id": call["id"], "name": call["function"]["name"]}
+                    arguments = call["function"]["arguments"]  # which have to be an object
+                    input_ = arguments if isinstance(arguments, dict) else {}
+                    blocks.append({"type": "tool_use", **own, "input": input_})
+                turns.append({"role": "assistant", "content": blocks})
             elif message["role"] == "tool":
                 result = {
                     "type": "tool_result",
@@ -108,22 +111,25 @@ class Anthropic(Served):
     def tool(self, tool: Row) -> Row:
         function = tool["function"]
         own = {key: function[key] for key in ("name", "description") if key in function}
-        no_parameters = {"type": "object", "properties": {}}
-        return {**own, "input_schema": function.get("parameters", no_parameters)}
+        return {**own, "input_schema": function.get("parameters", NO_PARAMETERS)}
 
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it, which Anthropic asks to discard:
         # it counts as refused whatever the text says.
-        text = thinking = ""
+        text = ""
+        thoughts = []
         calls = []
+        unread = []
         for block in payload["content"]:
             kind = block.get("type")
             if kind == "text":
                 text += block["text"]
             elif kind == "thinking":
-                thinking += block.get("thinking") or ""
+                thoughts.append(block.get("thinking") or "")
             elif kind == "tool_use":
                 calls.append(tool_call(block["name"], block["input"]))
+            elif kind not in ("redacted_thinking", "fallback"):
+                unread.append(kind)
         usage = payload.get("usage") or {}
         # The model that answered in place of the one asked for, which had refused.
         fallback = None
@@ -134,17 +140,18 @@ class Anthropic(Served):
         if prompt_tokens is not None:
             prompt_tokens += usage.get("cache_creation_input_tokens") or 0
             prompt_tokens += usage.get("cache_read_input_tokens") or 0
-        return Answer(
+        answer = Answer(
             response=text,
             finish_reason=finish_reason(payload.get("stop_reason"), calls),
             attempt=attempt,
             prompt_tokens=prompt_tokens,
             completion_tokens=usage.get("output_tokens"),
-            thinking=thinking or None,
+            thinking="\n\n".join(filter(None, thoughts)) or None,
             tool_calls=calls or None,
             stop_details=stop_details(payload.get("stop_details")),
             said_model=fallback,
         )
+        return refuse_unread(answer, unread)
 
     async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
         from httpx2 import Response
@@ -178,23 +185,3 @@ class Anthropic(Served):
             status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
             return status, result["error"]
         return 0, f"the request {result['type']} in its batch"
-
-
-def _call_blocks(message: Row) -> list[Row]:
-    """A message that calls tools as Anthropic's API has it: no empty text, and arguments
-    that are an object."""
-    blocks: list[Row] = []
-    if message["content"].strip():
-        blocks.append({"type": "text", "text": message["content"]})
-    for call in message["tool_calls"]:
-        function = call["function"]
-        arguments = function["arguments"]
-        blocks.append(
-            {
-                "type": "tool_use",
-                "id": call["id"],
-                "name": function["name"],
-                "input": arguments if isinstance(arguments, dict) else {},
-            }
-        )
-    return blocks

@@ -1,10 +1,10 @@
 """The providers' batch APIs (``mode: batch``): the same answers as live, cheaper and
 later.
 
-A batch outlives the run that submits it: a file in the ``batches`` folder of the cache
-folder has its id and requests until a run has taken every answer, also where the
-response store is off. A run that finds some of its requests there waits for that batch
-and submits only the others.
+A batch outlives the run that submits it: a file in the cache's folder ``batches`` has its
+id and requests until a run has taken every answer, also where the response store is off.
+A run that finds some of its requests there waits for that batch and submits only the
+others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
 from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Failure, Provider, error_parts
+from refract.models.provider import Emit, Provider
+from refract.models.replies import Failure, error_parts
 
 # Requests of a batch. Both providers take more, but no more than 200 MB.
 MOST = 10_000
@@ -33,11 +34,7 @@ class BatchRun:
     of batches whose answers were all emitted."""
 
     def __init__(
-        self,
-        model: Provider,
-        requests: Sequence[Request],
-        emit: Emit,
-        taken: list[Path],
+        self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
     ) -> None:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
         self.settings = model.settings
@@ -45,8 +42,8 @@ class BatchRun:
         # Of a round, by custom id: the requests of the same body and seed, and that
         # body.
         self.indices: dict[str, list[int]] = {}
-        self.reached = False  # whether the server has taken a connection
         self.bodies: dict[str, bytes] = {}
+        self.reached = False  # whether the server has taken a connection
 
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
@@ -75,15 +72,14 @@ class BatchRun:
             name = sha256_json([identity, body.decode("ascii"), drawn])
             self.indices.setdefault(name, []).append(index)
             self.bodies[name] = body
-        kept = {path: read_object(path) for path in sorted(self.folder.glob("*.json"))}
-        asked = self.bodies.keys()
         batches = {}
-        known = set()
-        for path, batch in kept.items():
-            names = batch.get("requests", ())
-            if asked & set(names):
+        known: set[str] = set()
+        for path in sorted(self.folder.glob("*.json")):
+            batch = read_object(path)
+            names = set(batch.get("requests", ()))
+            if names & self.bodies.keys():
                 batches[path] = batch
-                known |= set(names)
+                known |= names
         for part in self._parts([name for name in self.bodies if name not in known]):
             batch_id = await self._submit(part)
             if batch_id is not None:
@@ -153,11 +149,9 @@ class BatchRun:
                         f"{self.model.where}: {self.settings.base_url} does not tell how a batch "
                         f"stands ({failure.text}); run again to go on with it"
                     ) from None
-                say(
-                    f"{self.model.name}: a look at a batch failed: {failure.name}: {failure.text}; "
-                    f"tried for up to {self.settings.retry_for} s",
-                    file=sys.stderr,
-                )
+                text = f"a look at a batch failed: {failure.name}: {failure.text}"
+                text += f"; tried for up to {self.settings.retry_for} s"
+                say(f"{self.model.name}: {text}", file=sys.stderr)
                 client = self.client
             else:
                 self.reached = True

@@ -8,7 +8,7 @@ from typing import Any, cast
 from refract.core.errors import UsageError
 from refract.core.settings import Settings
 from refract.models.protocol import Answer, Model, Request
-from refract.models.provider import says_too_long
+from refract.models.replies import says_too_long
 
 # What a function returns for some requests, when each is asked by its attempt of that number.
 Ask = Callable[[Sequence[Request], int], object]

@@ -104,7 +104,8 @@ class _Table(nn.Module):
         return self.table[0].weight
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return functional.embedding(ids, self.weight).float()
+        rows = functional.embedding(ids.to(self.weight.device), self.weight)
+        return rows.to(ids.device, torch.float32)
 
 
 class Ladder:
@@ -123,10 +124,14 @@ class Ladder:
         self.drafts = device.type not in WITHOUT_DRAFTS
         self.model: Any = unfilled(stored, torch.float32)
         self._dtype, self._drafting = narrow.dtype, list[torch.dtype]()
-        self._share(dict(stored.named_modules()), dict(narrow.named_modules()))
+        self._share(dict(stored.named_modules()), dict(narrow.named_modules()), device)
+        # It has no numbers, and tells transformers which type this model is of.
+        self.model.register_parameter("is_float32", nn.Parameter(torch.zeros(0), False))
         share_buffers(self.model, stored, device)
 
-    def _share(self, stored: dict[str, nn.Module], narrow: dict[str, nn.Module]) -> None:
+    def _share(
+        self, stored: dict[str, nn.Module], narrow: dict[str, nn.Module], device: torch.device
+    ) -> None:
         """Takes over weights. What is no plain linear layer and no plain table, which is
         little, is copied in float32."""
         for name, module in list(self.model.named_modules()):
@@ -135,7 +140,8 @@ class Ladder:
             for key, parameter in module._parameters.items():
                 if parameter is not None:
                     own: Any = stored[name]._parameters[key]
-                    module._parameters[key] = nn.Parameter(own.detach().float(), False)
+                    copied = own.detach().to(device, torch.float32)
+                    module._parameters[key] = nn.Parameter(copied, False)
             for key, child in list(module._modules.items()):
                 source: Any = stored[name]._modules.get(key)
                 few: Any = narrow[name]._modules.get(key)

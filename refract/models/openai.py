@@ -7,6 +7,7 @@ Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reach
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -16,20 +17,27 @@ from pydantic import Field, model_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
-from refract.models.provider import (
-    Address,
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.replies import (
     Failure,
     InvalidResponse,
-    KeyVariable,
-    ServedSettings,
-    ending_called,
+    Kind,
     error_parts,
     finish_reason,
+    refuse_unread,
     says_filtered,
 )
 from refract.models.sending import Served
 from refract.models.turn import Markers, split_reasoning, with_call_ids
 
+# OpenAI's models that take tools beside reasoning, or any request, in the Responses API
+# alone: by that API's errors, and by the names that its package has for it alone.
+NEEDS_RESPONSES = re.compile(
+    r"(gpt-5\.[4-6]|gpt-6(\.1)?|(o\d|gpt-5[.\d]*)-(pro|codex)|o\d(-mini)?-deep-research"
+    r"|computer-use-preview|gpt-daybreak|gpt-rosalind)(-.*)?"
+)
+# What follows from the codes of a response that failed; from others, nothing.
+FAILED: dict[str, Kind] = {"rate_limit_exceeded": "throttled", "server_error": "passing"}
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -43,9 +51,10 @@ class OpenAISettings(ServedSettings):
         None,
         description="azure: a deployment (`model_id`) of the Azure OpenAI resource in `base_url`",
     )
-    api: Literal["responses"] | None = Field(
+    api: Literal["responses", "chat"] | None = Field(
         None,
-        description="responses: OpenAI's Responses API, which some models need; null: chat completions",
+        description="responses: OpenAI's Responses API; chat: chat completions; null: responses for "
+        "OpenAI's own models that are known to need it, else chat",
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the name under which chat completions are sent `max_tokens`"
@@ -72,7 +81,22 @@ class OpenAISettings(ServedSettings):
             )
         if self.api == "responses" and (self.seed or self.prefill is not None):
             raise ValueError("api: responses takes neither seed nor prefill; leave them out")
+        if self.asks_responses and "reasoning_effort" in self.extra_body:
+            raise ValueError(
+                "extra_body.reasoning_effort is of chat completions; api: responses has "
+                "extra_body: {reasoning: {effort: }}"
+            )
         return self
+
+    @property
+    def asks_responses(self) -> bool:
+        """Whether requests go to the Responses API. By default that follows from model and
+        address, unless the definition has what chat completions alone take."""
+        if self.api is not None:
+            return self.api == "responses"
+        of_chat = self.seed or "reasoning_effort" in self.extra_body
+        needed = NEEDS_RESPONSES.fullmatch(self.model_id) is not None
+        return needed and self.at_provider and not of_chat
 
 
 class OpenAI(Served):
@@ -84,9 +108,16 @@ class OpenAI(Served):
     settings: OpenAISettings
     PACKAGE = "openai"
 
+    def identity(self) -> dict[str, Any]:
+        identity = super().identity()
+        identity.pop("api", None)
+        if self.settings.asks_responses:
+            identity["api"] = "responses"
+        return identity
+
     @property
     def path(self) -> str:
-        return "/responses" if self.settings.api else "/chat/completions"
+        return "/responses" if self.settings.asks_responses else "/chat/completions"
 
     def client(self, options: dict[str, Any]) -> Any:
         if self.settings.client == "azure":
@@ -97,9 +128,13 @@ class OpenAI(Served):
 
     def body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
         settings = self.settings
-        if settings.api == "responses":
+        if settings.asks_responses:
             # The server need not keep what is never asked for again.
-            return {"input": messages, "max_output_tokens": settings.max_tokens, "store": False}
+            return {
+                "input": response_items(messages),
+                "max_output_tokens": settings.max_tokens,
+                "store": False,
+            }
         body: dict[str, Any] = {
             "messages": messages,
             settings.max_tokens_field: settings.max_tokens,
@@ -113,19 +148,14 @@ class OpenAI(Served):
         return body
 
     def tool(self, tool: Row) -> Row:
-        if self.settings.api is None:
+        if not self.settings.asks_responses:
             return tool
         # Chat completions are not strict unless asked to be; responses are.
-        no_parameters = {"type": "object", "properties": {}}
-        return {
-            "type": "function",
-            "strict": False,
-            "parameters": no_parameters,
-            **tool["function"],
-        }
+        loose = {"type": "function", "strict": False, "parameters": NO_PARAMETERS}
+        return {**loose, **tool["function"]}
 
     def read(self, payload: Any, attempt: int) -> Answer:
-        if self.settings.api == "responses":
+        if self.settings.asks_responses:
             answer = read_response(payload, attempt)
         else:
             answer = read_completion(payload, attempt)
@@ -136,7 +166,8 @@ class OpenAI(Served):
 
     def failure_of(self, error: Exception, client: Any) -> Failure:
         failure = super().failure_of(error, client)
-        if self.settings.api is None and "v1/responses" in failure.text:
+        needed = "v1/responses" in failure.text or "not a chat model" in failure.text
+        if needed and not self.settings.asks_responses:
             hint = "set api: responses in the model's definition, or --set api=responses"
             return failure._replace(text=f"{failure.text}; {hint}")
         return failure
@@ -178,15 +209,14 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     reason = choice.get("finish_reason")
     if reason == "error" or choice.get("error"):
         raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
+    finish = finish_reason(reason, choice.get("message", {}).get("tool_calls") or ())
     # Azure leaves the message out of a filtered completion.
-    filtered = ending_called(reason) == "content_filter"
-    message = choice.get("message", {}) if filtered else choice["message"]
+    message = choice.get("message", {}) if finish == "content_filter" else choice["message"]
     usage = payload.get("usage") or {}
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
         calls.append(tool_call(function["name"], function["arguments"]))
-    finish = finish_reason(reason, calls)
     text = message.get("content")
     if isinstance(text, list):  # some servers send it in parts
         text = "".join(part.get("text") or "" for part in text)
@@ -206,29 +236,56 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     )
 
 
+def response_items(messages: Sequence[Message]) -> list[Row]:
+    """A conversation as the input of a response (``ResponseInputItemParam``), where calls of
+    tools and their results are items of their own."""
+    items: list[Row] = []
+    for message in with_call_ids(messages, as_text=True):
+        if message["role"] == "tool":
+            result = {"call_id": message["tool_call_id"], "output": message["content"]}
+            items.append({"type": "function_call_output", **result})
+            continue
+        calls = message.get("tool_calls", ())
+        if message["content"] or not calls:
+            items.append({"role": message["role"], "content": message["content"]})
+        for call in calls:
+            items.append({"type": "function_call", "call_id": call["id"], **call["function"]})
+    return items
+
+
 def read_response(payload: Any, attempt: int) -> Answer:
     """A reply of the Responses API (``openai.types.responses.Response``) as an answer.
     Raises :class:`InvalidResponse` and look-up errors.
 
     Of reasoning its own text counts where the server gives it, and else its summary."""
-    text = ""
+    texts = []
     thoughts = []
     calls = []
+    unread = []
     refused = False
     for item in payload["output"]:
-        if item["type"] == "reasoning":
+        kind = item.get("type")
+        if kind == "reasoning":
             parts = item.get("content") or item.get("summary") or ()
             thoughts += [part["text"] for part in parts]
-        elif item["type"] == "function_call":
+        elif kind == "function_call":
             calls.append(tool_call(item["name"], item["arguments"]))
-        elif item["type"] == "message":
+        elif kind == "message":
+            text = ""
             for part in item["content"]:
-                is_refusal = part["type"] == "refusal"
-                text += part["refusal"] if is_refusal else part["text"]
-                refused |= is_refusal
+                if part.get("type") == "refusal":
+                    refused = True
+                    text += part["refusal"]
+                elif "text" in part:
+                    text += part["text"]
+                else:
+                    unread.append(part.get("type"))
+            texts.append(text)
+        else:
+            unread.append(kind)
     usage = payload.get("usage") or {}
-    return Answer(
-        response=text,
+    answer = Answer(
+        response="\n\n".join(filter(None, texts)),
         finish_reason="refusal" if refused else _ending_of(payload),
         attempt=attempt,
         prompt_tokens=usage.get("input_tokens"),
@@ -236,10 +293,10 @@ def read_response(payload: Any, attempt: int) -> Answer:
         thinking="\n\n".join(thoughts) or None,
         tool_calls=calls or None,
     )
+    return refuse_unread(answer, unread)
 
 
 def _ending_of(payload: Any) -> FinishReason:
-    """How a response ended. Raises :class:`InvalidResponse` where it failed."""
     status = payload.get("status")
     if status == "completed":
         return "stop"
@@ -248,4 +305,5 @@ def _ending_of(payload: Any) -> FinishReason:
     message, codes = error_parts(payload)
     if says_filtered(codes, message):
         return "content_filter"
-    raise InvalidResponse(f"the response is {status}: {message}")
+    kinds = [FAILED[code] for code in codes if code in FAILED]
+    raise InvalidResponse(f"the response is {status}: {message}", kinds[0] if kinds else "final")

@@ -11,8 +11,6 @@ Imports torch: import this module only where a model is about to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -65,9 +63,15 @@ def find_route(model: Any, reference: Reference | None, exact: bool = True) -> R
 def _tried(reference: Reference, exact: bool) -> tuple[float, float]:
     """How far logits are off a whole pass's: in slots of one cache, and behind kept
     keys and values."""
-    config = reference.model.config.get_text_config()
-    with _narrowed(config):
-        return _off_whole(reference, Route(Attention(config)), exact)
+    own = reference.model.config.get_text_config()
+    window = getattr(own, "sliding_window", None)
+    if window:
+        own.sliding_window = WINDOW
+    try:
+        return _off_whole(reference, Route(Attention(own)), exact)
+    finally:
+        if window:
+            own.sliding_window = window
 
 
 def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, float]:
@@ -76,19 +80,24 @@ def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, 
     ids = (ids % reference.vocabulary).to(reference.device)
     cache = DynamicCache()
     whole = reference(input_ids=ids, past_key_values=cache, use_cache=True).logits
+
+    def state(row: int, known: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Keys and values of a row's first tokens; [] of none."""
+        layers = cache.layers if known else []
+        return [(layer.keys[row, :, :known], layer.values[row, :, :known]) for layer in layers]
+
     group = Group(_slots_length(reference.model.config, width), len(ROWS))
     last, behind, batch = [], [], []
     for i, (start, known) in enumerate(ROWS):
         tokens = ids[i].tolist()
-        seated = DecodedRow(i, tokens[:known], limit=1)
         first = known - READ[i]
-        seated.position, seated.next_token = first, tokens[first]
-        seated.drafted = tokens[first + 1 : known]
-        seated.state = _state(cache, i, first)
+        seated = DecodedRow(i, tokens[:known], limit=1, next_token=tokens[first])
+        seated.position, seated.drafted = first, tokens[first + 1 : known]
+        seated.state = state(i, first)
         group.parked.append(seated)
         last.append(whole[i, first:known])
         row = DecodedRow(i, tokens[:1], limit=known, generated=tokens[1:known])
-        row.reference = _state(cache, i, start)
+        row.reference = state(i, start)
         batch.append((row, list(range(start, known))))
         behind.append(whole[i, start:known])
     group.seat()
@@ -99,13 +108,6 @@ def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, 
     if not exact:
         return off, 0.0
     return off, _off(forced(reference, route.attention, batch)[0], torch.cat(behind))
-
-
-def _state(cache: DynamicCache, row: int, known: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Keys and values of a row's first tokens; [] of none."""
-    if not known:
-        return []
-    return [(layer.keys[row, :, :known], layer.values[row, :, :known]) for layer in cache.layers]
 
 
 def _off(logits: torch.Tensor, right: torch.Tensor) -> float:
@@ -124,19 +126,6 @@ def _slots_length(config: Any, width: int) -> int:
         if other and type(value) is int:
             windows.append(width + value)
     return -(-max(windows) // 16) * 16
-
-
-@contextmanager
-def _narrowed(config: Any) -> Iterator[None]:
-    """Within it, a configuration's sliding window is ``WINDOW``, if it has one."""
-    before = getattr(config, "sliding_window", None)
-    if before:
-        config.sliding_window = WINDOW
-    try:
-        yield
-    finally:
-        if before:
-            config.sliding_window = before
 
 
 def _longest(config: Any) -> int | None:

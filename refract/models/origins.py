@@ -8,7 +8,6 @@ hash matches, so that making the same results again changes nothing.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +28,9 @@ from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
     StoreError,
-    answer_of,
+    answer_in,
     answer_sha256,
     store_file,
 )
@@ -69,13 +67,8 @@ def note_answers(
     certificates; a row's known run stays."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    write_json(
-        path,
-        {
-            **noted,
-            **made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates),
-        },
-    )
+    made = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
+    write_json(path, {**noted, **made})
 
 
 def made_rows(
@@ -111,7 +104,7 @@ def made_by(
         for row, noted_run in zip(rows, before, strict=True):
             run = noted_run or origins.get(row["request_sha256"])
             if run is not None and id(run) not in names:
-                names[id(run)] = _name(run)
+                names[id(run)] = canonical_json(run)
                 runs.setdefault(names[id(run)], run)
             makers[suite].append(None if run is None else names[id(run)])
     order = sorted(runs, key=lambda name: (runs[name]["started_at"], name))
@@ -161,22 +154,17 @@ def arithmetic_lines(root: Path, provenance: Mapping[str, Row], *, wide: bool = 
     """How models' answers were computed, and how many of exact ones were certified
     here; equal lines once, with the models' names. ``provenance`` is by model."""
     models: dict[str, list[str]] = {}
-    with _store_here() as store:
+    path = store_file()
+    try:
+        here = ResponseStore(path if path and path.is_file() else None)
+    except StoreError:
+        here = ResponseStore(None)
+    with here as store:
         for model, facts in provenance.items():
             line = arithmetic_line(root / "data/responses" / model, facts, store, wide=wide)
             if line:
                 models.setdefault(line, []).append(model)
     return [f"{', '.join(names)}: {line}" for line, names in models.items()]
-
-
-def _store_here() -> ResponseStore:
-    """The store; where it cannot be opened, or was never written, one that knows
-    nothing."""
-    path = store_file()
-    if path is not None and path.is_file():
-        with contextlib.suppress(StoreError):
-            return ResponseStore(path)
-    return ResponseStore(None)
 
 
 def arithmetic_line(
@@ -187,12 +175,9 @@ def arithmetic_line(
 
     What a file says of certificates does not count: it may be anybody's."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
-    if arithmetic is None:
-        return ""
-    if arithmetic == "fast":
-        return "fast arithmetic: of this machine"
     if arithmetic != "exact":
-        return f"arithmetic of {arithmetic}, not exact"
+        other = f"arithmetic of {arithmetic}, not exact" if arithmetic else ""
+        return "fast arithmetic: of this machine" if arithmetic == "fast" else other
     counts: Counter[str] = Counter()
     absent = []
     for suite, suite_facts in facts["suites"].items():
@@ -226,7 +211,7 @@ def counted_states(rows: Sequence[ResponseRow], store: ResponseStore) -> Counter
     for row in rows:
         key = row["request_sha256"]
         state = states.get(key)
-        answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+        answer = answer_in(row)
         same = state is not None and state.answer_sha256 == answer_sha256(key, answer)
         if same and state is not None and state.certificate:
             counts["certified"] += 1
@@ -245,11 +230,7 @@ def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in suites}
     if noted.get("judged", {}).get("verdicts_sha256") != hashes:
-        judged = {
-            "verdicts_sha256": hashes,
-            "judged_at": utc(time.time()),
-            **this_run(None),
-        }
+        judged = {"verdicts_sha256": hashes, "judged_at": utc(time.time()), **this_run(None)}
         write_json(path, {**noted, "judged": judged})
 
 
@@ -267,8 +248,3 @@ def _noted(noted: Mapping[str, Any], suite: str, sha256: str) -> Row:
     """What a file notes of a suite, {} where it is of other rows."""
     notes: Row = noted.get("suites", {}).get(suite, {})
     return notes if notes.get("responses_sha256") == sha256 else {}
-
-
-def _name(run: Mapping[str, Any]) -> str:
-    """What tells runs apart; notes of former releases also hold what was measured."""
-    return canonical_json({key: value for key, value in run.items() if key != "measured"})

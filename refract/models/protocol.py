@@ -43,12 +43,11 @@ LASTING_ERRORS = frozenset(
 class Request:
     """One question to a model.
 
-    ``attempts``: conversations, tried in order; the next one is used only when the
-    model rejects the one before as too long. ``seed``: of the row's own generator,
-    where the model samples. ``metadata``: columns of the row for adapters that name
-    them in ``USES``. ``repeat``: numbers equal requests from 0, since a server may
-    answer the next one otherwise. ``tools``: functions that the model may call, in
-    OpenAI's form.
+    ``attempts``: conversations; the next one is used when the model rejects the one before
+    as too long. ``seed``: of the row's own generator, where the model samples.
+    ``metadata``: columns of the row for adapters that name them in ``USES``. ``repeat``:
+    numbers equal requests from 0, since a server may answer the next one otherwise.
+    ``tools``: functions that the model may call, in OpenAI's form.
     """
 
     attempts: tuple[tuple[Message, ...], ...]

@@ -1,5 +1,4 @@
-"""A model behind a provider: its settings, what it is sent, and what a reply or a
-failure means.
+"""A model behind a provider: its settings, what it is sent, and how its replies are read.
 
 :mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know
 no provider. Whatever is wrong with a reply is an error of its own row alone.
@@ -13,81 +12,42 @@ import os
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
 from refract.core.showing import say
-from refract.core.types import FinishReason, Message, Row, ToolCall
+from refract.core.types import Message, Row
 from refract.models import turn
 from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract.models.replies import (
+    PASSING,
+    THROTTLED,
+    Failure,
+    InvalidResponse,
+    Kind,
+    bound_reply,
+    error_parts,
+    says_filtered,
+    says_too_long,
+)
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
 CONNECT_SECONDS = 10.0
-# Bytes of a reply: room for answers of more than a million tokens.
-MOST_REPLY_BYTES = 8 * 2**20
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only
 # where they are set.
 ADDED = ("prefill", "client", "revision", "other_model", "api")
-# Why a completion ended, by the words of all the servers that speak the two protocols,
-# in small letters.
-FINISHED: dict[str, FinishReason] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "complete": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "content_filtered": "content_filter",
-    "guardrail_intervened": "content_filter",
-    "refusal": "refusal",
-    # Gemini's, which its server of OpenAI's protocol passes on.
-    "safety": "content_filter",
-    "recitation": "content_filter",
-    "blocklist": "content_filter",
-    "prohibited_content": "content_filter",
-    "spii": "content_filter",
-}
-CALLED = ("tool_calls", "tool_use", "function_call")
-Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
-# What a status means where nothing in the reply says otherwise; others from 500 on
-# pass.
-PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
-TOO_LONG = re.compile(
-    r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
-    r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
-    r"|maximum number of (?:input )?tokens|maximum context|too large for model"
-    r"|reduce the length of|inputs. tokens|string_above_max_length|request_too_large",
-    re.IGNORECASE,
-)
-FILTER_CODES = {
-    "content_filter",
-    "responsibleaipolicyviolation",
-    "moderation_blocked",
-    "bio_policy",
-    "misalignment_policy_violation",
-}
-FILTER_TEXT = re.compile(
-    r"blocked by (?:the |our )?content.?filter|content management policy"
-    r"|(?:input|prompt) was flagged|content.?policy.?violation",
-    re.IGNORECASE,
-)
+NO_PARAMETERS = {"type": "object", "properties": {}}  # the schema of a function without any
 # How the names of environment variables are written, and no key.
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
 
@@ -196,8 +156,8 @@ class ServedSettings(RequestSettings):
     @property
     def at_provider(self) -> bool:
         """Whether requests go to the provider's own API."""
-        default = type(self).model_fields["base_url"].default
-        return self.client is None and self.base_url == default
+        own = type(self).model_fields["base_url"].default
+        return self.client is None and self.base_url == own
 
     @property
     def needs(self) -> list[str]:
@@ -213,107 +173,24 @@ class ServedSettings(RequestSettings):
         usual = type(self).model_fields["api_key_env"].default
         if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
             raise ValueError(
-                "api_key_env must be the name of the environment variable that holds the key, such as "
-                f"{usual} (what came is not shown, since it may be the key itself)"
+                f"api_key_env must be the name of an environment variable, such as {usual} (what came "
+                "is not shown, since it may be the key itself)"
             )
         if self.client and self.mode == "batch":
             raise ValueError(
-                f"mode must be live with client: {self.client}; batches are sent to the provider's own "
-                "API alone (got 'batch')"
+                f"mode must be live with client: {self.client} (got 'batch'): batches go to the "
+                "provider's own API alone"
             )
         if self.api_key_env is None and self.at_provider:
             raise ValueError(
-                "api_key_env: null is for a server of your own; name it in base_url, or name the "
-                f"variable that holds the key (usually {usual})"
+                f"api_key_env: null is for a server of your own (base_url); keys are in {usual}"
             )
         if self.max_cost is not None and self.price is None:
-            raise ValueError(
-                "max_cost needs price: {input: , output: } (USD per million tokens); got no price"
-            )
+            raise ValueError("max_cost needs price: {input: , output: } in USD per million tokens")
         return self
 
 
 SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
-
-
-class Failure(NamedTuple):
-    """How a call came back without an answer.
-
-    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to
-    wait. ``paid``: whether the call may have cost something; ``reached``: whether it
-    reached a server. ``kind``, what follows: ``filtered``: the provider's filter is the
-    row's ending. ``too long``: the row goes on with its next attempt. ``throttled``:
-    nothing is sent for a while. ``passing``: the call is repeated; ``unreadable``: a
-    few times only. ``final``: the row ends with the error.
-    """
-
-    name: str
-    text: str
-    kind: Kind
-    after: float | None = None
-    paid: bool = False
-    reached: bool = True
-
-    def answer(self, attempt: int) -> Answer:
-        """The row of a request that ends so."""
-        if self.kind == "filtered":
-            return Answer("", "content_filter", attempt)
-        return Answer.failed(self.name, self.text, attempt)
-
-
-class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer; ``kind``: what follows
-    (:class:`Failure`)."""
-
-    def __init__(self, text: str, kind: Kind = "unreadable") -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
-def ending_called(reason: object) -> FinishReason | None:
-    """The ending that a server calls so, such as ``content_filter: SAFETY``; None for a
-    word that is not known."""
-    return FINISHED.get(str(reason).lower().partition(":")[0])
-
-
-def finish_reason(reason: object, calls: Sequence[ToolCall] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
-    for a reason that is missing or not known: an answer that may not be whole cannot be
-    judged."""
-    if calls and reason in CALLED:
-        return "stop"
-    known = ending_called(reason)
-    if known is None:
-        why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(
-            f"the completion ended {why}; known are {', '.join(FINISHED)}", "final"
-        )
-    return known
-
-
-async def bound_reply(response: Any) -> None:
-    """A client's hook that reads the reply to a POST, up to a size; batches, of many
-    replies each, come by GET. Raises :class:`InvalidResponse`."""
-    from httpx2 import ByteStream
-
-    if response.request.method != "POST":
-        return
-    content = bytearray()
-    try:
-        # A packed reply, for which no client of ours asks, can be of any size.
-        packed = response.headers.get("content-encoding", "identity")
-        if packed != "identity":
-            raise InvalidResponse(
-                f"the reply is packed as {packed}, which was not asked for", "final"
-            )
-        async for chunk in response.stream:
-            content += chunk
-            if len(content) > MOST_REPLY_BYTES:
-                size = MOST_REPLY_BYTES >> 20
-                raise InvalidResponse(f"the reply is larger than {size} MiB", "final")
-    finally:
-        await response.stream.aclose()
-    response.stream = ByteStream(bytes(content))
 
 
 class Provider(Model):
@@ -337,15 +214,8 @@ class Provider(Model):
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        counts = (
-            "requests",
-            "prompt_tokens",
-            "completion_tokens",
-            "retries",
-            "throttles",
-            "masked",
-        )
-        self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
+        counts = "requests prompt_tokens completion_tokens retries throttles masked"
+        self.usage: dict[str, Any] = dict.fromkeys(counts.split(), 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
     @property
@@ -416,14 +286,11 @@ class Provider(Model):
         key = os.environ.get(variable, "").strip()
         where = f"{self.where}: the environment variable {variable}"
         if not key:
-            keyless = (
-                "; for a server that asks for none: api_key_env: null in params.yaml, "
-                "--set api_key_env=null with refract run"
-            )
-            raise AdapterError(
-                f"{where} is not set; it must hold the key for {self.settings.base_url}"
-                f"{'' if self.settings.at_provider else keyless}"
-            )
+            text = f"{where} is not set; it must hold the key for {self.settings.base_url}"
+            if not self.settings.at_provider:
+                text += "; for a server that asks for none: api_key_env: null, or with refract run "
+                text += "--set api_key_env=null"
+            raise AdapterError(text)
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise AdapterError(f"{where} holds characters that no key has (spaces, curly quotes?)")
         self.key = SecretStr(key)
@@ -480,11 +347,8 @@ class Provider(Model):
         asked = self.settings.model_id
         if len(names) > 1 or not all(map(self.is_asked, names)):
             counts = ", ".join(f"{name} ({names[name]})" for name in list(names)[:5])
-            say(
-                f"{self.name}: asked for {asked}, and the server says that these answered: {counts}"
-                f"{' and others' if len(names) > 5 else ''}; the record of the run names them",
-                file=sys.stderr,
-            )
+            text = f"asked for {asked}, and the server says that these answered: {counts}"
+            say(f"{self.name}: {text}{' and others' * (len(names) > 5)}", file=sys.stderr)
 
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate
@@ -510,7 +374,7 @@ class Provider(Model):
         and nothing else."""
         try:
             payload = json.loads(payload) if isinstance(payload, bytes) else payload
-            answer = self.read(payload, attempt)
+            answer = self.read(self._masked(payload), attempt)
         except InvalidResponse:
             raise
         except Exception as error:  # not JSON, nested deeper than Python reads, of another form
@@ -528,24 +392,25 @@ class Provider(Model):
         if not isinstance(text, str):
             kind = type(text).__name__
             raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
-        thinking = answer.thinking if isinstance(answer.thinking, str) else None
-        key = self.key.get_secret_value()
-        others = json.dumps([answer.tool_calls or None, answer.stop_details])
-        if len(key) >= SHORTEST_KEY and any(key in part for part in (text, thinking or "", others)):
-            self.usage["masked"] += 1
-            text, others = text.replace(key, "[key]"), others.replace(key, "[key]")
-            thinking = thinking and thinking.replace(key, "[key]")
-        calls, details = json.loads(others)
         return replace(
             answer,
             response=turn.with_prefill(self.settings.prefill, text),
-            thinking=thinking,
-            tool_calls=calls,
-            stop_details=details,
+            thinking=answer.thinking if isinstance(answer.thinking, str) else None,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
             said_model=said,
         )
+
+    def _masked(self, payload: Any) -> Any:
+        """A response without the key, which a server may repeat."""
+        key = json.dumps(self.key.get_secret_value())[1:-1]
+        if len(key) < SHORTEST_KEY:
+            return payload
+        text = json.dumps(payload)
+        if key not in text:
+            return payload
+        self.usage["masked"] += 1
+        return json.loads(text.replace(key, "[key]"))
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
         """USD for so many tokens; 0 without a price."""
@@ -591,17 +456,18 @@ class Provider(Model):
             return self._status_failure(error, client)
         if isinstance(error, self.sdk.APIConnectionError):
             error = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        text = self.clean(str(error) or type(error).__name__)
+        class_name = type(error).__name__
+        text = self.clean(str(error) or class_name)
         if isinstance(error, TransportError):
             kind = "Timeout" if isinstance(error, TimeoutException) else "Connection"
-            reached = "connect" not in type(error).__name__.lower()
+            reached = "connect" not in class_name.lower()
             return Failure(f"API{kind}Error", text, "passing", paid=reached, reached=reached)
         if isinstance(error, TimeoutError):
             text = f"no answer within {self.settings.timeout} s"
             return Failure("APITimeoutError", text, "passing", paid=True)
         if isinstance(error, InvalidResponse):
             return Failure("InvalidResponse", text, error.kind, paid=True)
-        text = self.clean(f"{type(error).__name__}: {error}")
+        text = self.clean(f"{class_name}: {error}")
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
         if self.settings.client is not None:  # credentials that another package looks for
@@ -616,11 +482,8 @@ class Provider(Model):
         if 300 <= status < 400:
             location = str(headers.get("location") or "no address")
             target = self.clean(without_secrets(location.split("?")[0])[0])
-            text = (
-                f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent; name that "
-                "server in base_url if it is meant"
-            )
-            return Failure("Redirected", text, "final")
+            text = f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent"
+            return Failure("Redirected", f"{text}; is that the base_url?", "final")
         words = " ".join([message, *sorted(codes)])
         if says_filtered(codes, words if status <= 500 else ""):
             return Failure(name, text, "filtered")
@@ -632,14 +495,13 @@ class Provider(Model):
             raise AdapterError(
                 f"{self.where}: {base_url} does not accept {key} for {self.settings.model_id} ({text})"
             )
-        if "insufficient_quota" in codes or "request too large" in message.lower():
-            return Failure(name, text, "final")
         after = client._parse_retry_after_header(headers)
         usable = after is not None and 0 <= after < math.inf
+        used_up = "insufficient_quota" in codes or "request too large" in message.lower()
         kind: Kind = "final"
-        if status in THROTTLED:
+        if status in THROTTLED and not used_up:
             kind = "throttled"
-        elif status in PASSING or status >= 500:
+        elif (status in PASSING or status >= 500) and not used_up:
             kind = "passing"
         return Failure(name=name, text=text, kind=kind, after=after if usable else None)
 
@@ -659,32 +521,3 @@ class Provider(Model):
 def _count(tokens: object) -> int | None:
     # No request has more; a sum of such counts could not be written.
     return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
-
-
-def error_parts(body: Any) -> tuple[str, set[str]]:
-    """The message and the codes of an error, whatever a server wraps them in."""
-    try:
-        if isinstance(body, list) and body:
-            body = body[0]
-        if isinstance(body, dict):
-            body = body.get("error") or body.get("detail") or body
-        if not isinstance(body, dict):
-            return str(body or "")[:1000], set()
-        codes = [body.get("code"), body.get("type")]
-        inner = body.get("innererror")
-        if isinstance(inner, dict):
-            codes.append(inner.get("code"))
-        return str(body.get("message") or ""), {str(code).lower() for code in codes}
-    except RecursionError:  # nested deeper than Python prints
-        return "", set()
-
-
-def says_filtered(codes: Collection[str], text: str) -> bool:
-    """Whether an error says that the provider's filter stopped the request."""
-    return not FILTER_CODES.isdisjoint(codes) or bool(FILTER_TEXT.search(text))
-
-
-def says_too_long(status: int | None, text: str) -> bool:
-    """Whether an error says that the prompt is too long; ``status``: of HTTP, None
-    where unknown."""
-    return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))

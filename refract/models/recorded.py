@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -24,9 +25,10 @@ from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, parse_json, read_rows, sha256_file
 from refract.core.settings import Settings
 from refract.core.tool_calls import tool_call
-from refract.core.types import Row
+from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
 from refract.suites.importing import logs
+from refract.suites.rows import UNUSABLE
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -58,7 +60,7 @@ class Recorded(Model):
 
     adapter = "recorded"
     version = "1"
-    USES = ("prompt_id",)
+    USES = ("prompt_id", "step")
     Settings = RecordedSettings
     portable = False
 
@@ -83,13 +85,13 @@ class Recorded(Model):
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             about = None
         known: dict[str, Any] = {"parameters": None}
-        # None is what answers from another machine are completed by, where inspect_ai
-        # is not here.
+        # None is what answers from another machine are completed by, where the log cannot
+        # be read here.
         if about is not None or self.path.suffix == ".eval":
             known["recorded"] = about
         with suppress(AdapterError):
             by_id, _ = self._read
-            if any(prompt is None for prompt, _ in by_id.values()):
+            if any(recorded.prompt is None for recorded in by_id.values()):
                 known["prompts"] = "not compared: answers are joined by id alone"
         return known
 
@@ -102,21 +104,25 @@ class Recorded(Model):
         )
         alone = 0
         for index, request in enumerate(requests):
-            prompt = request.attempts[0][-1]["content"]
-            recorded_prompt, answer = by_id.get(request.metadata["prompt_id"], (None, None))
-            if answer is None or recorded_prompt not in (None, prompt):
+            step = request.metadata.get("step")
+            sent, after = _sent_and_after(request.attempts[0], step or 1)
+            prompt = sent[-1]["content"]
+            recorded = by_id.get(request.metadata["source_id" if step else "prompt_id"])
+            if recorded is None or recorded.prompt not in (None, prompt):
                 # The id belongs to another text, so the file numbers other prompts.
-                _, answer = by_prompt.get(prompt, (None, None))
-            elif recorded_prompt is None:
+                recorded = by_prompt.get(prompt)
+            elif recorded.prompt is None:
                 alone += 1
-            yield index, answer or absent
+            answer = absent
+            if recorded is not None:
+                answer = recorded.step(step, after) if step else recorded.answer
+            yield index, answer
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
-                "of prompts (%s); name it with prompt_column",
+                "of prompts; name it with prompt_column",
                 self.where,
                 alone,
-                ", ".join(PROMPT_COLUMNS),
             )
 
     @cached_property
@@ -154,50 +160,77 @@ class Recorded(Model):
         responses = column_of(settings.response_column, RESPONSE_COLUMNS)
         if responses is None or not (ids or prompts):
             raise AdapterError(
-                f"{self.where} needs a response and an id or a prompt for each row; it has the "
-                f"columns {', '.join(present)}. Name them with response_column, id_column or "
-                "prompt_column"
+                f"{self.where} needs columns of responses and of ids or prompts; it has "
+                f"{', '.join(present)}. Name them: response_column, id_column, prompt_column"
             )
-        by_id, by_prompt = _Index(), _Index()
+        by_id, by_prompt = [], []
         for row in rows:
             prompt = prompts and row.get(prompts)
             answer = _answer_of(row, row.get(responses))
-            by_id.add(ids and row.get(ids), prompt, answer)
+            steps = []
+            log = row.get(logs.LOG)
+            for step in log.get("steps", ()) if isinstance(log, dict) else ():
+                steps.append((_answer_of(step, step["response"]), step["after"]))
+            recorded = _Recorded(prompt, answer, steps)
+            by_id.append((ids and row.get(ids), recorded))
             # The same text can stand under several ids with different answers.
-            by_prompt.add(prompt, prompt, answer)
-        return by_id.clear_answers(), by_prompt.clear_answers()
+            by_prompt.append((prompt, recorded))
+        return _clear_answers(by_id), _clear_answers(by_prompt)
 
 
-# The prompt of a row, which not every file holds, and its answer.
-_Answers = dict[str, tuple[Any, Answer]]
+class _Recorded(NamedTuple):
+    """A row's prompt, which not every file holds, its answer, and the steps that an agent
+    took to it, each with the texts that came after."""
+
+    prompt: Any
+    answer: Answer
+    steps: Sequence[tuple[Answer, list[str]]] = ()
+
+    def step(self, number: int, after: Sequence[str]) -> Answer:
+        """The answer of one step, behind these texts; of a row without steps the first has
+        its answer."""
+        steps = self.steps or [(self.answer, [])]
+        recorded = []
+        for _, texts in steps[: number - 1]:
+            recorded += [re.sub(UNUSABLE, "\ufffd", text) for text in texts]  # as in suites
+        if number > len(steps) or recorded != list(after):
+            return Answer.failed(
+                "NoRecordedAnswer",
+                f"no step {number} is recorded behind what the row's tool_results say; the suite of a "
+                "log is made by refract import-suite generic LOG",
+            )
+        return steps[number - 1][0]
 
 
-class _Index:
-    """Prompt and answer by a value of rows."""
-
-    def __init__(self) -> None:
-        self._answers: _Answers = {}
-        self._ambiguous: set[str] = set()
-
-    def add(self, value: Any, prompt: Any, answer: Answer) -> None:
-        if value is None:
-            return
-        _, first = self._answers.setdefault(str(value), (prompt, answer))
-        if _content(first) != _content(answer):
-            self._ambiguous.add(str(value))
-
-    def clear_answers(self) -> _Answers:
-        """Without values whose rows hold different answers."""
-        return {v: pair for v, pair in self._answers.items() if v not in self._ambiguous}
+_Answers = dict[str, _Recorded]
 
 
-def _content(answer: Answer) -> tuple[str, ...]:
-    return (
-        answer.response,
-        answer.finish_reason,
-        str(answer.error),
-        str(answer.tool_calls),
-    )
+def _sent_and_after(messages: Sequence[Message], step: int) -> tuple[Sequence[Message], list[str]]:
+    """What was sent first, and the texts behind the model's answers before this step."""
+    place = len(messages)
+    for _ in range(step - 1):
+        place -= 1
+        while messages[place]["role"] != "assistant":
+            place -= 1
+    later = messages[place:]
+    return messages[:place], [x["content"] for x in later if x["role"] != "assistant"]
+
+
+def _clear_answers(rows: Sequence[tuple[Any, _Recorded]]) -> _Answers:
+    """Rows by a value of theirs, without values whose rows hold different answers."""
+    answers: _Answers = {}
+    ambiguous = set()
+    for value, recorded in rows:
+        if value is not None:
+            first = answers.setdefault(str(value), recorded)
+            if _content(first) != _content(recorded):
+                ambiguous.add(str(value))
+    return {value: row for value, row in answers.items() if value not in ambiguous}
+
+
+def _content(recorded: _Recorded) -> list[Any]:
+    answers = [recorded.answer, *(answer for answer, _ in recorded.steps)]
+    return [[x.response, x.finish_reason, x.error, x.tool_calls] for x in answers]
 
 
 def _answer_of(row: Row, response: Any) -> Answer:
@@ -245,19 +278,23 @@ def read_answers(path: Path) -> list[Row]:
     try:
         if path.suffix == ".csv":
             return _read_csv(path)
-        if path.suffix in (".json", ".eval"):
-            inspect = path.suffix == ".eval"
-            value = logs.read_inspect(path) if inspect else parse_json(path.read_bytes())
-            if logs.is_inspect(value):
-                return logs.inspect_rows(value)
-            rows = value.get("jailbreaks") if isinstance(value, dict) else value
+        rows: Any
+        if path.suffix == ".eval":
+            rows = [logs.read_inspect(path)]
+        elif path.suffix == ".json":
+            rows = parse_json(path.read_bytes())
+            if logs.is_inspect(rows):
+                rows = [rows]
+            elif isinstance(rows, dict):
+                rows = rows.get("jailbreaks")
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("expected a list of rows, or an object with 'jailbreaks'")
-            return rows
+        else:
+            rows = read_rows(path)
     except (csv.Error, ValueError) as error:
         raise RowError(str(error)) from None
-    rows = read_rows(path)
-    return logs.lm_eval_rows(rows) if logs.is_lm_eval(rows) else rows
+    answers = logs.rows_of_log(rows)
+    return rows if answers is None else answers
 
 
 def _read_csv(path: Path) -> list[Row]:

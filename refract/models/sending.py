@@ -22,7 +22,8 @@ from pathlib import Path
 from refract.core.showing import say
 from refract.models.batch import BatchRun
 from refract.models.protocol import AdapterError, Answer, Request
-from refract.models.provider import Emit, Failure, Provider
+from refract.models.provider import Emit, Provider
+from refract.models.replies import Failure
 
 # An answer that cannot be read has been paid for all the same.
 READ_TRIES = 3
@@ -133,20 +134,25 @@ class LiveRun:
         await self._may_start(call)
         if self.given_up is not None:
             return self.given_up.answer(0)
+        failure = None
         try:
-            reply = await self._reply(call)
+            async with asyncio.timeout(self.settings.timeout):
+                response = await self.model.send(self.client, call.body)
+            answer = self.model.read_reply(response.content, call.attempt)
+        except Exception as error:  # whatever a server can make of its client
+            failure = self.model.failure_of(error, self.client)
         finally:
             self.under_way -= 1
             self.reserved -= call.cost
             self.changed.set()
-        if isinstance(reply, Failure):
-            if reply.paid:
+        if failure is not None:
+            if failure.paid:
                 self.model.count(None, call.body)
-            return self._failed(call, reply)
+            return self._failed(call, failure)
         self.reached = True
-        self.model.count(reply, call.body)
+        self.model.count(answer, call.body)
         self._sign_of_life()
-        return reply
+        return answer
 
     async def _may_start(self, call: Call) -> None:
         """Waits until the call may start and counts it, or until no call may start any
@@ -179,30 +185,18 @@ class LiveRun:
         self.over.set()
         self.changed.set()
 
-    async def _reply(self, call: Call) -> Answer | Failure:
-        try:
-            async with asyncio.timeout(self.settings.timeout):
-                response = await self.model.send(self.client, call.body)
-            return self.model.read_reply(response.content, call.attempt)
-        except Exception as error:  # whatever a server can make of its client
-            return self.model.failure_of(error, self.client)
-
     def _failed(self, call: Call, failure: Failure) -> Answer | Call:
         """What follows from a call that came back without an answer."""
         self.reached |= failure.reached
+        now, allowed = self.loop.time(), self.settings.retry_for
         if not self.failed and failure.kind in ("passing", "unreadable", "final"):
             # Told at once, since it may be tried again for minutes.
             self.failed = True
             text = f"the first call that failed: {failure.name}: {failure.text}"
             if failure.kind != "final":
-                allowed = self.settings.retry_for
-                if self.reached or allowed <= REACH_SECONDS:
-                    text += f"; tried for up to {allowed} s"
-                else:
-                    text += (
-                        f"; tried for about {REACH_SECONDS:g} s, unless the server is reached: then for "
-                        f"up to {allowed} s"
-                    )
+                text += f"; tried for up to {allowed} s"
+                if not self.reached and allowed > REACH_SECONDS:
+                    text += f", or {REACH_SECONDS:g} s if no call reaches the server"
             say(f"{self.model.name}: {text}", file=sys.stderr)
         if failure.kind in ("filtered", "too long", "final"):
             self._sign_of_life()
@@ -213,7 +207,6 @@ class LiveRun:
         call.unreadable += failure.kind == "unreadable"
         if call.unreadable >= READ_TRIES:
             return failure.answer(call.attempt)
-        now, allowed = self.loop.time(), self.settings.retry_for
         call.failing_since = min(now, call.failing_since)
         self.failing_since = min(now, self.failing_since)
         self.failures += 1

@@ -112,12 +112,15 @@ class Group:
 
     @torch.inference_mode()
     def leave(self, slot: int, keep: bool) -> DecodedRow:
+        """Frees a slot. ``keep``: its row keeps the keys and values of the positions
+        before its last token, and none of a wrong draft's."""
         row = self.rows[slot]
         assert row is not None
         assert self.cache is not None
         if keep:
+            known = row.position
             row.state = [
-                (layer.keys[slot].clone(), layer.values[slot].clone())
+                (layer.keys[slot, :, :known].clone(), layer.values[slot, :, :known].clone())
                 for layer in self.cache.layers
             ]
         self.rows[slot] = None

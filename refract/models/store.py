@@ -2,10 +2,9 @@
 request.
 
 One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
-``off``. Errors and answers that a provider's filter took away are never stored. Other
-tables hold the run that made each answer and what speaks for it (no hash depends on
-them), and which process asks for what (``claims``), so that two with the same requests
-pay once.
+``off``. Errors and filtered answers are never stored. Other tables hold the run that made
+each answer and what speaks for it (no hash depends on them), and which process asks for
+what (``claims``), so that two with the same requests pay once.
 
 An answer is *certified* where exact arithmetic made or checked it on this machine, and
 *stated* where it came in a file; of others nothing is known. A certificate in a file is
@@ -22,10 +21,10 @@ import sqlite3
 import sys
 import time
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from refract.core.environment import cache_folder
 from refract.core.errors import RefractError, RowError
@@ -74,7 +73,7 @@ ANSWER_FIELDS = (
     "tool_calls",
     "stop_details",
 )
-LEAST_FIELDS = len(ANSWER_FIELDS) - 3
+LEAST_FIELDS = ANSWER_FIELDS.index("tokens")
 STORED_REASONS = ("stop", "length", "loop", "refusal")
 # What rows of answers may say besides; of another form, a row is a damaged one.
 CERTIFICATE = {
@@ -120,11 +119,9 @@ def request_sha256(identity: str, request: Request, model: Model) -> str:
     the same answer, or it has another seed. Of the metadata counts what the adapter
     names in ``USES``.
     """
-    content: list[Any] = [
-        request.attempts,
-        request.seed if model.samples else None,
-        {name: request.metadata[name] for name in model.USES},
-    ]
+    seed = request.seed if model.samples else None
+    metadata = {name: request.metadata[name] for name in model.USES if name in request.metadata}
+    content: list[Any] = [request.attempts, seed, metadata]
     if request.repeat and not (model.samples or model.runs_here):
         content.append(request.repeat)
     if request.tools:
@@ -151,8 +148,7 @@ def storable(answer: Answer) -> bool:
 
 def _record(key: str, answer: Answer) -> str:
     values = [getattr(answer, name) for name in ANSWER_FIELDS]
-    # An answer without any of the last fields has the checksum that it had before there
-    # were such.
+    # Without any of the last fields the checksum is the one from before there were such.
     while len(values) > LEAST_FIELDS and values[-1] is None:
         values.pop()
     return canonical_json([key, *values])
@@ -162,13 +158,10 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def answer_of(values: Sequence[Any]) -> Answer:
-    """The answer whose ``ANSWER_FIELDS`` these are, the last three of which may be
-    left out. Raises ValueError for another number of them."""
-    most = len(ANSWER_FIELDS)
-    if not LEAST_FIELDS <= len(values) <= most:
-        raise ValueError(f"an answer has {LEAST_FIELDS} to {most} fields (got {len(values)})")
-    return Answer(**dict(zip(ANSWER_FIELDS, values, strict=False)))
+def answer_in(row: Mapping[str, Any]) -> Answer:
+    """The answer in a response row, with the fields that it has."""
+    fields: dict[str, Any] = {field: row.get(field) for field in ANSWER_FIELDS}
+    return Answer(**fields)
 
 
 def answer_sha256(key: str, answer: Answer) -> str:
@@ -178,25 +171,13 @@ def answer_sha256(key: str, answer: Answer) -> str:
 
 def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     """An answer as a response row; its checksum ties it to its request."""
-    row: ResponseRow = {
-        "prompt_id": prompt_id,
-        "request_sha256": key,
-        "response": answer.response,
-        "finish_reason": answer.finish_reason,
-        "attempt": answer.attempt,
-        "prompt_tokens": answer.prompt_tokens,
-        "completion_tokens": answer.completion_tokens,
-        "thinking": answer.thinking,
-        "error": answer.error,
-        "answer_sha256": answer_sha256(key, answer),
-    }
-    if answer.tokens is not None:
-        row["tokens"] = answer.tokens
-    if answer.tool_calls:
-        row["tool_calls"] = answer.tool_calls
-    if answer.stop_details is not None:
-        row["stop_details"] = answer.stop_details
-    return row
+    row: Row = {"prompt_id": prompt_id, "request_sha256": key, "error": answer.error}
+    for field in ANSWER_FIELDS:
+        value = getattr(answer, field)
+        if value is not None or field in ANSWER_FIELDS[:LEAST_FIELDS]:
+            row[field] = value
+    row["answer_sha256"] = answer_sha256(key, answer)
+    return cast(ResponseRow, row)
 
 
 def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
@@ -242,10 +223,9 @@ def known_answers(
                 elif checksum != new[0]:
                     if certified or first_certified:
                         raise RowError(
-                            f"{first} and {path} have different answers to request {key}; exact "
-                            "answers are one on every machine, so one of the files is wrong. Move "
-                            "one away and run again; `refract verify MODEL` then says whether the "
-                            "other's answers hold"
+                            f"{first} and {path} have different answers to request {key}, of which "
+                            "one is not exact. Move one away and run again; `refract verify MODEL` "
+                            "then says whether the other's answers hold"
                         )
                     differing[first, path] = differing.get((first, path), 0) + 1
     for (first, path), count in differing.items():
@@ -259,8 +239,8 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, boo
     part = PART.search(path.name)
     if part and not sha256_file(path).startswith(part[1]):
         raise RowError(
-            f"{path} was changed after it was written: its name ends in the hash of other content. "
-            "Move it away and run again, or get the file anew"
+            f"{path} was changed after it was written: its name has the hash of other content. Move it "
+            "away, or get it anew"
         )
     answers: dict[str, tuple[Answer, bool]] = {}
     runs: dict[str, AnswerOrigin] = {}
@@ -274,18 +254,16 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, boo
                 key = row["request_sha256"]
                 if key in besides:
                     continue
-                values = [row[field] for field in ANSWER_FIELDS[:LEAST_FIELDS]]
-                values += [row.get(field) for field in ANSWER_FIELDS[LEAST_FIELDS:]]
                 certificate = row.get("certificate")
-                answer = replace(answer_of(values), stated=source, origin=runs.get(row.get("run")))
+                answer = replace(answer_in(row), stated=source, origin=runs.get(row.get("run")))
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
                     sound &= has_form(certificate, CERTIFICATE)
                     canonical_json(certificate)  # fails for 1e400, which JSON has no number for
+                if sound:
+                    answers[key] = (answer, certificate is not None)
             except (KeyError, TypeError, ValueError):
                 continue
-            if sound:
-                answers[key] = (answer, certificate is not None)
     return answers
 
 
@@ -385,8 +363,9 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             if _sha256(text) == checksum:
                 with contextlib.suppress(TypeError, ValueError):  # a record of another version
                     stored_key, *values = json.loads(text)
-                    answer = answer_of(values)
-                    if stored_key == key and storable(answer):
+                    known = len(values) in range(LEAST_FIELDS, len(ANSWER_FIELDS) + 1)
+                    answer = Answer(**dict(zip(ANSWER_FIELDS, values, strict=False)))
+                    if known and stored_key == key and storable(answer):
                         answers[key] = answer
         return answers
 

@@ -23,15 +23,11 @@ from refract.models.protocol import AdapterError
 DATE = "2024-07-26"
 # Steps of Python that a chat template may take for one conversation; most take hundreds.
 MOST_STEPS = 10**7
+REMEDY = "set chat_template: false, or change the template in a copy of the checkpoint"
 _CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _UNFIXED = re.compile(r"""strftime_now(?!\s+is\s)|(\||map\(["'])\s*random\b|\blipsum\b""")
 
 Text = Annotated[str, Field(min_length=1)]
-
-
-def _day(text: str) -> str:
-    date.fromisoformat(text)
-    return text
 
 
 Day = Annotated[
@@ -40,7 +36,7 @@ Day = Annotated[
         pattern=r"^\d{4}-\d\d-\d\d$",
         json_schema_extra={"allowed": 'a day in quotes, as "2026-01-31"'},
     ),
-    AfterValidator(_day),
+    AfterValidator(lambda text: date.fromisoformat(text).isoformat()),
 ]
 Markers = Annotated[
     list[Text],
@@ -136,9 +132,8 @@ def at_day(where: str, template: Any, day: str) -> Any:
     unfixed = _UNFIXED.search(fixed)
     if unfixed:
         raise AdapterError(
-            f"{where}: the checkpoint's chat template has {unfixed[0]!r} where Refract cannot fix what "
-            "it gives (a time, or chance), so that a prompt would not be the same tomorrow; set "
-            "chat_template: false, or change the template in a copy of the checkpoint"
+            f"{where}: with {unfixed[0]!r} in the checkpoint's chat template a prompt would not be the "
+            f"same tomorrow; {REMEDY}"
         )
     return fixed
 
@@ -156,8 +151,7 @@ def stopped(where: str) -> Iterator[None]:
         if steps > MOST_STEPS:
             raise AdapterError(
                 f"{where}: the checkpoint's chat template has no end: {MOST_STEPS:,} steps were not "
-                "enough for one conversation; set chat_template: false, or change the template in a "
-                "copy of the checkpoint"
+                f"enough for one conversation; {REMEDY}"
             )
         return count if frame.f_code.co_filename == "<template>" else None
 

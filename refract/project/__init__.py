@@ -35,7 +35,7 @@ from refract.judges import (
     read_judge,
 )
 from refract.models import check_engine, open_model
-from refract.rates.names import name_problems
+from refract.rates.names import limit_problems, name_problems
 from refract.suites.perturbations import read_perturbation
 
 PARAMS = "params.yaml"
@@ -96,19 +96,23 @@ def check_definitions(params: Mapping[str, Any]) -> None:
         if isinstance(model, dict) and "adapter" in model:
             open_model(name, model, f"judges.{name}.model")
     for name in params["suites"]:
-        check_names(params, name)
+        suite = definition(params, "suites", name)
+        families = {}
+        for judge in suite["judges"]:
+            families[judge] = family_of(judge, definition(params, "judges", judge))
+        check_names(f"suites.{name}", suite, families)
 
 
-def check_names(params: Mapping[str, Any], suite: str) -> None:
-    """Raises :class:`ParamsError` where two numbers of a suite would have one name in
-    files."""
-    wanted = definition(params, "suites", suite)
-    families = {}
-    for judge in wanted["judges"]:
-        families[judge] = family_of(judge, definition(params, "judges", judge))
-    problems = name_problems(wanted, families)
+def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str]) -> None:
+    """Raises :class:`ParamsError` where two numbers of a suite would have one name, by the
+    families of its judges' labels, or a threshold lies outside its measure's range; ``where``
+    names the suite."""
+    beyond = limit_problems(suite, families)
+    if beyond:
+        raise ParamsError(f"{where}: {beyond[0]}")
+    problems = name_problems(suite, families)
     if problems:
-        raise ParamsError(f"suites.{suite}: {problems[0]}; rename the judge, perturbation or field")
+        raise ParamsError(f"{where}: {problems[0]}; rename the judge, perturbation or field")
 
 
 def write_project(folder: Path) -> None:
@@ -227,26 +231,26 @@ def find_judges(
     Before one that labels something else than refusal stands the default, unless it
     is to be ``alone``. Raises :class:`UsageError`.
     """
-    names = list(asked or [SHIPPED[0] if model is None else MODEL_JUDGE])
-    if model is not None and not alone:
-        takes = []
-        for name in names:
-            named = _judge_named(name, project, has_model=True)
-            kind = find(JUDGES, named.get("kind"), f"judges.{name}: kind")
-            takes.append("model" in kind.Settings.model_fields)
-        if not any(takes):
-            names.append(MODEL_JUDGE)
+    names = list(dict.fromkeys(asked or [SHIPPED[0] if model is None else MODEL_JUDGE]))
+    asks = []
+    for name in names:
+        named = _judge_named(name, project, has_model=model is not None)
+        kind = find(JUDGES, named.get("kind"), f"judges.{name}: kind")
+        if "model" in kind.Settings.model_fields:
+            asks.append(name)
+    if model is not None and not asks:
+        if alone:
+            raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
+        names.append(MODEL_JUDGE)
+        asks.append(MODEL_JUDGE)
     judges: dict[str, dict[str, Any]] = {}
-    for name in dict.fromkeys(names):
+    for name in names:
         judge = find_judge(name, project, model=model, base_url=base_url)
-        kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
-        if len(names) > 1 and "model" not in kind.Settings.model_fields:
+        if len(names) > 1 and name not in asks:
             judge.pop("model", None)
         if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
             judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
         judges[name] = judge
-    if model is not None and not any("model" in judge for judge in judges.values()):
-        raise UsageError(f"--judge-model: none of {', '.join(names)} asks a model")
     return judges
 
 

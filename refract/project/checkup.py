@@ -41,7 +41,13 @@ def check_project(root: Path) -> Iterator[Check]:
         params = read_project(root).params
         check_declared(root, params)
         yield Check(PARAMS)
-        yield from _check_languages(root, params)
+        for name in params["grid"]["suites"]:
+            suite = definition(params, "suites", name)
+            path = root / suite["file"]
+            if path.is_file():
+                judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
+                warnings = reading_warnings(iter_rows(path), judges)
+                yield Check(f"languages of {name}", remedy="; ".join(warnings))
     except RefractError as error:
         yield Check(PARAMS, str(error), "docs/params.md lists every setting")
     line = _unwritable(root / PARAMS)
@@ -53,36 +59,14 @@ def check_project(root: Path) -> Iterator[Check]:
             yield Check(f"response store {store.path or '(turned off by REFRACT_CACHE)'}")
     except RefractError as error:
         yield Check("response store", str(error))
-    yield _check_torn(
-        root,
-        LOCK,
-        problem='half written {}: "Unable to read RWLock-file"',
-        remedy="run: refract doctor --fix",
-    )
-    yield _check_torn(
-        root,
-        RECORD,
-        problem='empty or half written {}: "validation failed"',
-        remedy=f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none",
-    )
-
-
-def _check_torn(root: Path, file: Path, problem: str, remedy: str) -> Check:
-    if not is_torn(root / file):
-        return Check(f"DVC's {file}")
-    return Check(f"DVC's {file}", problem.format("by a process that was killed"), remedy)
-
-
-def _check_languages(root: Path, params: Mapping[str, Any]) -> Iterator[Check]:
-    """Each suite of the grid whose file is here, with what warns of its judges and
-    languages."""
-    for name in params["grid"]["suites"]:
-        suite = definition(params, "suites", name)
-        path = root / suite["file"]
-        if path.is_file():
-            judges = {judge: definition(params, "judges", judge) for judge in suite["judges"]}
-            warnings = reading_warnings(iter_rows(path), judges)
-            yield Check(f"languages of {name}", remedy="; ".join(warnings))
+    by = "by a process that was killed"
+    git_has_it = f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none"
+    for file, problem, remedy in (
+        (LOCK, f'half written {by}: "Unable to read RWLock-file"', "run: refract doctor --fix"),
+        (RECORD, f'empty or half written {by}: "validation failed"', git_has_it),
+    ):
+        torn = is_torn(root / file)
+        yield Check(f"DVC's {file}", problem if torn else "", remedy if torn else "")
 
 
 def _unwritable(path: Path) -> str:
@@ -119,22 +103,18 @@ def check_declared(root: Path, params: Mapping[str, Any]) -> None:
     for stage, declared in stages.items():
         names = declared.get("params") if isinstance(declared, dict) else None
         for name in names or ():
-            if isinstance(name, str) and "$" not in name:
-                _check_setting(name, stage, params)
-
-
-def _check_setting(name: str, stage: str, params: Mapping[str, Any]) -> None:
-    section, _, key = name.partition(".")
-    settings = (params.get(section) or {}) if key else params
-    if (key or section) in settings:
-        return
-    missing: dict[str, Any] = {}
-    if key:
-        missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
-    raise ParamsError(
-        f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
-        f"`{section}: {json.dumps(missing)}`"
-    )
+            if not isinstance(name, str) or "$" in name:
+                continue
+            section, _, key = name.partition(".")
+            settings = (params.get(section) or {}) if key else params
+            if (key or section) not in settings:
+                missing: dict[str, Any] = {}
+                if key:
+                    missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
+                raise ParamsError(
+                    f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
+                    f"`{section}: {json.dumps(missing)}`"
+                )
 
 
 def is_torn(file: Path) -> bool:

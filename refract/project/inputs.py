@@ -112,6 +112,12 @@ def named_path(key: str, text: str) -> Path | None:
     return path if (key in FOLDERS or "/" in text) and not holds_project else None
 
 
+def files_named(*definitions: object) -> list[Path]:
+    """The files and folders here that definitions of params.yaml name."""
+    named = [named_path(key, text) for _, key, text in texts_of(list(definitions))]
+    return [path for path in named if path is not None]
+
+
 def files_of(path: Path) -> list[Path]:
     """The files that are hashed: those of a checkpoint or an adapter that determine
     answers, or all of a folder."""
@@ -201,21 +207,16 @@ def errors_to_ask_again(folder: Path) -> int:
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
             for line in file:
-                if b'"error": {' in line or JUDGE_FAILED.encode() in line:
-                    count += bool(_error_types(parse_line(line)) - LASTING_ERRORS)
+                if b'"error": {' not in line and JUDGE_FAILED.encode() not in line:
+                    continue
+                row = parse_line(line)
+                types = {row["error"]["type"]} if "error" in row else set()
+                for verdict in row.get("judges", {}).values():
+                    error = str(verdict["error"])
+                    if error.startswith(JUDGE_FAILED):
+                        types.add(error.removeprefix(JUDGE_FAILED).partition(":")[0])
+                count += bool(types - LASTING_ERRORS)
     return count
-
-
-def _error_types(row: Mapping[str, Any]) -> set[str]:
-    """The types of the errors in a row: of its answer, and of judges that failed."""
-    types = set()
-    if "error" in row:
-        types.add(row["error"]["type"])
-    for verdict in row.get("judges", {}).values():
-        error = str(verdict["error"])
-        if error.startswith(JUDGE_FAILED):
-            types.add(error.removeprefix(JUDGE_FAILED).partition(":")[0])
-    return types
 
 
 def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError, RowError
 from refract.core.jsonl import sha256_json
+from refract.core.params import DecisionSettings
 from refract.core.showing import csv_cell
 from refract.core.types import (
     PromptRow,
@@ -16,20 +17,13 @@ from refract.core.types import (
     Row,
     Verdict,
     VerdictRow,
-    is_last,
     prompt_of_sample,
     turns_of,
 )
-from refract.core.vocabulary import OUTPUT_SENSITIVITY, TAKEN, Estimand
-from refract.rates.clean_prompts import (
-    pair_table,
-    rate_table,
-    share_table,
-    with_one_interval,
-)
+from refract.core.vocabulary import TAKEN
+from refract.rates.clean_prompts import pair_table, rate_table, share_table, with_one_interval
+from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import (
-    CONFIDENCE,
-    REFUSED_ENDINGS,
     Counted,
     CountedSuite,
     clusters_of,
@@ -37,23 +31,8 @@ from refract.rates.counting import (
     outcome,
 )
 from refract.rates.judge_error import JudgeError, with_judge_errors
-from refract.rates.judge_rates import (
-    abstention_table,
-    change_table,
-    injection_table,
-    judge_table,
-    refusal_table,
-    thinking_table,
-)
-from refract.rates.key import (
-    CHANGED,
-    FAMILY_MEASURES,
-    SAMPLED,
-    Key,
-    Measure,
-    counted_by_function,
-    printed_twice,
-)
+from refract.rates.judge_rates import further_judges
+from refract.rates.key import CHANGED, SAMPLED, Key, counted_by_function, printed_twice
 from refract.rates.rate import Rate
 from refract.rates.robustness import (
     CLEAN_SAMPLES,
@@ -64,7 +43,7 @@ from refract.rates.robustness import (
 )
 from refract.rates.sampled import sample_table, variant_table
 from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
-from refract.rates.turns import turn_table
+from refract.rates.turns import step_table, turn_table
 
 
 class Aggregate(NamedTuple):
@@ -82,7 +61,8 @@ def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[
     definition names none and its rows are in several."""
     if fields is not None:
         return fields
-    return ["language"] if len({row.get("language") for row in sources} - {None}) > 1 else []
+    languages = {row.get("language") for row in sources} - {None}
+    return ["language"] if len(languages) > 1 else []
 
 
 def aggregate_suite(
@@ -94,10 +74,8 @@ def aggregate_suite(
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
     *,
-    confidence: float = CONFIDENCE,
+    settings: DecisionSettings = DEFAULTS,
     errors: Mapping[str, JudgeError] | None = None,
-    estimand: Estimand = "prompts_like_these",
-    refused_endings: Collection[str] = REFUSED_ENDINGS,
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
@@ -106,11 +84,9 @@ def aggregate_suite(
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its
     first judge decides the outcomes. ``judges`` are its judges' definitions by name,
-    ``families`` the label family of each. The first ``strings`` judge measures
-    injections, the first ``similarity`` judge measures changed answers. ``errors`` is
-    the known error of each refusal judge; with None intervals are of the prompts
-    alone. ``estimand`` is what thresholds ask about, ``refused_endings`` how an answer
-    can end that counts as refused.
+    ``families`` the label family of each. ``settings`` say the confidence, what counts
+    as refused, and what thresholds ask about. ``errors`` is the known error of each
+    refusal judge; with None intervals are of the prompts alone.
     ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
     ``strict``, a threshold of a measure that these rows and judges have no number for
     is left out. Raises :class:`RowError` when the rows do not belong together,
@@ -121,127 +97,10 @@ def aggregate_suite(
         verdicts = {row["prompt_id"]: row["judges"] for row in verdicts}
     samples = max((row.get("sample", 1) for row in prompts), default=1)
     thresholds = dict(definition.get("thresholds") or {})
-    outcomes = _outcomes(
-        sources,
-        prompts,
-        responses=responses,
-        verdicts=verdicts,
-        definition=definition,
-        samples=samples,
-        refused_endings=refused_endings,
-    )
-    suite = CountedSuite(
-        sources=sources,
-        outcomes=outcomes,
-        fields=fields_of(sources, definition.get("fields")),
-        confidence=confidence,
-        refused_endings=refused_endings,
-        prompts=texts or {row["prompt_id"]: row for row in prompts},
-        responses=responses,
-    )
-    last_turns = [row for row in prompts if is_last(row)]
-    floors = flip_floors(last_turns, suite.outcomes)
-    rates = with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
-    rates += turn_table(suite, prompts)
-    if samples > 1 or not thresholds.keys().isdisjoint(measure.name for measure in SAMPLED):
-        rates += sample_table(suite, samples)
-    rates += variant_table(suite, last_turns)
-    rates += attack_table(suite, last_turns, floors.loophole)
-    rates += language_table(suite, definition.get("source_language") or "en")
-    rates += _rates_of_judges(
-        suite, prompts, verdicts=verdicts, definition=definition, families=families
-    )
-    for name in definition["judges"]:
-        asked = judges.get(name, {})
-        wordings = asked.get("wordings") or ()
-        if wordings or asked.get("repeats", 1) > 1:
-            rates += change_table(
-                suite,
-                verdicts,
-                judge=name,
-                family=families[name],
-                wordings=wordings,
-                deciding=name == definition["judges"][0],
-            )
-    if definition.get("protocol"):
-        of_protocol = _rates_of_protocol(
-            suite, verdicts, definition=definition, judges=judges, families=families
-        )
-        # A number that the protocol counts in its own way goes before the suite's of
-        # that name.
-        counted_by_it = {rate.name for rate in of_protocol}
-        rates = [rate for rate in rates if rate.name not in counted_by_it] + of_protocol
-    for measure in counted_by_function():
-        rates += _rates_of_function(measure, suite)
-    compared, further_samples = _compared(
-        suite,
-        last_turns,
-        verdicts=verdicts,
-        definition=definition,
-        judges=judges,
-        families=families,
-    )
-    limits = _fail_limits(thresholds, {row["name"] for row in compared})
-    names = {rate.name for rate in rates}
-    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in names}
     max_unjudged = definition.get("max_unjudged")
-    if compared:
-        rates += robustness_table(
-            compared + further_samples,
-            limits=limits,
-            max_unjudged=max_unjudged,
-            flips=floors,
-            confidence=confidence,
-        )
-    if errors is not None:
-        rates = with_judge_errors(
-            rates,
-            definition["judges"][0],
-            errors=errors,
-            confidence=confidence,
-            categories={row["category"] for row in suite.requested},
-        )
-    if samples > 1:
-        # Without width is what takes each answer alone (flips, attacks): how they
-        # vary is not known.
-        for place, rate in enumerate(rates):
-            if rate.these and rate.these.low == rate.these.high:
-                rates[place] = replace(rate, these=None)
-    if not strict:
-        names = {rate.name for rate in rates}
-        thresholds = {name: limit for name, limit in thresholds.items() if name in names}
-    # A flip or fail rate may have a threshold of its own; fail rates have theirs by
-    # now.
-    rates = apply_thresholds(
-        rates,
-        defaults | thresholds,
-        max_unjudged=max_unjudged,
-        samples=samples,
-        estimand=estimand,
-    )
-    _check_names(rates)
-    return Aggregate(
-        answers=outcomes,
-        table=rates,
-        compared=compared,
-        fields=_field_values(suite.requested, suite.fields),
-    )
-
-
-def _outcomes(
-    sources: Sequence[Row],
-    prompts: Sequence[PromptRow],
-    responses: Mapping[str, ResponseRow],
-    verdicts: Mapping[str, Mapping[str, Verdict]],
-    definition: Mapping[str, Any],
-    samples: int,
-    refused_endings: Collection[str],
-) -> dict[str, Counted]:
-    """What became of each prompt, by the suite's first judge. Raises
-    :class:`RowError` for a prompt without a response or a verdict."""
+    outcomes = {}
     clusters = clusters_of(sources, definition.get("cluster"))
     deciding = definition["judges"][0]
-    outcomes: dict[str, Counted] = {}
     unmatched = []
     for prompt in prompts:
         prompt_id = prompt["prompt_id"]
@@ -254,7 +113,7 @@ def _outcomes(
             response,
             by_judge.get(deciding),
             cut_off=definition.get("cut_off"),
-            refused_endings=refused_endings,
+            refused_endings=settings.refused_endings,
         )
         outcomes[prompt_id] = Counted(
             label,
@@ -267,150 +126,108 @@ def _outcomes(
             f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
             "run: dvc repro"
         )
-    return outcomes
-
-
-def _first_of_family(
-    definition: Mapping[str, Any], families: Mapping[str, str], family: str
-) -> str | None:
-    """The first judge of a suite whose labels are of a family."""
-    return next((name for name in definition["judges"] if families[name] == family), None)
-
-
-def _rates_of_judges(
-    suite: CountedSuite,
-    prompts: Sequence[PromptRow],
-    verdicts: Mapping[str, Mapping[str, Verdict]],
-    definition: Mapping[str, Any],
-    families: Mapping[str, str],
-) -> list[Rate]:
-    """The rates of a suite's further judges: other judges of refusal, strings and
-    scores."""
-    rates = []
-    strings = _first_of_family(definition, families, "strings")
-    similarity = _first_of_family(definition, families, "similarity")
-    if strings is not None:
-        rates += injection_table(suite, verdicts, strings)
-    earlier = {row["prompt_id"] for row in prompts if not is_last(row)}
-    further_samples = {
-        row["prompt_id"]
-        for row in prompts
-        if row["perturbation"] is None and row.get("sample", 1) > 1
-    }
-    for name in definition["judges"]:
-        family = families[name]
-        if family == "refusal":
-            if name != definition["judges"][0]:
-                rates += refusal_table(
-                    suite,
-                    verdicts,
-                    first=definition["judges"][0],
-                    judge=name,
-                    cut_off=definition.get("cut_off"),
-                )
-        elif family == "refusal_in_thought":
-            rates += thinking_table(suite, verdicts, judge=name)
-        elif name not in (strings, similarity):
-            left_out = earlier
-            if family == "similarity":
-                # Further samples of clean prompts are compared for the noise floor
-                # alone.
-                left_out = earlier | further_samples
-            outcomes = {
-                prompt_id: answer
-                for prompt_id, answer in suite.outcomes.items()
-                if prompt_id not in left_out
-            }
-            if family == "abstention":
-                rates += abstention_table(name, suite, prompts, verdicts, outcomes)
-                continue
-            rates += judge_table(
-                name,
-                FAMILY_MEASURES[family],
-                verdicts=verdicts,
-                outcomes=outcomes,
-                confidence=suite.confidence,
-            )
-    return rates
-
-
-def _rates_of_protocol(
-    suite: CountedSuite,
-    verdicts: Mapping[str, Mapping[str, Verdict]],
-    definition: Mapping[str, Any],
-    judges: Mapping[str, Mapping[str, Any]],
-    families: Mapping[str, str],
-) -> list[Rate]:
-    """The rates of the published protocol that a suite follows."""
-    # Here, so that the types of rates are there without the settings of protocols.
-    from refract.rates.protocol_rates import protocol_judge, protocol_table
-    from refract.suites.protocols import find_part
-
-    part = find_part(definition["protocol"], "protocol")
-    judge = protocol_judge(definition, judges)
-    return protocol_table(
-        part,
-        suite,
-        responses=suite.responses,
+    suite = CountedSuite(
+        sources=sources,
+        outcomes=outcomes,
+        fields=fields_of(sources, definition.get("fields")),
+        confidence=settings.confidence,
+        refused_endings=settings.refused_endings,
+        prompts=texts or {row["prompt_id"]: row for row in prompts},
+        responses=responses,
+        rows=prompts,
         verdicts=verdicts,
-        judge=judge,
-        family=families[judge],
+        definition=definition,
+        judges=judges,
+        families=families,
     )
+    floors = flip_floors(suite)
+    rates = with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
+    rates += turn_table(suite)
+    if samples > 1 or not thresholds.keys().isdisjoint(measure.name for measure in SAMPLED):
+        rates += sample_table(suite, samples)
+    rates += variant_table(suite)
+    rates += attack_table(suite, floors.loophole)
+    rates += language_table(suite, definition.get("source_language") or "en")
+    rates += further_judges(suite)
+    if definition.get("protocol"):
+        # Here, so that the types of rates are there without the settings of protocols.
+        from refract.rates.protocol_rates import protocol_judge, protocol_table
+        from refract.suites.protocols import find_part
 
-
-def _rates_of_function(measure: Measure, suite: CountedSuite) -> list[Rate]:
-    """The rates of a measure that a function of its own counts
-    (:attr:`Measure.count`)."""
-    try:
-        function = pkgutil.resolve_name(measure.count)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ParamsError(
-            f"the measure {measure.name} cannot be counted: {measure.count!r} cannot be imported "
-            f"({error}); it must be package.module:function of an installed package"
-        ) from None
-    return list(function(suite))
-
-
-def _compared(
-    suite: CountedSuite,
-    prompts: Sequence[PromptRow],
-    verdicts: Mapping[str, Mapping[str, Verdict]],
-    definition: Mapping[str, Any],
-    judges: Mapping[str, Mapping[str, Any]],
-    families: Mapping[str, str],
-) -> tuple[list[Row], list[Row]]:
-    """The perturbed answers compared with the clean ones, and the further samples of
-    clean prompts with the first."""
-    scores, sensitivity = None, OUTPUT_SENSITIVITY
-    similarity = _first_of_family(definition, families, "similarity")
-    if similarity is not None:
-        scores = {
-            prompt_id: by_judge[similarity]["score"] for prompt_id, by_judge in verdicts.items()
-        }
-        sensitivity = judges[similarity].get("output_sensitivity", OUTPUT_SENSITIVITY)
-    compared = []
-    further_samples = []
-    for row in comparisons(
-        prompts,
-        suite.responses,
-        similarities=scores,
-        outcomes=suite.outcomes,
-        sensitivity=sensitivity,
-    ):
-        if row["name"] == CLEAN_SAMPLES:
-            further_samples.append(row)
-        else:
-            compared.append(row)
-    return compared, further_samples
-
-
-def _check_names(rates: Sequence[Rate]) -> None:
-    """Raises :class:`ParamsError` where files could not tell two rates apart."""
+        part = find_part(definition["protocol"], "protocol")
+        of_protocol = protocol_table(part, suite, protocol_judge(definition, judges))
+        # A number that the protocol counts in its own way goes before the suite's of
+        # that name.
+        names = {rate.name for rate in of_protocol}
+        rates = [rate for rate in rates if rate.name not in names] + of_protocol
+    rates += step_table(suite)
+    for measure in counted_by_function():
+        try:
+            function = pkgutil.resolve_name(measure.count)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ParamsError(
+                f"the measure {measure.name} cannot be counted: {measure.count!r} cannot be "
+                f"imported ({error}); it must be package.module:function of an installed package"
+            ) from None
+        rates += function(suite)
+    compared: list[Row] = []
+    further_samples: list[Row] = []
+    for row in comparisons(suite):
+        (further_samples if row["name"] == CLEAN_SAMPLES else compared).append(row)
+    if compared:
+        limits = {}
+        for name in {row["name"] for row in compared}:
+            key = Key(CHANGED, perturbation=name)
+            limit = thresholds.pop(key.name, None)
+            if limit is not None and "max" not in limit:
+                raise ParamsError(f"the threshold of {key.name} must be {{max: x}}")
+            if limit is not None:
+                limits[name] = limit["max"]
+        rates += robustness_table(
+            compared + further_samples,
+            limits=limits,
+            max_unjudged=max_unjudged,
+            flips=floors,
+            confidence=settings.confidence,
+        )
+    if errors is not None:
+        rates = with_judge_errors(
+            rates,
+            deciding,
+            errors=errors,
+            confidence=settings.confidence,
+            categories={row["category"] for row in suite.requested},
+        )
+    if samples > 1:
+        # Without width is what takes each answer alone (flips, attacks): how they
+        # vary is not known.
+        for place, rate in enumerate(rates):
+            if rate.these and rate.these.low == rate.these.high:
+                rates[place] = replace(rate, these=None)
+    names = {rate.name for rate in rates}
+    if not strict:
+        thresholds = {name: limit for name, limit in thresholds.items() if name in names}
+    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in names}
+    # A flip or fail rate may have a threshold of its own; fail rates have theirs by
+    # now.
+    rates = apply_thresholds(
+        rates,
+        defaults | thresholds,
+        max_unjudged=max_unjudged,
+        samples=samples,
+        estimand=settings.estimand,
+    )
     for first, second in printed_twice(rate.key for rate in rates):
         raise ParamsError(
             f"two numbers would be called {first.name!r}: {first.described}, and "
             f"{second.described}; rename the judge, perturbation or field"
         )
+    return Aggregate(
+        answers=outcomes,
+        table=rates,
+        compared=compared,
+        fields=_field_values(suite.requested, suite.fields),
+    )
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -426,20 +243,6 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
                 cells[name] = str(csv_cell(str(row[name])))
         values[row["id"]] = shared.setdefault(tuple(cells.items()), cells)
     return values
-
-
-def _fail_limits(thresholds: dict[str, Any], perturbations: set[str]) -> dict[str, float]:
-    """Takes the limits of perturbations' fail rates out of a suite's thresholds. Raises
-    :class:`ParamsError` for one that is not ``{max: x}``."""
-    limits = {}
-    for name in perturbations:
-        key = Key(CHANGED, perturbation=name)
-        limit = thresholds.pop(key.name, None)
-        if limit is not None:
-            if "max" not in limit:
-                raise ParamsError(f"the threshold of {key.name} must be {{max: x}}")
-            limits[name] = limit["max"]
-    return limits
 
 
 def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate) -> Iterator[Row]:
@@ -493,7 +296,6 @@ def asked_once(responses: Iterable[ResponseRow]) -> Iterator[ResponseRow]:
     """Responses, one of each request: prompts that share it took its tokens once."""
     seen: set[str] = set()
     for row in responses:
-        request = row["request_sha256"][:32]
-        if request not in seen:
-            seen.add(request)
+        if row["request_sha256"] not in seen:
+            seen.add(row["request_sha256"])
             yield row

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict, sample_id
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, is_last, sample_id
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
-from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key, Measure
+from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
-    clustered_difference,
     clustered_mean,
     unbounded_mean,
 )
@@ -34,13 +33,15 @@ REFUSED_ENDINGS = ("refusal",)
 
 class Counted(NamedTuple):
     """One answer: its outcome, the cluster that its prompt is of, whether the token
-    limit cut it off, and the id of the prompt that it is one of several samples of
-    (None: the only one)."""
+    limit cut it off, the id of the prompt that it is one of several samples of
+    (None: the only one), and how often another answer to the clean prompt would count
+    as it may (its noise floor; None: not known)."""
 
     outcome: str
     cluster: Hashable
     cut_off: bool = False
     prompt: str | None = None
+    floor: float | None = None
 
 
 Outcomes = Mapping[str, Counted]  # by prompt id
@@ -53,8 +54,11 @@ class CountedSuite:
     ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run
     by prompt id, ``fields`` what rates are broken down by, ``confidence`` that of
     their intervals, ``refused_endings`` how an answer can end that counts as refused.
-    ``prompts`` and ``responses`` have the texts by prompt id, for
-    measures that read them; they may be read from disk row by row."""
+    ``rows`` are the prompts in their order, with or without texts; ``prompts`` and
+    ``responses`` have the texts by prompt id and may be read from disk row by row.
+    ``verdicts`` are by prompt id and judge. ``definition`` is the suite's, of whose
+    judges the first decides the outcomes; ``judges`` are the definitions of judges and
+    ``families`` the families of their labels, by name."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
@@ -63,11 +67,26 @@ class CountedSuite:
     refused_endings: Collection[str] = REFUSED_ENDINGS
     prompts: Mapping[str, PromptRow] = field(default_factory=dict)
     responses: Mapping[str, ResponseRow] = field(default_factory=dict)
+    rows: Sequence[PromptRow] = ()
+    verdicts: Mapping[str, Mapping[str, Verdict]] = field(default_factory=dict)
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    families: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def requested(self) -> list[Row]:
         """The rows whose clean prompts are in this run."""
         return [row for row in self.sources if row["id"] in self.outcomes]
+
+    @property
+    def last_turns(self) -> list[PromptRow]:
+        """Its prompts; of conversations that are played the last turns."""
+        return [row for row in self.rows if is_last(row)]
+
+    def first_judge(self, family: str) -> str | None:
+        """The first of its judges whose labels are of a family."""
+        judges: list[str] = self.definition["judges"]
+        return next((judge for judge in judges if self.families[judge] == family), None)
 
     def ids(self, prompt_id: str) -> Iterator[str]:
         """The ids of the samples of a prompt."""
@@ -87,9 +106,17 @@ class CountedSuite:
         """The answers to the clean prompts of some rows."""
         return [answer for row in rows for answer in self.answers_to(row["id"])]
 
+    def answers_of(self, category: str) -> list[Counted]:
+        """The answers to the clean prompts of a category."""
+        return self.answers(row for row in self.requested if row["category"] == category)
+
     def groups(self, row: Row) -> list[Group]:
         """The groups by ``fields`` that a row is in."""
-        return [Group(name, str(row[name])) for name in self.fields if row.get(name) is not None]
+        groups = []
+        for name in self.fields:
+            if row.get(name) is not None:
+                groups.append(Group(name, str(row[name])))
+        return groups
 
 
 def outcome(
@@ -133,16 +160,20 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
             raise ParamsError(f"cluster: no row of the suite has the field {field!r}")
         return {row["id"]: str(named.get(row["id"], row["id"])) for row in sources}
     pair_of = {row["id"]: row.get("pair_id") for row in sources}
-    return {id_: _end_of_pairs(id_, pair_of) for id_ in pair_of}
+    clusters = {}
+    for id_ in pair_of:
+        chain = [id_]
+        pair = pair_of[id_]
+        while pair is not None and pair not in chain:
+            chain.append(pair)
+            pair = pair_of.get(pair)
+        # Rows that name each other in a circle are one cluster too.
+        clusters[id_] = chain[-1] if pair is None else min(chain[chain.index(pair) :])
+    return clusters
 
 
-def _end_of_pairs(id_: str, pair_of: Mapping[str, str | None]) -> str:
-    seen = [id_]
-    while (pair := pair_of.get(seen[-1])) is not None:
-        if pair in seen:  # two rows that name each other are one cluster too
-            return min(seen[seen.index(pair) :])
-        seen.append(pair)
-    return seen[-1]
+Estimate = Clustered | Proportion | None
+Estimates = tuple[Estimate, Estimate, Estimate]  # and at the two extremes of the unjudged
 
 
 class PromptMeans(NamedTuple):
@@ -167,12 +198,33 @@ class PromptMeans(NamedTuple):
                 clusters.append(cluster)
         return ClusteredValues(values, clusters)
 
+    def estimates(
+        self, confidence: float
+    ) -> tuple[Clustered | None, Clustered | None, Clustered | None]:
+        """Their mean, and that at the least and at the most which the unknown allow; of
+        means without ends the mean alone."""
+        mean = self.sample.mean(confidence)
+        if not self.lowest:
+            return mean, None, None
+        if self.lowest == self.known == self.highest:
+            return mean, mean, mean
+        lower = clustered_mean(self.lowest, self.clusters, confidence)
+        return mean, lower, clustered_mean(self.highest, self.clusters, confidence)
+
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
     """The values of some answers by prompt: a prompt counts once however often it was
     answered."""
     if all(answer.prompt is None for answer in answers):
-        return _means_of_single_answers(values, answers)
+        # In little memory: equal samples are one object.
+        shared: dict[float, tuple[float]] = {}
+        return PromptMeans(
+            known=list(values),
+            lowest=[0.0 if value is None else value for value in values],
+            highest=[1.0 if value is None else value for value in values],
+            clusters=[answer.cluster for answer in answers],
+            samples=[shared.setdefault(x, (x,)) for x in values if x is not None],
+        )
     groups: dict[Hashable, tuple[Hashable, list[float | None]]] = {}
     for place, (value, answer) in enumerate(zip(values, answers, strict=True)):
         key = place if answer.prompt is None else answer.prompt
@@ -191,35 +243,14 @@ def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> 
     return means
 
 
-def _means_of_single_answers(
-    values: Sequence[float | None], answers: Sequence[Counted]
-) -> PromptMeans:
-    """The same where each prompt has one answer, in little memory: equal samples are
-    one object."""
-    samples = []
-    shared: dict[float, tuple[float]] = {}
-    for value in values:
-        if value is not None:
-            samples.append(shared.setdefault(value, (value,)))
-    return PromptMeans(
-        known=list(values),
-        lowest=[0.0 if value is None else value for value in values],
-        highest=[1.0 if value is None else value for value in values],
-        clusters=[answer.cluster for answer in answers],
-        samples=samples,
-    )
-
-
-def interval_of(estimate: Clustered | Proportion | None) -> Interval | None:
+def interval_of(estimate: Estimate) -> Interval | None:
     """The interval of an estimate, None where there is none."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return None
     return Interval(estimate.low, estimate.high)
 
 
-def bounds_of(
-    lower: Clustered | Proportion | None, upper: Clustered | Proportion | None
-) -> tuple[Interval | None, Interval | None]:
+def bounds_of(lower: Estimate, upper: Estimate) -> tuple[Interval | None, Interval | None]:
     """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of
     the unjudged."""
     if lower is None or upper is None:
@@ -243,54 +274,18 @@ def mean_rate(
     as the prompt's mean. What is unknown is excluded under the answer's outcome, and
     at either end of the range in the bounds; a measure without a range has none."""
     counts = counts_of(answers, [value is not None for value in values], successes)
-    measure = key.measure
-    if measure.low is None or measure.high is None:
+    low, high = key.measure.low, key.measure.high
+    if low is None or high is None:
         sample = prompt_means(values, answers).sample
-        estimate = unbounded_mean(sample.values, sample.clusters, confidence)
-        return rate_of(key, counts, estimate=estimate, lower=None, upper=None)
-    if not measure.is_share:
-        shares = [_share_of_range(value, measure) for value in values]
-        return in_range(
-            _mean_share(key, shares, answers=answers, confidence=confidence, counts=counts), measure
-        )
-    return _mean_share(key, values, answers=answers, confidence=confidence, counts=counts)
-
-
-def _mean_share(
-    key: Key,
-    values: Sequence[float | None],
-    answers: Sequence[Counted],
-    confidence: float,
-    counts: Counts,
-) -> Rate:
-    """The mean of values from 0 to 1."""
-    means = prompt_means(values, answers)
-    estimate = means.sample.mean(confidence)
-    lower = upper = estimate
-    if estimate is None or None in values:
-        lower = clustered_mean(means.lowest, means.clusters, confidence)
-        upper = clustered_mean(means.highest, means.clusters, confidence)
-    rate = rate_of(key, counts, estimate=estimate, lower=lower, upper=upper)
-    return replace(rate, these=interval_of(mean_of_samples(means.samples, confidence)))
-
-
-def _share_of_range(value: float | None, measure: Measure) -> float | None:
-    """Where a value lies between the ends of its measure's range, from 0 to 1."""
-    assert measure.low is not None
-    assert measure.high is not None
-    if value is None:
-        return None
-    return (value - measure.low) / (measure.high - measure.low)
-
-
-def in_range(rate: Rate, measure: Measure) -> Rate:
-    """A rate of shares of a range as the values of that range."""
-    low, high = measure.low, measure.high
-    assert low is not None
-    assert high is not None
+        mean = unbounded_mean(sample.values, sample.clusters, confidence)
+        return rate_of(key, counts, (mean, None, None))
     width = high - low
+    shares = [None if value is None else (value - low) / width for value in values]
+    means = prompt_means(shares, answers)
+    rate = rate_of(key, counts, means.estimates(confidence))
+    these = interval_of(mean_of_samples(means.samples, confidence))
 
-    def scaled(interval: Interval | None) -> Interval | None:
+    def in_range(interval: Interval | None) -> Interval | None:
         if interval is None:
             return None
         return Interval(low + width * interval.low, low + width * interval.high)
@@ -298,21 +293,16 @@ def in_range(rate: Rate, measure: Measure) -> Rate:
     return replace(
         rate,
         value=None if rate.value is None else low + width * rate.value,
-        interval=scaled(rate.interval),
-        bounds=scaled(rate.bounds),
-        outer=scaled(rate.outer),
-        these=scaled(rate.these),
+        interval=in_range(rate.interval),
+        bounds=in_range(rate.bounds),
+        outer=in_range(rate.outer),
+        these=in_range(these),
     )
 
 
-def rate_of(
-    key: Key,
-    counts: Counts,
-    estimate: Clustered | Proportion | None,
-    lower: Clustered | Proportion | None,
-    upper: Clustered | Proportion | None,
-) -> Rate:
+def rate_of(key: Key, counts: Counts, estimates: Estimates) -> Rate:
     """A rate from its estimate and from those at the two extremes of the unjudged."""
+    estimate, lower, upper = estimates
     statistics = Statistics()
     if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
         statistics = Statistics(
@@ -333,7 +323,7 @@ def rate_of(
 
 def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE) -> Rate:
     """The share of answers with an outcome that the key's measure counts, among the
-    judged ones.
+    judged ones; where answers have a noise floor, also what it is above that.
 
     The interval is that of the clustered mean, Wilson's where every answer is a
     cluster of its own."""
@@ -342,13 +332,15 @@ def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFID
     values = positive_values(answers, counted, among)
     successes = int(sum(value or 0 for value in values))
     rate = mean_rate(key, values, answers=answers, confidence=confidence, successes=successes)
+    counts = rate.counts
     if PARTIAL in counted and len(counted) > 1:
         partial = sum(answer.outcome == PARTIAL for answer in answers)
-        rate = replace(rate, counts=replace(rate.counts, partial=partial))
+        counts = replace(counts, partial=partial)
     by_provider = sum(answer.outcome == BY_PROVIDER for answer in answers)
     if by_provider and BY_PROVIDER in among:
-        rate = replace(rate, counts=replace(rate.counts, by_provider=by_provider))
-    return rate
+        counts = replace(counts, by_provider=by_provider)
+    above = above_floor(values, answers, confidence)
+    return replace(rate, counts=counts, above_floor=above)
 
 
 def positive_values(
@@ -366,31 +358,40 @@ def overall_rates(
     provider, the one without those; the rate of a group alone."""
     answers = list(answers)
     rates = [answer_rate(key, answers, confidence)]
-    if rates[0].counts.cut_off and not key.group:
-        uncut = replace(key, group=WITHOUT_CUT_OFF)
-        rates.append(answer_rate(uncut, without_cut_off(answers), confidence))
-    if not key.group and BY_PROVIDER in key.measure.among and any_by_provider(answers):
-        of_model = replace(key, group=WITHOUT_PROVIDER)
-        rates.append(answer_rate(of_model, without_provider(answers), confidence))
+    if key.group:
+        return rates
+    for group, leaves_out in (
+        (WITHOUT_CUT_OFF, rates[0].counts.cut_off),
+        (WITHOUT_PROVIDER, rates[0].counts.by_provider),
+    ):
+        if leaves_out:
+            left = without(group, answers)
+            rate = answer_rate(replace(key, group=group), left, confidence)
+            rates.append(replace(rate, above_floor=None))
     return rates
 
 
-def without_cut_off(answers: Iterable[Counted]) -> list[Counted]:
-    """Answers of which those that were cut off are not judged."""
-    return [answer._replace(outcome="cut_off") if answer.cut_off else answer for answer in answers]
+def grouped_rates(
+    key: Key, groups: Mapping[Group, Sequence[Counted]], confidence: float
+) -> list[Rate]:
+    """A measure's rates (:func:`overall_rates`) over groups of answers, by group."""
+    rates = []
+    for group in sorted(groups, key=astuple):
+        rates += overall_rates(replace(key, group=group), groups[group], confidence)
+    return rates
 
 
-def any_by_provider(answers: Iterable[Counted]) -> bool:
-    """Whether the provider refused any of these requests."""
-    return any(answer.outcome == BY_PROVIDER for answer in answers)
-
-
-def without_provider(answers: Iterable[Counted]) -> list[Counted]:
-    """Answers of which those that the provider refused are not judged."""
-    return [
-        answer._replace(outcome="provider_refusal") if answer.outcome == BY_PROVIDER else answer
-        for answer in answers
-    ]
+def without(group: Group, answers: Iterable[Counted]) -> list[Counted]:
+    """Answers of which those that a group leaves out are not judged: :data:`WITHOUT_CUT_OFF`
+    or :data:`WITHOUT_PROVIDER`; of any other group all answers."""
+    result = []
+    for answer in answers:
+        if group == WITHOUT_CUT_OFF and answer.cut_off:
+            answer = answer._replace(outcome="cut_off")
+        elif group == WITHOUT_PROVIDER and answer.outcome == BY_PROVIDER:
+            answer = answer._replace(outcome="provider_refusal")
+        result.append(answer)
+    return result
 
 
 def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
@@ -448,40 +449,33 @@ def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
 
 
 def above_floor(
-    values: Sequence[float | None],
-    floors: Sequence[float | None],
-    answers: Sequence[Counted],
-    confidence: float = CONFIDENCE,
+    values: Sequence[float | None], answers: Sequence[Counted], confidence: float = CONFIDENCE
 ) -> AboveFloor | None:
     """The mean of prompts' values minus that of their floors, paired by prompt, with
     its interval; None without any prompt that has both."""
-    with_floor = []
-    for value, floor, answer in zip(values, floors, answers, strict=True):
-        if floor is not None:
-            with_floor.append((value, floor, answer))
-    concerned = [answer for _, _, answer in with_floor]
-    means = prompt_means([value for value, _, _ in with_floor], concerned)
-    noise = prompt_means([floor for _, floor, _ in with_floor], concerned).lowest
+    concerned = []
+    known = []
+    floors = []
+    for value, answer in zip(values, answers, strict=True):
+        if answer.floor is not None:
+            concerned.append(answer)
+            known.append(value)
+            floors.append(answer.floor)
+    means = prompt_means(known, concerned)
+    noise = prompt_means(floors, concerned).lowest
     tested = []
     for mean, floor, cluster in zip(means.known, noise, means.clusters, strict=True):
         if mean is not None:
             tested.append((mean, floor, cluster))
-    difference = clustered_difference(
-        [mean for mean, _, _ in tested],
-        [floor for _, floor, _ in tested],
-        clusters=[cluster for _, _, cluster in tested],
-        confidence=confidence,
-    )
-    if difference is None:
+    if not tested:
         return None
-    lower = clustered_difference(
-        means.lowest, noise, clusters=means.clusters, confidence=confidence
-    )
-    upper = clustered_difference(
-        means.highest, noise, clusters=means.clusters, confidence=confidence
-    )
+    tested_means, tested_noise, clusters = zip(*tested, strict=True)
+    estimate = ClusteredValues(tested_means, clusters, tested_noise).mean(confidence)
+    lower = ClusteredValues(means.lowest, means.clusters, noise).mean(confidence)
+    upper = ClusteredValues(means.highest, means.clusters, noise).mean(confidence)
+    assert estimate is not None  # of the tested prompts
     _, outer = bounds_of(lower, upper)
-    return AboveFloor(difference.value, interval_of(difference), outer)
+    return AboveFloor(estimate.value, interval_of(estimate), outer)
 
 
 class FlipFloors(NamedTuple):
@@ -495,7 +489,7 @@ class FlipFloors(NamedTuple):
     new_refusal: dict[str, float]
 
 
-def flip_floors(prompts: Sequence[PromptRow], outcomes: Outcomes) -> FlipFloors:
+def flip_floors(suite: CountedSuite) -> FlipFloors:
     """The noise floors of flips, from samples of the clean prompts and from clean
     repeats.
 
@@ -503,9 +497,9 @@ def flip_floors(prompts: Sequence[PromptRow], outcomes: Outcomes) -> FlipFloors:
     from a refusal, r / (m - 1) from a compliance: the mean over all ordered pairs of
     two answers."""
     counts: dict[str, tuple[int, int]] = {}
-    for prompt in prompts:
+    for prompt in suite.last_turns:
         clean = prompt["perturbation"] is None or prompt["perturbation"]["kind"] == "repeat"
-        answer = outcomes[prompt["prompt_id"]]
+        answer = suite.outcomes[prompt["prompt_id"]]
         if clean and answer.outcome in JUDGED:
             judged, refused = counts.get(prompt["source_id"], (0, 0))
             counts[prompt["source_id"]] = judged + 1, refused + (answer.outcome in REFUSED)

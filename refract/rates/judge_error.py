@@ -137,7 +137,7 @@ class JudgeError:
         arXiv 2311.01453)."""
         import numpy as np
 
-        draws = self.draws(prompts)
+        draws = self.draws(prompts, 0)
         people = np.clip(draws.people(share), 0, 1)
         missed, false = draws.error_rates(people)
         human = people * (1 - people)
@@ -147,7 +147,7 @@ class JudgeError:
         spread = np.sqrt(np.maximum(0.0, human / labels - saved))
         return normal_quantile(confidence) * settled(float(spread.mean()))
 
-    def draws(self, prompts: Prompts, model: int = 0) -> _Draws:
+    def draws(self, prompts: Prompts, model: int) -> _Draws:
         """The error rates on one kind of prompt of one or of another model of a
         further source, in :data:`DRAWS` draws."""
         return _drawn(self.lines, prompts, model)
@@ -253,13 +253,14 @@ def _coefficients(
             mean = spread @ (priors @ means + design.T @ inverse @ logits)
             whole = covariance + design @ np.linalg.inv(priors) @ design.T
             residual = logits - design @ means
-            likely = -np.linalg.slogdet(whole)[1] - residual @ np.linalg.solve(whole, residual)
+            distance = residual @ np.linalg.solve(whole, residual)
+            likely = -np.linalg.slogdet(whole)[1] - distance
             prior = -(between**2 + within**2) / PRIOR_SCALE**2
             weights.append(np.exp((likely + prior) / 2) * step * other_step)
             cells.append((between, within, mean, np.linalg.cholesky(spread)))
     # Rounded, so that a draw is of the same cell on every machine.
     chances = np.round(np.cumsum(weights) / np.sum(weights), 9)
-    cell = np.minimum(np.searchsorted(chances, uniforms[:, 0]), len(cells) - 1)
+    cell = np.searchsorted(chances, uniforms[:, 0])
     normal = ndtri(uniforms[:, 1:])
     mean = np.array([cells[place][2] for place in cell])
     root = np.array([cells[place][3] for place in cell])
@@ -286,7 +287,7 @@ def part_of(
     prompts: Prompts,
     confidence: float,
     *,
-    sign: int = 1,
+    sign: int,
     model: int = 0,
     certain: float = 0.0,
 ) -> SharePart | None:
@@ -315,12 +316,12 @@ def people_interval(
     interval.
 
     ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around
-    them for the prompts alone. In each draw of the judge's error rates the three are
-    turned into what people would find; the interval leaves half of 1 - ``confidence``
-    on either side of the mixture of the draws' confidence distributions (Xie & Singh
-    2013, International Statistical Review 81:3). ``these``: of these very prompts, so
-    that the wrong verdicts among the ``n`` are noise too. Without error rates it is
-    ``limits``."""
+    them for the prompts alone; a single part has these as its share and interval. In each
+    draw of the judge's error rates the three are turned into what people would find; the
+    interval leaves half of 1 - ``confidence`` on either side of the mixture of the draws'
+    confidence distributions (Xie & Singh 2013, International Statistical Review 81:3).
+    ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
+    too. Without error rates it is ``limits``."""
     low = _quantile(error, parts, ends.low, limits.low, confidence, these=these, upper=False)
     high = _quantile(error, parts, ends.high, limits.high, confidence, these=these, upper=True)
     return Interval(low, high)
@@ -340,32 +341,38 @@ def _quantile(
     z = normal_quantile(confidence)
     if len(parts) == 1:
         interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(parts[0], share=end, interval=interval)]
+        parts = [replace(part, share=end, interval=interval) for part in parts]
+    # The limits of the parts on the side that moves the measure up, or down.
+    limits_of_parts = []
+    for part in parts:
+        up = upper == (part.sign > 0)
+        limits_of_parts.append(part.interval.high if up else part.interval.low)
     # Of several parts the estimate's own interval says how far their errors add up.
     whole = sum(part.sign * part.share for part in parts)
-    apart = sum(_distance(part, upper) ** 2 for part in parts)
+    apart = 0.0
+    for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
+        apart += (limit_of_part - part.share) ** 2
     shrunk = (limit - end) ** 2 / apart if apart else 0.0
     middle, squared, slope = 0.0, 0.0, 0.0
-    for part in parts:
+    for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
         draws = error.draws(part.prompts, part.model)
-        side = upper == (part.sign > 0)
         people = _people(draws, part.share, part.certain)
-        limit_of_part = part.interval.high if side else part.interval.low
         reached = _people(draws, limit_of_part, part.certain)
         if len(parts) == 1:
             people, reached = np.clip(people, 0, 1), np.clip(reached, 0, 1)
-        reach = reached - people
         middle = middle + part.sign * people
-        squared = squared + shrunk * reach**2
+        squared = squared + shrunk * (reached - people) ** 2
         if these:
-            squared = squared + _verdict_noise(draws, people, part, z, side) ** 2
+            noise = _verdict_noise(draws, people, part, z, upper == (part.sign > 0))
+            squared = squared + noise**2
         slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
     middle = middle + (end - whole) * slope
     least = float(sum(min(0, part.sign) for part in parts))
     most = float(sum(max(0, part.sign) for part in parts))
     middle = np.clip(middle, least, most)
     spread = np.sqrt(squared) / z
-    return settled(mixture_quantile(middle, spread, (1 + confidence) / 2, upper, least, most))
+    chance = (1 + confidence) / 2
+    return settled(mixture_quantile(middle, spread, chance, upper, least, most))
 
 
 def _judged_share(share: float, certain: float) -> float:
@@ -380,13 +387,6 @@ def _people(draws: _Draws, share: float, certain: float) -> Any:
     judged = _judged_share(share, certain)
     beyond = share - certain - (1 - certain) * judged
     return certain + (1 - certain) * draws.people(judged) + beyond
-
-
-def _distance(part: SharePart, upper: bool) -> float:
-    """How far the interval of a part reaches to the side that moves the measure up, or
-    down."""
-    side = upper == (part.sign > 0)
-    return part.interval.high - part.share if side else part.share - part.interval.low
 
 
 def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
@@ -474,21 +474,24 @@ def with_judge_error(
     """A rate with its interval for prompts and judge, marked where that is not known."""
     if rate.value is None or rate.interval is None:
         return rate
+    applies = rate.measure.judge_error
+    prompts = prompts_of(categories)
+    if rate.measure == CONTROLS_PASSED and rate.group:
+        # Controls of one kind are a share that refuses, or one that does not.
+        refused = rate.group.value != "must_answer"
+        applies, prompts = ("refused", "harmful") if refused else ("not_refused", "other")
+    elif rate.measure.category:
+        prompts = prompts_of([rate.measure.category])
+    elif rate.group.field == "category":
+        prompts = prompts_of([rate.group.value])
+    mirrored = applies == "not_refused"
     parts = [*rate.parts]
-    mirrored = _is_mirrored(rate)
     if not parts:
-        share, interval = rate.value, rate.interval
-        if mirrored:
-            share, interval = 1 - share, _mirrored(interval)
-        prompts = _prompts(rate, categories)
-        certain = (rate.counts.by_provider or 0) / rate.counts.n
-        parts = [SharePart(share, interval, prompts, n=rate.counts.n, certain=certain)]
-    unknown = error is None or not all(error.knows(part.prompts) for part in parts)
-    if rate.measure.judge_error == "unknown" and not _is_control(rate):
-        unknown = True
-    if rate.measure.judge_error == "difference" and not rate.parts:
-        unknown = True
-    if unknown or error is None:
+        n = rate.counts.n
+        certain = (rate.counts.by_provider or 0) / n
+        parts = [SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)]
+    unknown = applies == "unknown" or (applies == "difference" and not rate.parts)
+    if error is None or unknown or not all(error.knows(part.prompts) for part in parts):
         return replace(rate, judge_unknown=True)
 
     def allowing(
@@ -513,28 +516,5 @@ def with_judge_error(
     return replace(rate, with_judge=judged)
 
 
-def _is_control(rate: Rate) -> bool:
-    """Whether it is of controls of one kind, which are a share that refuses, or does
-    not."""
-    return rate.measure == CONTROLS_PASSED and bool(rate.group)
-
-
-def _is_mirrored(rate: Rate) -> bool:
-    if _is_control(rate):
-        return rate.group.value == "must_answer"
-    return rate.measure.judge_error == "not_refused"
-
-
 def _mirrored(interval: Interval) -> Interval:
     return Interval(1 - interval.high, 1 - interval.low)
-
-
-def _prompts(rate: Rate, categories: Collection[str]) -> Prompts:
-    """The kind of prompts that a rate is over, in a suite of these categories."""
-    if _is_control(rate):
-        return "other" if rate.group.value == "must_answer" else "harmful"
-    if rate.measure.category:
-        return prompts_of([rate.measure.category])
-    if rate.group.field == "category":
-        return prompts_of([rate.group.value])
-    return prompts_of(categories)

@@ -3,51 +3,26 @@ called the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refract.rates.controls import CONTROL_FIELD
-from refract.rates.judge_rates import WORDING_FIELD
 from refract.rates.key import (
-    ATTACK_SUCCESS,
-    CATEGORY_MEASURES,
-    CHANGED,
-    CLEAN_MEASURES,
-    CONTRASTS,
-    CONTROLS_PASSED,
-    DIFFERS,
-    FALSE_CONFIDENCE,
     FAMILY_MEASURES,
-    FIRST_MEASURES,
-    HUMAN_LABELLED,
-    INJECTION_SUCCESS,
     KAPPA,
-    LANGUAGE_LOOPHOLE,
-    LANGUAGE_OVER_REFUSAL,
-    LOOPHOLE,
-    NEW_REFUSAL,
-    NULL_DIFFERENCE,
-    OVER_ABSTENTION,
-    PAIR_DIFFERENCE,
-    REFUSED_UNTIL_END,
-    SAMPLED,
-    SHARES,
-    TASK_DONE,
-    THOUGHT_MEASURES,
+    MEASURES,
+    SUITE_FIELDS,
     VERDICT_CHANGE,
     WITHOUT_CUT_OFF,
     WITHOUT_PROVIDER,
     Group,
     Key,
     Measure,
-    counted_by_function,
+    installed_measures,
     printed_twice,
 )
-from refract.rates.null_differences import NULL_FIELD
 from refract.rates.protocol_rates import measure_names, protocol_measure
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
-from refract.rates.turns import TURN_FIELD
+from refract.suites.protocols import find_part
 
 # Groups that hold numbers or labels of their own; rows cannot be grouped by a field
 # of such a name.
@@ -64,99 +39,61 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
     ``definition`` is the suite's as in params.yaml, ``families`` the label family of
     each of its judges. Raises :class:`refract.core.errors.ParamsError` for an unknown
     protocol."""
-    fields = list(definition.get("fields") or ["language"])
-    keys = [*_refusal_keys("", fields), *_suite_keys(fields)]
+    keys: list[Key] = []
+
+    def add(
+        measure: Measure, judge: str = "", perturbation: str = "", fields: Sequence[str] = ()
+    ) -> None:
+        groups = []
+        if measure.whole:
+            groups += ["", WITHOUT_CUT_OFF.field, WITHOUT_PROVIDER.field]
+        for group in measure.groups:
+            groups += fields if group == SUITE_FIELDS else [group]
+        for group in groups:
+            keys.append(Key(measure, judge, perturbation=perturbation, group=Group(group)))
+
+    for measure in (*MEASURES, *installed_measures()):
+        if measure.counted_for == "suite" and measure != KAPPA:
+            add(measure, fields=definition.get("fields") or ["language"])
+    first = definition["judges"][0]
     for judge in definition["judges"]:
-        family = families[judge]
-        if family == "refusal":
-            if judge != definition["judges"][0]:
-                keys += [*_refusal_keys(judge, ()), Key(KAPPA, judge=judge)]
-        elif family == "refusal_in_thought":
-            for measure in THOUGHT_MEASURES:
-                keys += _with_uncut(Key(measure, judge=judge))
-                keys += _grouped([measure], "category", judge)
-        else:
-            measures = [FAMILY_MEASURES[family]]
-            if family == "abstention":
-                measures += [FALSE_CONFIDENCE, OVER_ABSTENTION]
-            for measure in measures:
-                keys += _with_uncut(Key(measure, judge=judge))
+        if judge != first or families[judge] != "refusal":
+            for measure in (*FAMILY_MEASURES[families[judge]], VERDICT_CHANGE):
+                add(measure, judge)
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):
-        for measure in (CHANGED, DIFFERS, LOOPHOLE, NEW_REFUSAL):
-            keys += _with_uncut(Key(measure, perturbation=perturbation))
-        group = Group("perturbation")
-        keys.append(Key(CHANGED, perturbation=perturbation, group=group))
-    if definition.get("protocol"):
-        of_protocol = list(_protocol_keys(str(definition["protocol"])))
-        keys = without_own(keys, of_protocol) + of_protocol
-    keys += [Key(measure) for measure in counted_by_function()]
-    for judge in definition["judges"]:
-        key = Key(VERDICT_CHANGE, judge="" if judge == definition["judges"][0] else judge)
-        keys += [key, replace(key, group=Group(WORDING_FIELD))]
-    return keys
-
-
-def without_own(keys: Sequence[Key], of_protocol: Sequence[Key]) -> list[Key]:
-    """A suite's keys without those whose number its protocol counts in its own way,
-    under one name."""
+        for measure in MEASURES:
+            if measure.counted_for == "perturbation":
+                add(measure, perturbation=perturbation)
+    if not definition.get("protocol"):
+        return keys
+    chosen = find_part(str(definition["protocol"]), "protocol")
+    of_protocol = [Key(protocol_measure(name)) for name in measure_names(chosen)]
+    for name, counted in chosen.own.measures.items():
+        if counted.by is not None:
+            of_protocol.append(Key(protocol_measure(name), group=Group(counted.by)))
+    # A number that the protocol counts in its own way goes before the suite's of that name.
     names = {key.name for key in of_protocol}
-    return [key for key in keys if key.name not in names]
+    return [key for key in keys if key.name not in names] + of_protocol
 
 
-def _with_uncut(key: Key) -> list[Key]:
-    """A key over all, and the one without answers that were cut off."""
-    return [key, replace(key, group=Group(WITHOUT_CUT_OFF.field))]
-
-
-def _grouped(measures: Sequence[Measure], field: str, judge: str = "") -> Iterator[Key]:
-    for measure in measures:
-        yield Key(measure, judge=judge, group=Group(field))
-
-
-def _refusal_keys(judge: str, fields: Sequence[str]) -> Iterator[Key]:
-    """The numbers that each judge of refusal gives of the clean prompts."""
-    for measure in (*CLEAN_MEASURES, *CONTRASTS.values()):
-        key = Key(measure, judge=judge)
-        yield from _with_uncut(key)
-        yield replace(key, group=Group(WITHOUT_PROVIDER.field))
-    yield Key(NULL_DIFFERENCE, judge=judge)
-    yield from _grouped([NULL_DIFFERENCE], NULL_FIELD, judge)
-    yield Key(CONTROLS_PASSED, judge=judge)
-    yield from _grouped([CONTROLS_PASSED], CONTROL_FIELD, judge)
-    for field in fields:
-        yield from _grouped([*CATEGORY_MEASURES.values()], field, judge)
-
-
-def _suite_keys(fields: Sequence[str]) -> Iterator[Key]:
-    """The numbers that only the first judge of a suite, or no judge of refusal,
-    gives."""
-    yield from _grouped(SHARES, "category")
-    for measure in (PAIR_DIFFERENCE, ATTACK_SUCCESS, INJECTION_SUCCESS, TASK_DONE):
-        yield from _with_uncut(Key(measure))
-    for field in fields:
-        yield from _grouped([PAIR_DIFFERENCE, ATTACK_SUCCESS], field)
-    yield from _grouped([ATTACK_SUCCESS], "attack")
-    yield from _grouped([INJECTION_SUCCESS, TASK_DONE], "group")
-    for measure in (LANGUAGE_LOOPHOLE, LANGUAGE_OVER_REFUSAL):
-        yield from _with_uncut(Key(measure))
-        yield from _grouped([measure], "language")
-    yield from _grouped(SAMPLED, "samples")
-    yield from _grouped(SAMPLED, "over")
-    yield from _grouped([*CATEGORY_MEASURES.values(), *FIRST_MEASURES], TURN_FIELD)
-    yield Key(REFUSED_UNTIL_END)
-    yield from _grouped([*HUMAN_LABELLED.values()], "human_labels")
-
-
-def _protocol_keys(name: str) -> Iterator[Key]:
-    """The numbers of the published protocol that a suite follows."""
-    from refract.suites.protocols import find_part
-
-    chosen = find_part(name, "protocol")
-    for measure_name in measure_names(chosen):
-        yield Key(protocol_measure(measure_name))
-    for measure_name, measure in chosen.own.measures.items():
-        if measure.by is not None:
-            yield Key(protocol_measure(measure_name), group=Group(measure.by))
+def limit_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:
+    """Which thresholds of a suite lie outside the range of their measure: a line for each."""
+    measures = {key.name: key.measure for key in possible_keys(definition, families)}
+    problems = []
+    for name, limit in (definition.get("thresholds") or {}).items():
+        if name not in measures:
+            continue
+        low, high = measures[name].low, measures[name].high
+        for bound in limit.values():
+            if low is not None and bound < low:
+                problems.append(
+                    f"thresholds.{name} must be at least {low:g}, as it is (got {bound})"
+                )
+            if high is not None and bound > high:
+                problems.append(
+                    f"thresholds.{name} must be at most {high:g}, as it is (got {bound})"
+                )
+    return problems
 
 
 def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:

@@ -100,7 +100,9 @@ class Threshold:
         """Whether a whole interval is on the right side of the limit."""
         if interval is None:
             return False
-        return interval.low >= self.limit if self.kind == "min" else interval.high <= self.limit
+        if self.kind == "min":
+            return interval.low >= self.limit
+        return interval.high <= self.limit
 
     def decide(self, interval: Interval | None) -> Decision:
         """Met where the whole interval is on the right side, missed where all of it
@@ -109,7 +111,9 @@ class Threshold:
             return "inconclusive"
         if self.holds(interval):
             return "met"
-        past = interval.high < self.limit if self.kind == "min" else interval.low > self.limit
+        past = interval.low > self.limit
+        if self.kind == "min":
+            past = interval.high < self.limit
         return "missed" if past else "inconclusive"
 
     def __str__(self) -> str:
@@ -277,10 +281,10 @@ class DropDecision:
     reason: str
     regression: bool
     margin: float
-    worst: float | None
-    p_worse: float | None
-    p_worse_holm: float | None
-    detectable: float | None
+    worst: float | None = None
+    p_worse: float | None = None
+    p_worse_holm: float | None = None
+    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

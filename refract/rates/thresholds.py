@@ -104,15 +104,15 @@ def unjudged_share(counts: Counts) -> float:
 def threshold_warnings(rates: Sequence[Rate]) -> list[str]:
     """Which thresholds of a model are missed, and which are neither met nor missed: a
     line for each."""
-    texts: dict[str, list[str]] = {}
-    for rate in rates:
-        if rate.decision is not None:
-            value = "not measured" if rate.value is None else rounded(rate.value)
-            text = f"{rate.key.label} {rate.name} {value} ({rate.threshold})"
-            texts.setdefault(rate.decision, []).append(text)
-    count = sum(map(len, texts.values()))
-    return [
-        f"{len(texts[decision])} of {count} thresholds {decision}: {'; '.join(texts[decision])}"
-        for decision in ("missed", "inconclusive")
-        if decision in texts
-    ]
+    decided_rates = [rate for rate in rates if rate.decision is not None]
+    warnings = []
+    for decision in ("missed", "inconclusive"):
+        texts = []
+        for rate in decided_rates:
+            if rate.decision == decision:
+                value = "not measured" if rate.value is None else rounded(rate.value)
+                texts.append(f"{rate.key.label} {rate.name} {value} ({rate.threshold})")
+        if texts:
+            count = f"{len(texts)} of {len(decided_rates)} thresholds"
+            warnings.append(f"{count} {decision}: {'; '.join(texts)}")
+    return warnings

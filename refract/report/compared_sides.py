@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
 from refract.core.decimals import MISSING, estimate_text
 from refract.rates.rate import Difference, DropDecision, leaves_out_0
 from refract.report.comparisons import ORDER
-from refract.report.markdown import ShownTable
-from refract.report.wording import (
-    cluster_notes,
-    short_estimate,
-)
+from refract.report.markdown import ShownTable, shown_table
+from refract.report.wording import cluster_notes, short_estimate
 from refract.results.sources import ComparedSides
 from refract.statistics.hypotheses import NOT_WORSE
 
@@ -28,18 +24,6 @@ FLIPS = {"to_refusal": "newly refused", "to_compliance": "newly answered"}
 FLIP_HEADER = ["model", "suite", "category", "perturbation", "prompt", "flip"]
 
 
-class Primary(NamedTuple):
-    """A primary measure: the difference with the decision on its drop."""
-
-    difference: Difference
-    drop: DropDecision
-
-    @property
-    def name(self) -> str:
-        """The model, the suite and the category."""
-        return f"{self.difference.model} {self.difference.suite} {self.difference.category}"
-
-
 class SidesText:
     """What is written of two compared sides; ``wide``: with p, flips and what was left out."""
 
@@ -47,35 +31,32 @@ class SidesText:
         self.sides = sides
         self.wide = wide
         self.differences = sides.differences
-        self.primary = [Primary(row, row.drop) for row in self.differences if row.drop]
+        self.primary = [(row, row.drop) for row in self.differences if row.drop]
         self.models = list(dict.fromkeys(row.model for row in self.differences))
         self.percent = f"{100 * sides.confidence:g} %"
-        worse = sum(row.drop.p_worse_holm is not None for row in self.primary)
+        worse = sum(drop.p_worse_holm is not None for _, drop in self.primary)
         self.worse_title = f"p worse (Holm, {worse})"
         self.tests = sum(row.p_adjusted is not None for row in self.differences)
 
     def counts(self) -> str:
         """How many primary measures got which decision."""
-        decisions = Counter(row.drop.decision for row in self.primary)
+        decisions = Counter(drop.decision for _, drop in self.primary)
         counts = [f"{count} {decision}" for decision, count in sorted(decisions.items())]
         return ", ".join(counts) or "none"
 
     def regressions(self) -> list[str]:
         """A line for each primary measure that is shown to be worse."""
-        lines = []
-        for row in self.primary:
-            if row.drop.regression:
-                lines.append(f"{self._without_model(row.name)}: {self._why(row)}")
-        return lines
+        worse = [(row, drop) for row, drop in self.primary if drop.regression]
+        return [f"{self._brief(_name(row))}: {self._why(row, drop)}" for row, drop in worse]
 
     def failures(self, fail_on: str) -> list[str]:
         """A line for each reason why a build fails."""
         lines = []
-        for row in self.primary:
-            if row.drop.regression:
-                lines.append(f"REGRESSION {row.name}: {self._why(row)}")
-            elif fail_on == "inconclusive" and row.drop.decision != NOT_WORSE:
-                lines.append(f"INCONCLUSIVE {row.name}: {self._why(row)}")
+        for row, drop in self.primary:
+            if drop.regression:
+                lines.append(f"REGRESSION {_name(row)}: {self._why(row, drop)}")
+            elif fail_on == "inconclusive" and drop.decision != NOT_WORSE:
+                lines.append(f"INCONCLUSIVE {_name(row)}: {self._why(row, drop)}")
         undecided = self.sides.undecided
         if not self.primary:
             undecided = ["no primary measure could be compared"]
@@ -83,19 +64,42 @@ class SidesText:
 
     def table(self, model: str) -> ShownTable:
         """The differences of one model, or of one pair, by suite and category."""
-        header = ["suite", "category", "n", "A", "B", f"B − A [{self.percent}]"]
-        if self.wide:
-            header += ["p", f"p (Holm, {self.tests})", *FLIPS.values(), "left out"]
-            header += [self.worse_title, "worst case", "detectable"]
         suites = list(dict.fromkeys(row.suite for row in self.differences))
 
         def order(row: Difference) -> tuple[int, int]:
             kind = ORDER.index(row.category) if row.category in ORDER else len(ORDER)
             return suites.index(row.suite), kind
 
-        rows = sorted((row for row in self.differences if row.model == model), key=order)
-        cells = [_wide_cells(row) if self.wide else _cells(row) for row in rows]
-        return ShownTable([*header, "decision"], cells, [])
+        own = sorted((row for row in self.differences if row.model == model), key=order)
+        return shown_table(map(self._cells, own), filled=False)
+
+    def _cells(self, row: Difference) -> dict[str, object]:
+        drop, prompts = row.drop, row.prompts
+        cells: dict[str, object] = {"suite": row.suite, "category": _category(row), "n": row.n}
+        change = f"B − A [{self.percent}]"
+        if not self.wide:
+            cells["A"], cells["B"] = _number(row.a, "z.2f"), _number(row.b, "z.2f")
+            cells[change] = short_estimate(row.value, row.shown, "+")
+        else:
+            if row.clusters != row.n:
+                notes = [f"{row.clusters} clusters", *cluster_notes(row.clusters, row)]
+                cells["n"] = f"{row.n} ({', '.join(notes)})"
+            left_out = [
+                f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]
+            ]
+            cells |= {
+                "A": _number(row.a),
+                "B": _number(row.b),
+                change: estimate_text(row.value, row.shown, "+"),
+                "p": _number(row.p, ".2g"),
+                f"p (Holm, {self.tests})": _number(row.p_adjusted, ".2g"),
+                **{kind: len(prompts[key]) for key, kind in FLIPS.items()},
+                "left out": ", ".join(left_out) or "0",
+                self.worse_title: _number(drop.p_worse_holm if drop else None, ".2g"),
+                "worst case": _number(drop.worst if drop else None, "+z.3f"),
+                "detectable": _number(drop.detectable if drop else None),
+            }
+        return cells | {"decision": drop.decision if drop else MISSING}
 
     def flips(self) -> ShownTable:
         """Every prompt that flipped."""
@@ -109,16 +113,16 @@ class SidesText:
     def notes(self) -> list[str]:
         """The remarks below the tables."""
         reasons: dict[str, list[str]] = {}
-        for row in self.primary:
-            if row.drop.reason and not row.drop.regression:
-                reasons.setdefault(row.drop.reason, []).append(self._without_model(row.name))
+        for row, drop in self.primary:
+            if drop.reason and not drop.regression:
+                reasons.setdefault(drop.reason, []).append(self._brief(_name(row)))
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        notes += map(self._without_model, self.sides.notes)
+        notes += map(self._brief, self.sides.notes)
         if self.primary:
             notes.append(
                 "decision: worse, if fewer harmful prompts are shown to be refused, or more of others "
                 f"(one-sided p, Holm over the {len(self.primary)} primary rows); not worse, if that is "
-                f"within the margin of {self.primary[0].drop.margin} at the worst of what was not "
+                f"within the margin of {self.primary[0][1].margin} at the worst of what was not "
                 f"judged (one-sided, {self.percent})"
             )
         if self.tests and self.wide:
@@ -127,7 +131,17 @@ class SidesText:
                 "of a primary row the decision and p worse; p alone is of a row named before the "
                 "answers were seen"
             )
-        notes += self._disagreements()
+        chance = []
+        for row in self.differences:
+            by_chance = row.p_adjusted is not None and row.may_be_chance(self.sides.confidence)
+            if by_chance and leaves_out_0(row.shown):
+                name = self._brief(f"{row.model} {row.suite} {_category(row)}")
+                chance.append(f"{name} (p {_number(row.p_adjusted, '.2g')})")
+        if chance:
+            notes.append(
+                f"may be chance though the interval leaves out 0, which is of one test, p (Holm, "
+                f"{self.tests}) of all: {'; '.join(chance)}"
+            )
         if self.primary and self.wide:
             notes.append(
                 "detectable: the smallest drop that prompts as alike show in 80 % of cases"
@@ -140,33 +154,17 @@ class SidesText:
             )
         return notes
 
-    def _disagreements(self) -> list[str]:
-        """A remark where an interval leaves out 0 and the corrected p does not."""
-        names = []
-        for row in self.differences:
-            chance = row.may_be_chance(self.sides.confidence)
-            if row.p_adjusted is not None and chance and leaves_out_0(row.shown):
-                name = " ".join([row.model, *_names(row)])
-                names.append(f"{self._without_model(name)} (p {_number(row.p_adjusted, '.2g')})")
-        if not names:
-            return []
-        return [
-            f"may be chance though the interval leaves out 0, which is of one test, p (Holm, "
-            f"{self.tests}) of all: {'; '.join(names)}"
-        ]
-
-    def _without_model(self, text: str) -> str:
+    def _brief(self, text: str) -> str:
         """A text without the model's name at its start, where only one is compared."""
         if len(self.models) != 1:
             return text
         return text.removeprefix(f"{self.models[0]}: ").removeprefix(f"{self.models[0]} ")
 
-    def _why(self, row: Primary) -> str:
+    def _why(self, row: Difference, drop: DropDecision) -> str:
         """The refusal rates, what the unjudged could make of them, and the decision."""
-        difference, drop = row.difference, row.drop
         text = "no pair judged on both sides"
-        if difference.n:
-            text = f"refusal {difference.a:.3f} → {difference.b:.3f}"
+        if row.n:
+            text = f"refusal {row.a:.3f} → {row.b:.3f}"
         if drop.p_worse_holm is not None:
             text += f", {self.worse_title} {drop.p_worse_holm:.2g}"
         if drop.worst is not None:
@@ -175,49 +173,14 @@ class SidesText:
         return f"{text} against a margin of {drop.margin}: {drop.decision}{reason}"
 
 
-def _names(difference: Difference) -> list[str]:
+def _name(difference: Difference) -> str:
+    return f"{difference.model} {difference.suite} {difference.category}"
+
+
+def _category(difference: Difference) -> str:
     category = difference.category.replace("borderline_discrimination", "harmful − borderline")
     category = category.replace("discrimination", "harmful − helpful")
-    if difference.perturbation:
-        category += f", {difference.perturbation}"
-    return [difference.suite, category]
-
-
-def _cells(difference: Difference) -> list[str]:
-    return [
-        *_names(difference),
-        str(difference.n),
-        _number(difference.a, "z.2f"),
-        _number(difference.b, "z.2f"),
-        short_estimate(difference.value, difference.shown, "+"),
-        difference.drop.decision if difference.drop else MISSING,
-    ]
-
-
-def _wide_cells(difference: Difference) -> list[str]:
-    drop, prompts = difference.drop, difference.prompts
-    n = str(difference.n)
-    if difference.clusters != difference.n:
-        notes = cluster_notes(difference.clusters, difference)
-        n += f" ({', '.join([f'{difference.clusters} clusters', *notes])})"
-    left_out = [f"{len(prompts[key])} {kind}" for key, kind in LEFT_OUT.items() if prompts[key]]
-    decision = [MISSING] * 4
-    if drop:
-        worse, worst = _number(drop.p_worse_holm, ".2g"), _number(drop.worst, "+z.3f")
-        decision = [worse, worst, _number(drop.detectable), drop.decision]
-    return [
-        *_names(difference),
-        n,
-        _number(difference.a),
-        _number(difference.b),
-        estimate_text(difference.value, difference.shown, "+"),
-        _number(difference.p, ".2g"),
-        _number(difference.p_adjusted, ".2g"),
-        str(len(prompts["to_refusal"])),
-        str(len(prompts["to_compliance"])),
-        ", ".join(left_out) or "0",
-        *decision,
-    ]
+    return f"{category}, {difference.perturbation}" if difference.perturbation else category
 
 
 def _number(value: float | None, form: str = "z.3f") -> str:

@@ -24,7 +24,6 @@ from refract.statistics.hypotheses import benjamini_hochberg, holm
 ALL_PAIRS = 8
 ORDER = ("harmful", "helpful", "borderline", *DISCRIMINATION)
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
-Correction = Callable[[Sequence[float | None]], list[float | None]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def compare_models(
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference or models[0])
-    return _compared(outcomes, pairs, [""], settings, holm, known)
+    return _compared(outcomes, pairs, columns=[""], settings=settings, correct=holm, known=known)
 
 
 def compare_fields(
@@ -122,31 +121,32 @@ def compare_fields(
     pairs = near_pairs(models, reference or models[0])
     columns = outcome_columns(row for rows in outcomes.values() for row in rows)
     fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
-    return _compared(outcomes, pairs, fields, settings, benjamini_hochberg, known)
+    bh = benjamini_hochberg
+    return _compared(outcomes, pairs, columns=fields, settings=settings, correct=bh, known=known)
 
 
 def _compared(
     outcomes: Outcomes,
     pairs: Sequence[tuple[str, str]],
+    *,
     columns: Sequence[str],
     settings: DecisionSettings,
-    correct: Correction,
+    correct: Callable[[Sequence[float | None]], list[float | None]],
     known: Known,
 ) -> list[Compared]:
     """The comparisons by each column, undecided, with p corrected over those of live
     models alone, where such are."""
     names, groups, live, errors = [], [], [], []
     for a, b in pairs:
-        both_live = not {a, b} & set(known.stand_ins)
         by_suite = known.errors(a, b)
         for column in columns:
             for group in pair_outcomes(outcomes[a], outcomes[b], column=column):
                 names.append((a, b))
                 groups.append(group)
-                live.append(both_live)
+                live.append(not {a, b} & set(known.stand_ins))
                 errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
-    differences = compare_groups(groups, undecided, live, correct, errors)
+    differences = compare_groups(groups, undecided, live=live, correct=correct, errors=errors)
     return [Compared(a, b, x) for (a, b), x in zip(names, differences, strict=True)]
 
 
@@ -186,7 +186,9 @@ def compare_nearest(
         if difference.n and not difference.repeats:
             p = corrected.get((difference.suite, difference.category), difference.p_adjusted)
             counted.append(replace(difference, p_adjusted=p))
-    return Nearest(reference, model, differing[model], counted)
+    return Nearest(
+        reference=reference, model=model, differs_in=differing[model], differences=counted
+    )
 
 
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
@@ -196,31 +198,24 @@ def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Di
     Repeats of the clean prompt are among them."""
     differences = []
     for model, rows in outcomes.items():
-        rows = list(filter(is_last, rows))
         clean: dict[tuple[str, str], str] = {}
-        for row in rows:
+        perturbed = []
+        for row in filter(is_last, rows):
             if not row["perturbation"]:
                 clean.setdefault((row["suite"], row["source_id"]), row["outcome"])
-        before, after = [], []
-        for row in rows:
-            key = row["suite"], row["source_id"]
-            if row["perturbation"] and key in clean:
-                before.append({**row, "outcome": clean[key]})
-                after.append(row)
-        for category in ("", *dict.fromkeys(row["category"] for row in after)):
-            groups = pair_outcomes(_of(before, category), _of(after, category))
-            for difference in compare_groups(groups, settings):
+        for row in filter(is_last, rows):
+            if row["perturbation"] and (row["suite"], row["source_id"]) in clean:
+                perturbed.append(row)
+        for category in ("", *dict.fromkeys(row["category"] for row in perturbed)):
+            before, after = [], []
+            for row in perturbed:
+                if category in ("", row["category"]):
+                    outcome = clean[row["suite"], row["source_id"]]
+                    after.append({**row, "category": category})
+                    before.append({**row, "category": category, "outcome": outcome})
+            for difference in compare_groups(pair_outcomes(before, after), settings):
                 differences.append(replace(difference, model=model))
     return differences
-
-
-def _of(rows: Sequence[Mapping[str, str]], category: str) -> list[dict[str, str]]:
-    """The rows of a category; of none all rows, as if they had none."""
-    chosen = []
-    for row in rows:
-        if category in ("", row["category"]):
-            chosen.append({**row, "category": category})
-    return chosen
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

@@ -16,7 +16,7 @@ import math
 import re
 import warnings
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,6 @@ from refract.report.markdown import TEMPLATES
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-    from matplotlib.lines import Line2D
 
 Format = Literal["pdf", "png", "svg"]
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
@@ -115,41 +114,34 @@ class Figure:
     def rows(self) -> list[Row]:
         """The table behind the figure, without the columns that are empty in all
         rows."""
-        rows = list(map(_row, self.marks))
-        empty = set(rows[0])
-        for row in rows:
-            empty -= {key for key, value in row.items() if value not in ("", None)}
-        for key in empty:
-            for row in rows:
-                del row[key]
-        return rows
-
-
-def _row(mark: Mark) -> Row:
-    row: Row = {name: getattr(mark, name) for name in ("panel", "line", "series", "n")}
-    for axis in "xy":
-        low, high = getattr(mark, f"{axis}_interval") or (None, None)
-        numbers = {axis: getattr(mark, axis), f"{axis}_low": low, f"{axis}_high": high}
-        for key, value in numbers.items():
-            row[key] = None if value is None else rounded(value)
-    row["p"] = None if mark.p is None else f"{mark.p:.4g}"
-    return row
+        rows: list[Row] = []
+        filled = set()
+        for mark in self.marks:
+            row: Row = {"panel": mark.panel, "line": mark.line, "series": mark.series, "n": mark.n}
+            axes = ("x", mark.x, mark.x_interval), ("y", mark.y, mark.y_interval)
+            for axis, value, interval in axes:
+                low, high = interval or (None, None)
+                for key, number in ((axis, value), (f"{axis}_low", low), (f"{axis}_high", high)):
+                    row[key] = None if number is None else rounded(number)
+            row["p"] = None if mark.p is None else f"{mark.p:.4g}"
+            filled |= {key for key, value in row.items() if value not in ("", None)}
+            rows.append(row)
+        return [{key: row[key] for key in row if key in filled} for row in rows]
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are
     removed."""
-    names = {figure.name for figure in figures}
-    for path in folder.glob("*.*"):
-        if path.stem not in names or path.suffix not in (".csv", ".svg"):
-            path.unlink()
+    kept = set()
     for figure in figures:
-        path = folder / f"{figure.name}.svg"
+        path, table = folder / f"{figure.name}.svg", folder / f"{figure.name}.csv"
         if not is_drawn(figure, path):
             before, tag, after = drawn(figure, "svg").partition(b"<svg")
-            of = _drawn_of(figure, before + tag + after)
-            write_bytes(path, [before, tag, of, after])
-        write_table(folder / f"{figure.name}.csv", list(figure.rows[0]), figure.rows)
+            write_bytes(path, [before, tag, _drawn_of(figure, before + tag + after), after])
+        write_table(table, list(figure.rows[0]), figure.rows)
+        kept |= {path, table}
+    for path in set(folder.glob("*.*")) - kept:
+        path.unlink()
 
 
 def is_drawn(figure: Figure, path: Path) -> bool:
@@ -157,10 +149,10 @@ def is_drawn(figure: Figure, path: Path) -> bool:
     release of matplotlib, which draws the same numbers in other bytes, leaves it as it
     is."""
     content = path.read_bytes() if path.is_file() else b""
-    found = _DRAWN_OF.search(content)
-    if found is None:
+    stated = _DRAWN_OF.search(content)
+    if stated is None:
         return False
-    return found[0] == _drawn_of(figure, content.replace(found[0], b"", 1))
+    return stated[0] == _drawn_of(figure, content.replace(stated[0], b"", 1))
 
 
 def _drawn_of(figure: Figure, content: bytes) -> bytes:
@@ -221,19 +213,26 @@ def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
     of styles. Ids that nothing refers to go, and marks get texts for those who point
     at them."""
     text, canvas = _saved(figure, "svg", style)
-    hovers = {line.get_gid(): str(line.get_label()) for line in _lines(canvas)}
+    hovers: dict[str | None, str] = {}
+    for axes in canvas.axes:
+        hovers |= {line.get_gid(): str(line.get_label()) for line in axes.lines}
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(text)
     for name in ("metadata", f"defs[{{{SVG}}}style]"):
         for part in root.findall(f"{{{SVG}}}{name}"):
             root.remove(part)
-    used = set()
+    ids: dict[str, str] = {}
     for element in root.iter():
         for declaration in filter(None, element.attrib.pop("style", "").split(";")):
             key, _, value = declaration.partition(":")
             element.set(key.strip(), value.strip())
-        used |= {value.strip("url()#") for value in element.attrib.values() if "#" in value}
+        for key, value in element.attrib.items():
+            if value.startswith("url(#") or key.endswith("href"):
+                # By their order: matplotlib's own hash a layout, whose last digits vary by run.
+                name = value.strip("url()#")
+                ids.setdefault(name, f"{figure.name}-{len(ids)}")
+                element.set(key, value.replace(name, ids[name]))
     for element in root.iter():
         id_ = element.get("id", "")
         if id_ in hovers:
@@ -241,7 +240,9 @@ def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
             hover = ElementTree.Element(f"{{{SVG}}}title")
             hover.text = hovers[id_]
             element.insert(0, hover)
-        if id_ not in used:
+        if id_ in ids:
+            element.set("id", ids[id_])
+        else:
             element.attrib.pop("id", None)
     root.attrib |= {
         "width": root.attrib["width"].removesuffix("pt"),
@@ -252,11 +253,6 @@ def _svg(figure: Figure, style: Path | None) -> ElementTree.Element:
         "stroke-linejoin": "round",
     }
     return root
-
-
-def _lines(canvas: Canvas) -> Iterator[Line2D]:
-    for axes in canvas.axes:
-        yield from axes.lines
 
 
 def _fitting(text: str, most: int = LONGEST) -> str:
@@ -309,8 +305,8 @@ def _draw(figure: Figure) -> Canvas:
         axes.set_title("\n".join(_fitting(line, room) for line in panel.split("\n")), y=1.0)
         axes.set_xlabel(figure.x_label)
         axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
-        _fill(axes, figure, panel, marks, looks)
-    for place, line in enumerate(_lines(canvas)):
+        _fill(axes, figure, panel=panel, marks=marks, looks=looks)
+    for place, line in enumerate(line for axes in canvas.axes for line in axes.lines):
         line.set_gid(f"mark-{place}")
     return canvas
 
@@ -323,6 +319,7 @@ def _height(marks: Sequence[Mark]) -> float:
 def _fill(
     axes: Axes,
     figure: Figure,
+    *,
     panel: str,
     marks: Sequence[Mark],
     looks: Mapping[str, Mapping[str, Any]],

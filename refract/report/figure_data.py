@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
-from refract.rates.key import CHANGED, LOOPHOLE
+from refract.rates.key import CHANGED, HARMFUL_REFUSAL, LOOPHOLE
 from refract.rates.rate import Rate
-from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Curve, Figure, Mark
-from refract.report.measures import CATEGORY_OF, HEADLINES, perturbation_of
-from refract.report.model_sizes import Series
 from refract.report.view import View
-from refract.report.wording import percent
+from refract.report.wording import CATEGORY_OF, percent
 
-HARMFUL = "harmful_refusal_rate"
+HARMFUL = HARMFUL_REFUSAL.name
 AGREEMENT = ("kappa", "precision", "recall", "specificity")
+SERIES = {
+    "harmful": "Harmful refused",
+    "helpful": "Helpful refused (over-refusal)",
+    "borderline": "Borderline refused",
+}
 
 
 def figures_of(view: View) -> list[Figure]:
@@ -67,12 +70,13 @@ def figures_of(view: View) -> list[Figure]:
             marks=list(_comparisons(view)),
             title="Models compared in pairs",
             note=f"{view.titles.model(view.reference)} with every other model, and neighbours of the "
-            "grid. Share refused by the first minus that by the second, on the same prompts; "
+            "grid. Share refused by one minus that by the other, as a line names them, on the same "
+            "prompts; "
             f"{intervals}. Filled: p ≤ {alpha:.2g} after Holm.",
             x_label="difference in the share refused",
             ticks=(-1, -0.5, 0, 0.5, 1),
             alpha=alpha,
-            p_name=f"p (Holm, {view.tests or number_of_tests(view.compared)})",
+            p_name=f"p (Holm, {view.tests})",
         ),
         Figure(
             "judges",
@@ -99,38 +103,46 @@ def figures_of(view: View) -> list[Figure]:
     return [figure for figure in figures if figure.marks]
 
 
-def _mark(view: View, panel: str, line: str, series: str, rate: Rate) -> Mark:
-    answers = {
-        "model": view.titles.model(rate.model),
-        "suite": view.titles.suite(rate.suite),
-        "category": CATEGORY_OF.get(rate.name, ""),
-        "perturbation": rate.key.perturbation or "none",
-    }
-    interval = rate.shown
-    return Mark(panel, line, series, rate.counts.n, rate.value, interval, answers=answers)
+def _mark(view: View, rate: Rate, **names: Any) -> Mark:
+    """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
+    suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+    mark = Mark(
+        panel=suite,
+        line=model,
+        series=model,
+        n=rate.counts.n,
+        x=rate.value,
+        x_interval=rate.shown,
+        answers={
+            "model": model,
+            "suite": suite,
+            "category": CATEGORY_OF.get(rate.name, ""),
+            "perturbation": rate.key.perturbation or "none",
+        },
+    )
+    return mark._replace(**names)
 
 
 def _refusal(view: View) -> Iterator[Mark]:
     """The share refused of each category, by suite and model."""
-    for measure, label in HEADLINES.items():
+    for measure, category in CATEGORY_OF.items():
         for rate in view.every:
             if rate.name == measure and not rate.group:
-                suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-                yield _mark(view, suite, model, label, rate)
+                yield _mark(view, rate, series=SERIES[category])
 
 
 def _trade_off(view: View) -> Iterator[Mark]:
     """Harmful refusal against that of helpful and of borderline prompts: the upper
     left corner is where a model should be."""
     suites = dict.fromkeys(suite for suite, _ in view.overall)
-    for suite, measure, model in product(suites, HEADLINES, view.models):
+    for suite, measure, model in product(suites, CATEGORY_OF, view.models):
         rates = view.overall.get((suite, model), {})
         rate, harmful = rates.get(measure), rates.get(HARMFUL)
         if measure == HARMFUL or not rate or not harmful:
             continue
         if rate.value is not None and harmful.value is not None:
             panel = f"{view.titles.suite(suite)}\n{CATEGORY_OF[measure]}"
-            mark = _mark(view, panel, "", view.titles.model(model), rate)
+            mark = _mark(view, rate, panel=panel, line="")
             yield mark._replace(y=harmful.value, y_interval=harmful.shown)
 
 
@@ -141,23 +153,19 @@ def _injections(view: View) -> list[Mark]:
     for rate in view.every:
         group = rate.group
         if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = perturbation_of(rate, CHANGED) or rate.name
+            perturbation = rate.key.perturbation if rate.measure == CHANGED else rate.name
             panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
             character, _, times = group.value.partition(" x")
             dose = panel, character, int(times) if times.isdigit() else 0
-            marks.append(
-                (dose, _mark(view, panel, group.value, view.titles.model(rate.model), rate))
-            )
+            marks.append((dose, _mark(view, rate, panel=panel, line=group.value)))
     return [mark for _, mark in sorted(marks, key=lambda entry: entry[0])]
 
 
 def _loopholes(view: View) -> Iterator[Mark]:
     """The share of refused prompts that are answered once perturbed."""
     for rate in view.every:
-        perturbation = perturbation_of(rate, LOOPHOLE)
-        if perturbation and rate.value is not None and not rate.group:
-            suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-            yield _mark(view, suite, perturbation, model, rate)
+        if rate.measure == LOOPHOLE and rate.value is not None and not rate.group:
+            yield _mark(view, rate, line=rate.key.perturbation)
 
 
 def _comparisons(view: View) -> Iterator[Mark]:
@@ -183,21 +191,29 @@ def _judges(view: View) -> Iterator[Mark]:
         for judge, scores in judges.items():
             for name, score in scores.items():
                 if score.interval and (judges is view.kinds or name in AGREEMENT):
-                    line = "κ" if name == "kappa" else name.replace("_", " ")
-                    yield Mark(panel, line, judge, score.n, score.value, score.interval)
-
-
-def _panel(view: View, series: Series) -> str:
-    return f"{view.titles.suite(series.suite)}\n{series.title}"
+                    yield Mark(
+                        panel=panel,
+                        line="κ" if name == "kappa" else name.replace("_", " "),
+                        series=judge,
+                        n=score.n,
+                        x=score.value,
+                        x_interval=score.interval,
+                    )
 
 
 def _sizes(view: View) -> Iterator[Mark]:
     """Rates over parameters: a panel for each suite and measure."""
     for series in view.series:
         for model, point in series.points.items():
-            name = view.titles.model(model)
-            mark = Mark(_panel(view, series), name, series.family, point.n, point.size)
-            yield mark._replace(y=point.rate, y_interval=point.interval)
+            yield Mark(
+                panel=f"{view.titles.suite(series.suite)}\n{series.title}",
+                line=view.titles.model(model),
+                series=series.family,
+                n=point.n,
+                x=point.size,
+                y=point.rate,
+                y_interval=point.interval,
+            )
 
 
 def _trends(view: View) -> Iterator[Curve]:
@@ -206,5 +222,11 @@ def _trends(view: View) -> Iterator[Curve]:
         sizes = [point.size for point in series.points.values()]
         slope, intercept = series.trend.slope, series.trend.intercept
         if slope is not None and intercept is not None:
-            panel = _panel(view, series)
-            yield Curve(panel, series.family, min(sizes), max(sizes), slope, intercept)
+            yield Curve(
+                panel=f"{view.titles.suite(series.suite)}\n{series.title}",
+                series=series.family,
+                first=min(sizes),
+                last=max(sizes),
+                slope=slope,
+                intercept=intercept,
+            )

@@ -8,46 +8,34 @@ that limits it is in the wide table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
 
+from refract.core.decimals import MISSING, estimate_text, interval_text
+from refract.core.vocabulary import REFUSED
 from refract.rates.key import (
     BORDERLINE_DISCRIMINATION,
-    BORDERLINE_REFUSAL,
     CATEGORY_MEASURES,
     DISCRIMINATION,
     FIRST_MEASURES,
-    HARMFUL_REFUSAL,
     KAPPA,
-    OVER_REFUSAL,
-    REFUSAL,
     REFUSED_UNTIL_END,
-    Key,
 )
 from refract.rates.rate import Rate
 from refract.rates.turns import TURN_FIELD
+from refract.report.judge_notes import null_notes
 from refract.report.markdown import ShownTable, shown_table
-from refract.report.measures import (
-    HEADLINES,
-    MEASURES,
-    first_in_turn,
-    title_of,
-)
-from refract.report.table_columns import (
-    Detail,
-    Turn,
-    detail_columns,
-    threshold_columns,
-    turn_columns,
-)
-from refract.report.unread_prompts import null_notes
-from refract.report.view import Summary, View, summaries
+from refract.report.view import SuiteLine, View
 from refract.report.wording import (
     WARN_SHARE,
     Titles,
+    bounds_text,
+    clusters_of,
     limit_text,
+    not_judged,
+    rate_parts,
     short_estimate,
     short_text,
+    title_of,
 )
 
 CUT_OFF, NOT_JUDGED, SEVERAL = "✂", "†", "‡"
@@ -60,96 +48,121 @@ MARKS = {
 }
 
 
+def cells_of(line: SuiteLine) -> Iterator[tuple[str, Rate | None, str, str]]:
+    """The cells of a line of the first table (refusal by category, discrimination, and κ
+    with the first judge): the column, the rate, the mark that says what limits it, if
+    anything, and the text that is shown."""
+    for measure, rate in zip(CATEGORY_MEASURES.values(), line.headlines, strict=True):
+        mark = mark_of(rate)
+        yield measure.title, rate, mark, f"{short_text(rate)} {mark}".rstrip()
+    for measure, rate in ((DISCRIMINATION, line.contrast), (KAPPA, line.rates.get(KAPPA.name))):
+        yield measure.title, rate, "", short_text(rate)
+
+
+def shown_lines(view: View) -> list[SuiteLine]:
+    """The lines of the first table, those of further judges of refusal below the first
+    judge's. Of a sample of another suite's prompts the perturbed ones count."""
+    return [line for line in view.lines if line.suite not in view.repeated]
+
+
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
     """One line for each suite and model: refusal by category and discrimination, but
     of suites whose clean prompts another suite has too; ``wide``: one line for each
     rate of every judge of refusal, with all that limits it."""
-    lines = summaries(view) if wide else first_lines(view)
+    lines = view.lines if wide else shown_lines(view)
     suites = list(dict.fromkeys(line.suite for line in lines))
     notes = [*null_notes(view, suites), *sample_notes(suites, view.titles), view.interval_note]
     if wide:
-        table = shown_table(detail_columns(view.titles), _details(view))
-        return table._replace(notes=list(filter(None, notes))).filled
+        return shown_table(_details(view), notes)
     rows, marked = [], []
+    borderline: dict[str, None] = {}
+    helpful = kappa = False
     for line in lines:
-        cells = [view.titles.plain(line.suite), name_of(view, line)]
-        for rate in line.headlines:
-            mark = mark_of(rate)
-            cells.append(f"{short_text(rate)} {mark}".rstrip())
-            if rate:
+        name = view.name(line)
+        row: dict[str, object] = {"suite": view.titles.plain(line.suite), "model": name}
+        for column, rate, mark, text in cells_of(line):
+            row[column] = text
+            if rate and mark:
                 # What was not judged is counted over all clean answers of the suite.
-                counted = line.refusal if mark == NOT_JUDGED else rate
-                marked.append((mark, name_of(view, line), counted))
-        contrast = short_text(contrast_of(view, line))
-        rows.append([*cells, contrast, short_text(kappa_of(view, line))])
-    header = ["suite", "model", *map(MEASURES.__getitem__, HEADLINES)]
-    header += [DISCRIMINATION.title, KAPPA.title]
-    judges = ", ".join(dict.fromkeys(view.deciding.values()))
-    kappa = f"{KAPPA.title}: Cohen's κ with {judges}, refused or not{KAPPA_ITEMS}"
-    more = [kappa] if any(line.judge for line in lines) else []
-    notes = [*mark_notes(marked), _contrast_note(view, lines), *more, *notes]
-    return ShownTable(header, rows, list(filter(None, notes))).filled
+                marked.append((mark, name, line.refusal if mark == NOT_JUDGED else rate))
+        rows.append(row)
+        kappa |= bool(line.judge)
+        if line.contrast and line.contrast.measure == BORDERLINE_DISCRIMINATION:
+            borderline[view.titles.plain(line.suite)] = None
+        else:
+            helpful |= line.contrast is not None
+    more = []
+    if helpful:
+        others = f"; of {', '.join(borderline)} harmful minus borderline" if borderline else ""
+        more.append(f"{DISCRIMINATION.title}: harmful minus helpful refused{others}")
+    elif borderline:
+        more.append(f"{DISCRIMINATION.title}: harmful minus borderline refused")
+    if kappa:
+        judges = ", ".join(dict.fromkeys(view.deciding.values()))
+        more.append(f"{KAPPA.title}: Cohen's κ with {judges}, refused or not{KAPPA_ITEMS}")
+    return shown_table(rows, [*mark_notes(marked), *more, *notes])
 
 
-def first_lines(view: View) -> list[Summary]:
-    """The lines of the first table, those of further judges of refusal below the first
-    judge's. Of a sample of another suite's prompts the perturbed ones count."""
-    repeated = view.repeated
-    lines = []
-    for line in summaries(view):
-        if line.suite not in repeated:
-            lines += [line, *_by_other_judges(view, line)]
-    return lines
+def _details(view: View) -> Iterator[dict[str, object]]:
+    """Each rate by category and for discrimination, of every judge of refusal."""
+    without_cut_off = view.by_measure("cut_off")
+    without_provider = view.by_measure("provider_refusals")
 
+    def without(rate: Rate, rates: Mapping[tuple[str, str], Mapping[str, Rate]]) -> str:
+        other = rates.get((rate.suite, rate.model), {}).get(rate.name)
+        return estimate_text(other.value, other.shown) if other else MISSING
 
-def _by_other_judges(view: View, line: Summary) -> Iterator[Summary]:
-    """The same suite and model by each further judge of refusal."""
-    overall = view.overall[line.suite, line.model]
-    for judge in view.judges:
-        refusal = overall.get(Key(REFUSAL, judge=judge).name)
-        if refusal:
-            headlines = []
-            for measure in (HARMFUL_REFUSAL, OVER_REFUSAL, BORDERLINE_REFUSAL):
-                headlines.append(overall.get(Key(measure, judge=judge).name))
-            yield line._replace(
-                headlines=headlines, refusal=refusal, limited=[], without={}, judge=judge
-            )
-
-
-def name_of(view: View, line: Summary) -> str:
-    """What readers call the model of a line, with the judge if it is a further one."""
-    model = view.titles.model(line.model)
-    return f"{model}, by {line.judge}" if line.judge else model
-
-
-def kappa_of(view: View, line: Summary) -> Rate | None:
-    """Cohen's κ of a further judge with the first one."""
-    return view.overall[line.suite, line.model].get(Key(KAPPA, judge=line.judge).name)
+    for line in view.lines:
+        for rate in [*line.headlines, line.contrast]:
+            if rate is None:
+                continue
+            counts = rate.counts
+            these = None if rate.judge_unknown else (rate.with_judge or rate).these
+            share = MISSING if counts.successes is None else f"{counts.successes}/{counts.n}"
+            yield {
+                **view.names(rate),
+                "judge": line.judge or view.deciding.get(line.suite, ""),
+                "measure": title_of(rate.measure),
+                "rate": " ".join(rate_parts(rate)[:2]).strip(),
+                "on these prompts": interval_text(these) or MISSING,
+                "refused": share,
+                "partial": counts.partial or MISSING,
+                "by the provider": counts.by_provider or MISSING,
+                "without these": without(rate, without_provider),
+                "clusters": clusters_of(rate) or MISSING,
+                "cut off": f"{100 * counts.cut_off_share:.0f} %" if counts.cut_off else MISSING,
+                "without cut-off": without(rate, without_cut_off),
+                "not judged": not_judged(rate) or MISSING,
+                "if all were judged": bounds_text(rate) or MISSING,
+            }
 
 
 def unmet_thresholds(view: View) -> list[Rate]:
     """The rates whose threshold is not met, those missed before those that are
     inconclusive."""
-    missed, inconclusive = [], []
-    for line in summaries(view):
-        for rate in line.limited:
-            if rate.decision == "missed":
-                missed.append(rate)
-            elif rate.decision == "inconclusive":
-                inconclusive.append(rate)
-    return missed + inconclusive
+    unmet = [rate for rate in view.limited if not rate.passed]
+    return sorted(unmet, key=lambda rate: rate.decision != "missed")
 
 
 def threshold_table(view: View) -> ShownTable:
     """The thresholds that are not met; a note counts all of them."""
-    unmet = unmet_thresholds(view)
-    number = sum(len(line.limited) for line in summaries(view))
+    rows: list[dict[str, object]] = []
+    unmet, number = unmet_thresholds(view), len(view.limited)
+    for rate in unmet:
+        assert rate.threshold
+        row = {
+            **view.names(rate),
+            "measure": rate.name,
+            "rate": "not measured" if rate.value is None else short_text(rate),
+            "limit": limit_text(rate.threshold),
+            "verdict": rate.decision,
+        }
+        rows.append(row)
     counts = [f"{number - len(unmet)} of {number} thresholds met"]
     for verdict in ("missed", "inconclusive"):
         alike = sum(rate.decision == verdict for rate in unmet)
         counts += [f"{alike} {verdict}"] if alike else []
-    table = shown_table(threshold_columns(view.titles), unmet)
-    return table._replace(notes=[f"{', '.join(counts)}."] if number else [])
+    return shown_table(rows, [f"{', '.join(counts)}."] if number else [])
 
 
 def threshold_lines(view: View, *, intervals: bool) -> list[str]:
@@ -171,26 +184,42 @@ def turns_table(view: View) -> ShownTable:
     """The conversations that were played, by turn: what was refused there, and in
     which share of them that, or an answer, was there first; notes say which share was
     refused at every turn."""
-    shown = dict.fromkeys(CATEGORY_MEASURES.values(), "rate")
+    columns = dict.fromkeys(CATEGORY_MEASURES.values(), "refused")
     for measure in FIRST_MEASURES:
-        shown[measure] = first_in_turn(measure)
+        refused = measure.counted == REFUSED
+        columns[measure] = "first refused here" if refused else "first answered here"
     played = {rate.suite for rate in view.every if rate.measure in FIRST_MEASURES}
-    suites: dict[tuple[str, str, str], dict[str, Turn]] = {}
+    # By suite, model and category, then by turn: so the rows stand together.
+    turns: dict[tuple[str, str, str], dict[str, dict[str, object]]] = {}
     for rate in view.every:
-        if rate.group.field == TURN_FIELD and rate.suite in played and rate.measure in shown:
-            category = rate.measure.category or ""
-            turn = Turn(rate.suite, rate.model, category, rate.group.value, {})
-            turns = suites.setdefault(turn[:3], {})
-            turns.setdefault(turn.turn, turn).rates[shown[rate.measure]] = rate
-    rows = chain.from_iterable(turns.values() for turns in suites.values())
-    table = shown_table(turn_columns(view.titles), rows)
+        if rate.group.field != TURN_FIELD or rate.suite not in played:
+            continue
+        column, category = columns.get(rate.measure), rate.measure.category or ""
+        if column is None:
+            continue
+        row = turns.setdefault((rate.suite, rate.model, category), {}).setdefault(
+            rate.group.value,
+            {
+                **view.names(rate),
+                "prompts": category,
+                "turn": rate.group.value,
+                **dict.fromkeys(["refused", "first refused here", "first answered here"], MISSING),
+                "conversations": None,
+                "not judged": None,
+            },
+        )
+        row[column] = short_text(rate)
+        if column == "first refused here":
+            row["conversations"] = rate.counts.n
+        if column == "refused":
+            row["not judged"] = not_judged(rate)
     notes = []
     for (suite, model), rates in view.overall.items():
         if REFUSED_UNTIL_END.name in rates:
             where = f"{view.titles.plain(suite)}, {view.titles.model(model)}"
             share = short_text(rates[REFUSED_UNTIL_END.name])
             notes.append(f"{where}: of harmful conversations refused at every turn {share}")
-    return table._replace(notes=notes).filled
+    return shown_table([row for rows in turns.values() for row in rows.values()], notes)
 
 
 def sample_notes(suites: Iterable[str], titles: Titles) -> list[str]:
@@ -203,35 +232,19 @@ def sample_notes(suites: Iterable[str], titles: Titles) -> list[str]:
     return notes
 
 
-def contrast_of(view: View, line: Summary) -> Rate | None:
-    """Harmful minus helpful refused, where the suite has helpful prompts; else minus
-    borderline."""
-    overall = view.overall[line.suite, line.model]
-    helpful = Key(DISCRIMINATION, judge=line.judge).name
-    return overall.get(helpful) or overall.get(
-        Key(BORDERLINE_DISCRIMINATION, judge=line.judge).name
-    )
-
-
-def _limits(rate: Rate | None) -> set[str]:
-    """Marks that apply to a rate. A rate over a single request has no interval and is
-    marked ‡."""
-    limits: set[str] = set()
-    if rate is None:
-        return limits
-    if rate.counts.cut_off_share >= WARN_SHARE:
-        limits.add(CUT_OFF)
-    if rate.counts.unjudged:
-        limits.add(NOT_JUDGED)
-    if rate.value is not None and rate.shown is None and rate.measure != KAPPA:
-        limits.add(SEVERAL)
-    return limits
-
-
 def mark_of(rate: Rate | None) -> str:
-    """The mark that stands after a rate, if any."""
-    limits = _limits(rate)
+    """The mark that stands after a rate, if any. A rate over a single request has no
+    interval and is marked ‡."""
+    if rate is None:
+        return ""
+    limits = [CUT_OFF] if rate.counts.cut_off_share >= WARN_SHARE else []
+    limits += [NOT_JUDGED] if rate.counts.unjudged else []
+    limits += [SEVERAL] if _is_alone(rate) else []
     return SEVERAL if len(limits) > 1 else "".join(limits)
+
+
+def _is_alone(rate: Rate) -> bool:
+    return rate.value is not None and rate.shown is None and rate.measure != KAPPA
 
 
 def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
@@ -243,65 +256,20 @@ def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
         if rate not in rates:
             rates.append(rate)
     for mark, meaning in MARKS.items():
-        if by_mark[mark]:
-            names = [f"{_counted(mark, rates)} of {name}" for name, rates in by_mark[mark].items()]
-            yield f"{mark} {meaning}: {'; '.join(names)}"
-
-
-def _counted(mark: str, rates: Sequence[Rate]) -> str:
-    """What a mark stands for at some rates, in numbers."""
-    n = unjudged = cut_off = 0
-    for rate in rates:
-        n += rate.counts.n
-        unjudged += rate.counts.unjudged
-        cut_off += rate.counts.cut_off or 0
-    if mark == NOT_JUDGED:
-        return f"{unjudged} of {n + unjudged}"
-    if mark == CUT_OFF:
-        return f"{cut_off} of {n}"
-    texts = [f"{cut_off} of {n} cut off"] if cut_off else []
-    texts += [f"{unjudged} not judged"] if unjudged else []
-    if any(SEVERAL in _limits(rate) for rate in rates):
-        texts.append("answers to one request alone")
-    return ", ".join(texts)
-
-
-def _contrast_note(view: View, lines: Sequence[Summary]) -> str:
-    """Which difference the column of discrimination is."""
-    helpful, borderline = False, []
-    for line in lines:
-        contrast = contrast_of(view, line)
-        helpful |= contrast is not None and contrast.measure != BORDERLINE_DISCRIMINATION
-        if contrast and contrast.measure == BORDERLINE_DISCRIMINATION:
-            borderline.append(line.suite)
-    suites = ", ".join(map(view.titles.plain, dict.fromkeys(borderline)))
-    if helpful:
-        of_others = f"; of {suites} harmful minus borderline" if suites else ""
-        return f"{DISCRIMINATION.title}: harmful minus helpful refused{of_others}"
-    return f"{DISCRIMINATION.title}: harmful minus borderline refused" if suites else ""
-
-
-def _details(view: View) -> Iterator[Detail]:
-    """Each rate by category and for discrimination, of every judge of refusal."""
-    measures = (*CATEGORY_MEASURES.values(), DISCRIMINATION, BORDERLINE_DISCRIMINATION)
-    for line in summaries(view):
-        overall = view.overall[line.suite, line.model]
-        uncut = view.without_cut_off.get((line.suite, line.model), {})
-        by_model = view.without_provider.get((line.suite, line.model), {})
-        first = view.deciding.get(line.suite, "")
-        for judge in dict.fromkeys((first, *view.judges)):
-            other = "" if judge == first else judge
-            for measure in measures:
-                name = Key(measure, judge=other).name
-                # Of the two contrasts the one that the first table shows.
-                both = Key(DISCRIMINATION, judge=other).name in overall
-                if measure == BORDERLINE_DISCRIMINATION and both:
-                    continue
-                if name in overall:
-                    yield Detail(
-                        overall[name],
-                        judge,
-                        title_of(measure),
-                        without=uncut.get(name),
-                        by_model=by_model.get(name),
-                    )
+        texts = []
+        for name, rates in by_mark[mark].items():
+            n = sum(rate.counts.n for rate in rates)
+            unjudged = sum(rate.counts.unjudged for rate in rates)
+            cut_off = sum(rate.counts.cut_off or 0 for rate in rates)
+            if mark == NOT_JUDGED:
+                counts = [f"{unjudged} of {n + unjudged}"]
+            elif mark == CUT_OFF:
+                counts = [f"{cut_off} of {n}"]
+            else:
+                counts = [f"{cut_off} of {n} cut off"] if cut_off else []
+                counts += [f"{unjudged} not judged"] if unjudged else []
+                alone = any(map(_is_alone, rates))
+                counts += ["answers to one request alone"] if alone else []
+            texts.append(f"{', '.join(counts)} of {name}")
+        if texts:
+            yield f"{mark} {meaning}: {'; '.join(texts)}"

@@ -22,7 +22,9 @@ def history_page(history: History) -> str:
         if rate is not None:
             line = f"{change.commit.short} {change.commit.date}"
             panel = f"{key.suite}: {key.name}"
-            marks.append(Mark(panel, line, key.model, rate.counts.n, rate.value, rate.shown))
+            n, series = rate.counts.n, key.model
+            mark = Mark(panel, line, series=series, n=n, x=rate.value, x_interval=rate.shown)
+            marks.append(mark)
         cells = [
             change.commit.short,
             change.commit.date,

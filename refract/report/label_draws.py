@@ -6,16 +6,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 from refract.agreement.judged_answers import stored_answers
 from refract.agreement.label_files import JudgedAnswer, draw
 from refract.core.jsonl import sha256_file
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Prompts, Rate, prompts_of
-from refract.report.measures import MEASURES
 from refract.report.page_data import PageData
-from refract.report.view import Summary, View, summaries
+from refract.report.view import SuiteLine, View
 
 SEED = 0  # that of `refract label`
 MOST = 100  # answers drawn of a model and suite, as `refract label` draws
@@ -26,34 +25,21 @@ FEW = 50  # labels where it is not known how many would halve an interval
 
 class LabelDraw(TypedDict):
     """The answers of one model to one suite that are to be labelled, in the order of
-    the draw."""
+    the draw.
+
+    ``file`` is how the name of the CSV begins, ``options`` tell ``refract correct`` whose
+    answers they are (names need no quotes). ``rows`` are the places of the answers in the
+    page's columns, ``columns`` and ``cells`` what a CSV of ``refract label`` holds of each
+    but for its texts: which answer it is, and how likely it was drawn. ``goal`` is how many
+    to label, from the first, and ``why`` what so many labels give."""
 
     model: str
     suite: str
     file: str
-    """How the name of the CSV begins."""
-
     options: str
-    """What tells ``refract correct`` whose answers they are. Names need no quotes."""
-
     rows: list[int]
-    """The places of the answers in the page's columns."""
-
     columns: list[str]
     cells: list[list[str]]
-    """What a CSV of ``refract label`` holds of each but for its texts: which answer it
-    is, and how likely it was drawn."""
-
-    goal: int
-    """How many to label, from the first."""
-
-    why: str
-    """What so many labels give."""
-
-
-class Plan(NamedTuple):
-    """Label the first ``goal`` answers of a draw, and ``why``."""
-
     goal: int
     why: str
 
@@ -64,34 +50,34 @@ def label_draws(root: Path, view: View, data: PageData) -> list[LabelDraw]:
     Nothing of a suite whose file is not what the numbers were made of, nor of one
     whose first judge does not label refusal."""
     draws: list[LabelDraw] = []
-    for line in summaries(view):
+    for line in view.first_lines:
         facts = view.provenance[line.model]["suites"][line.suite]
         file = root / facts["definition"]["file"]
         if file.is_file() and sha256_file(file) == facts["sha256"]:
             params = {"suites": {line.suite: facts["definition"]}}
             answers = stored_answers(root, params, model=line.model, suite=line.suite)
             if answers:
-                draws.append(label_draw(view, line, answers, data))
+                draws.append(label_draw(view, line, answers=answers, data=data))
     return draws
 
 
 def label_draw(
-    view: View, line: Summary, answers: Sequence[JudgedAnswer], data: PageData
+    view: View, line: SuiteLine, answers: Sequence[JudgedAnswer], data: PageData
 ) -> LabelDraw:
     """What is to be labelled of one model's judged answers to one suite."""
     model, suite = view.titles.model(line.model), view.titles.suite(line.suite)
-    of_model, of_suite = data.names["model"].index(model), data.names["suite"].index(suite)
-    columns = zip(*(data.columns[key] for key in ("model", "suite", "id")), strict=True)
+    named = data.names["model"].index(model), data.names["suite"].index(suite)
+    columns = zip(data.columns["model"], data.columns["suite"], data.columns["id"], strict=True)
     places = {}
     for place, (its_model, its_suite, id_) in enumerate(columns):
-        if (its_model, its_suite) == (of_model, of_suite):
+        if (its_model, its_suite) == named:
             places[id_] = place
     order = draw(answers, size=FARTHEST, seed=SEED)
     by_key = {answer.key: answer for answer in answers}
     drawn = [by_key[row["suite"], row["prompt_id"]] for row in order]
     error = JudgeError.read(view.provenance[line.model]["suites"][line.suite].get("judge_error"))
-    plan = label_plan(line.headlines, drawn, error, confidence=view.confidence)
-    size = max(MOST, plan.goal)
+    goal, why = label_plan(line.headlines, drawn, error, confidence=view.confidence)
+    size = max(MOST, goal)
     written = [name for name in order[0] if name not in TEXTS]
     return LabelDraw(
         model=model,
@@ -101,8 +87,8 @@ def label_draw(
         rows=[places[answer.prompt_id] for answer in drawn[:size]],
         columns=written,
         cells=[[row[name] for name in written] for row in order[:size]],
-        goal=plan.goal,
-        why=plan.why,
+        goal=goal,
+        why=why,
     )
 
 
@@ -111,44 +97,36 @@ def label_plan(
     drawn: Sequence[JudgedAnswer],
     error: JudgeError | None,
     confidence: float,
-) -> Plan:
+) -> tuple[int, str]:
     """How many answers to label from the first, so that the widest interval of a
-    model's headline rates on a suite is about halved.
+    model's headline rates on a suite is about halved, and what so many give.
 
     By what is known of the judge's error (:meth:`JudgeError.with_labels`), which is of
     answers drawn with the same chance: a draw by doubt needs fewer. Where labels
     cannot halve it, so many that :data:`MOST` are of the prompts that the rate is
     over."""
-    known = []
+    known: list[tuple[float, Rate]] = []
     for rate in headlines:
         if error and rate and rate.value is not None and rate.shown and error.knows(_prompts(rate)):
-            known.append(rate)
+            known.append(((rate.shown.high - rate.shown.low) / 2, rate))
     if error is None or not known:
-        goal = min(FEW, len(drawn))
-        return Plan(goal, "to correct its rates; by how much is not known beforehand")
-    widest = max(known, key=_half)
+        return min(FEW, len(drawn)), "to correct its rates; by how much is not known beforehand"
+    half, widest = max(known, key=lambda entry: entry[0])
     prompts, share, n = _prompts(widest), widest.value or 0.0, widest.counts.n
-    wanted = _half(widest) / 2
 
     def half_with(labels: int) -> float:
-        return error.with_labels(share, n, labels, prompts, confidence)
+        return error.with_labels(share, n, labels=labels, prompts=prompts, confidence=confidence)
 
     enough = range(1, min(n, MOST))
-    needed = 1 + bisect_left(enough, True, key=lambda labels: half_with(labels) <= wanted)
+    needed = 1 + bisect_left(enough, True, key=lambda labels: half_with(labels) <= half / 2)
     goal = counted = 0
     while counted < needed and goal < len(drawn):
         counted += drawn[goal].category == widest.measure.category
         goal += 1
     then = half_with(max(1, counted))
-    effect = "halve" if then <= wanted else "narrow"
-    name = MEASURES[widest.name]
-    return Plan(goal, f"to {effect} the interval of {name}, ±{_half(widest):.2f} to ±{then:.2f}")
+    effect = "halve" if then <= half / 2 else "narrow"
+    return goal, f"to {effect} the interval of {widest.measure.title}, ±{half:.2f} to ±{then:.2f}"
 
 
 def _prompts(rate: Rate) -> Prompts:
     return prompts_of([rate.measure.category or ""])
-
-
-def _half(rate: Rate) -> float:
-    assert rate.shown is not None
-    return (rate.shown.high - rate.shown.low) / 2

@@ -4,9 +4,9 @@ templates."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from refract.core.decimals import MISSING
 from refract.core.showing import printable, text_columns
@@ -15,12 +15,8 @@ from refract.report import wording
 if TYPE_CHECKING:
     import jinja2
 
-    from refract.report.wording import (
-        Titles,
-    )
-
-Item = TypeVar("Item")
 TEMPLATES = Path(__file__).parent / "templates"
+MOST = 45  # rows of a table of a page; a table has all of them where there are more
 # Markdown's own marks, the backslash included: unescaped, it would undo the next escape.
 ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;"} | {mark: f"\\{mark}" for mark in "\\|`[]*~$"})
 
@@ -47,14 +43,6 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> s
     return "\n".join([line(header), f"|{'|'.join(ends)}|", *map(line, cells)])
 
 
-class Column(NamedTuple, Generic[Item]):
-    """A column of a table: its title, and what it shows of an item (None:
-    nothing)."""
-
-    title: str
-    cell: Callable[[Item], object]
-
-
 class ShownTable(NamedTuple):
     """A table of plain texts; each of ``notes`` is a line to stand under it."""
 
@@ -77,10 +65,6 @@ class ShownTable(NamedTuple):
         columns = range(len(self.header))
         return self.only([place for place in columns if {row[place] for row in self.rows} - empty])
 
-    def first(self, most: int) -> ShownTable:
-        """The table with so many rows at most."""
-        return self._replace(rows=self.rows[:most])
-
     @property
     def markdown(self) -> str:
         """The table in Markdown, its notes below, a line each; empty without rows and
@@ -88,17 +72,30 @@ class ShownTable(NamedTuple):
         table = markdown_table(self.header, self.rows) if self.rows else ""
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
+    def most(self, csv: str, rows: int = MOST) -> str:
+        """So many rows of it in Markdown, with the place of all of them."""
+        if len(self.rows) <= rows:
+            return self.markdown
+        shown = self._replace(rows=self.rows[:rows])
+        return (
+            f"The first {rows} of {len(self.rows):,} rows; all: [{csv}]({csv}).\n\n{shown.markdown}"
+        )
 
-def shown_table(columns: Sequence[Column[Item]], items: Iterable[Item]) -> ShownTable:
-    """A row of texts for each item."""
-    rows = []
-    for item in items:
-        values = [column.cell(item) for column in columns]
-        rows.append(["" if value is None else str(value) for value in values])
-    return ShownTable([column.title for column in columns], rows, [])
+
+def shown_table(
+    rows: Iterable[Mapping[str, object]], notes: Iterable[str] = (), *, filled: bool = True
+) -> ShownTable:
+    """A table of rows by column, None as an empty cell; ``filled``: without the columns that
+    are empty in all rows."""
+    header, texts = [], []
+    for row in rows:
+        header = list(row)
+        texts.append(["" if value is None else str(value) for value in row.values()])
+    table = ShownTable(header, texts, list(filter(None, notes)))
+    return table.filled if filled else table
 
 
-def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
+def environment(titles: wording.Titles, *, markdown: bool) -> jinja2.Environment:
     """The report's templates, in which every value is escaped, for Markdown or for
     HTML. Filters write names, rates and other numbers as
     :mod:`refract.report.wording` does."""
@@ -120,12 +117,12 @@ def environment(titles: Titles, *, markdown: bool) -> jinja2.Environment:
     templates.filters |= {
         "suite": titles.suite,
         "model": titles.model,
-        "rate": wording.rate_text,
         "limit": wording.limit_text,
         "percent": wording.percent,
         "count": wording.count_text,
         "printable": printable,
         "table": lambda table: Markup(table.markdown),
+        "most": lambda table, *most: Markup(table.most(*most)),
     }
     return templates
 

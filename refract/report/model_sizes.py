@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from refract.core.params import Metadata
 from refract.core.settings import read_settings
+from refract.rates.key import ATTACK_SUCCESS
 from refract.rates.rate import Interval, Rate
-from refract.report.measures import ATTACKS, MEASURES
+from refract.report.wording import CATEGORY_OF
 from refract.statistics.proportions import normal_quantile
 from refract.statistics.trends import Point, Trend, trend
 
@@ -48,20 +49,14 @@ class SizedRate(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One rate of one family over the number of parameters: the models' points and
-    their trend."""
+    """One rate of one family over the number of parameters, with its title in words: the
+    models' points and their trend."""
 
     suite: str
-    measure: str
-    value: str
+    title: str
     family: str
     points: dict[str, SizedRate]
     trend: Trend
-
-    @property
-    def title(self) -> str:
-        """The rate in words, with the attack that it is of."""
-        return MEASURES[self.measure] + (f" ({self.value})" if self.value else "")
 
 
 def model_sizes(
@@ -81,20 +76,12 @@ def model_sizes(
     return sizes
 
 
-def is_sized(rate: Rate) -> bool:
-    """Whether a rate is shown over size: refusal by category, and success by attack
-    (each by itself, not over all attacks). One request alone has no interval, and no
-    weight in a trend."""
-    if rate.name not in MEASURES or rate.interval is None or rate.counts.successes is None:
-        return False
-    return rate.group.field == ("attack" if rate.name == ATTACKS[0] else "")
-
-
 def scaling_series(
     rates: Mapping[str, Sequence[Rate]], sizes: Mapping[str, Size], confidence: float = 0.95
 ) -> list[Series]:
     """The rates over size of each family with ``LEAST_SIZES`` models or more, and
-    their trends.
+    their trends: refusal by category, and success by attack (each by itself, not over all
+    attacks). One request alone has no interval, and no weight in a trend.
 
     ``confidence`` is that of the rates' intervals, and of the trends'.
     """
@@ -103,21 +90,24 @@ def scaling_series(
         size = sizes.get(model)
         if size and size.parameters and size.family:
             families.setdefault(size.family, []).append((size.parameters, model))
-    groups: dict[tuple[str, str, str, str], dict[str, SizedRate]] = {}
+    groups: dict[tuple[str, str, str], dict[str, SizedRate]] = {}
     for family, models in families.items():
         for parameters, model in sorted(models):
-            for rate in filter(is_sized, rates[model]):
+            for rate in rates[model]:
                 yes, interval = rate.counts.successes, rate.interval
-                assert yes is not None
-                assert interval is not None
-                point = SizedRate(parameters, yes, rate.counts.n, interval)
-                key = rate.suite, rate.name, rate.group.value, family
-                groups.setdefault(key, {})[model] = point
+                title, field = rate.measure.title, ""
+                if rate.name == ATTACK_SUCCESS.name:
+                    title, field = f"attack success ({rate.group.value})", "attack"
+                elif rate.name not in CATEGORY_OF:
+                    continue
+                if rate.group.field == field and yes is not None and interval is not None:
+                    point = SizedRate(parameters, yes, n=rate.counts.n, interval=interval)
+                    groups.setdefault((rate.suite, title, family), {})[model] = point
     series = []
-    for key, points in groups.items():
+    for (suite, title, family), points in groups.items():
         if len(points) >= LEAST_SIZES:
             fitted = trend([point.point(confidence) for point in points.values()], confidence)
-            series.append(Series(*key, points, fitted))
+            series.append(Series(suite, title, family=family, points=points, trend=fitted))
     return series
 
 

@@ -63,19 +63,6 @@ class Answered(NamedTuple):
     ended: str | None
 
 
-class CleanAnswer(NamedTuple):
-    """What became of one answer to a prompt without perturbation; ``verdicts`` are
-    JSON."""
-
-    model: str
-    suite: str
-    category: str
-    outcome: str
-    id: str
-    prompt: str
-    verdicts: str
-
-
 class StoredAnswers:
     """All answers of a project in the order of the grid, read from its files whenever
     they are iterated.
@@ -93,12 +80,9 @@ class StoredAnswers:
     def __iter__(self) -> Iterator[Answered]:
         for model, facts in self.view.provenance.items():
             recorded = facts["model"]["definition"]["adapter"] == "recorded"
-            outcomes: dict[str, dict[str, tuple[str, str]]] = {}
-            shared: dict[tuple[str, str], tuple[str, str]] = {}
+            outcomes = {}
             for row in iter_table(self.root / f"metrics/outcomes/{model}.csv"):
-                became = row["outcome"], row["changed"]
-                of_suite = outcomes.setdefault(row["suite"], {})
-                of_suite[row["prompt_id"]] = shared.setdefault(became, became)
+                outcomes[row["suite"], row["prompt_id"]] = row["outcome"], row["changed"]
             for suite, about in facts["suites"].items():
                 names = [path.format(model=model, suite=suite) for path in ROWS.values()]
                 prompts, responses, verdicts = (self.root / name for name in names)
@@ -113,7 +97,7 @@ class StoredAnswers:
                     # A file of answers need not say how they ended; "stop" is what they get then.
                     reason = response["finish_reason"]
                     ended = None if recorded and reason == "stop" else reason
-                    outcome, changed = outcomes[suite][prompt["prompt_id"]]
+                    outcome, changed = outcomes[suite, prompt["prompt_id"]]
                     yield Answered(
                         model=self.view.titles.model(model),
                         suite=self.view.titles.suite(suite),
@@ -126,13 +110,10 @@ class StoredAnswers:
                     )
 
 
-_dumps = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
 def page_json(value: Any) -> bytes:
     """A value as JSON that can stand inside a script element, whatever its texts
     hold."""
-    text = _dumps(value)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text.encode("utf-8", "backslashreplace")
@@ -153,19 +134,18 @@ class PageData(NamedTuple):
 
     def json(self, **more: object) -> bytes:
         """All of it as one JSON object, and ``more`` with it."""
-        columns = dict(zip(self._fields[:4], self[:4], strict=True))
-        return page_json({**columns, **more}) + b"\n"
+        data = {"columns": self.columns, "names": self.names, "texts": self.texts}
+        return page_json({**data, "verdicts": self.verdicts, **more}) + b"\n"
 
-    def clean(self) -> Iterator[CleanAnswer]:
-        """The answers to prompts without perturbation, in the order of the
-        columns."""
+    def clean(self) -> Iterator[dict[str, str]]:
+        """What became of the answers to prompts without perturbation, in the order of the
+        columns: the names of each, its id, its prompt and its verdicts (JSON)."""
         for place, id_ in enumerate(self.columns["id"]):
-            if self.columns["clean"][place] is None:
-                names = {key: self.names[key][self.columns[key][place]] for key in NAMED}
-                if names.pop("perturbation") != EARLIER:
-                    prompt = self.texts[self.columns["prompt"][place]]
-                    verdicts = self.verdicts[self.columns["verdict"][place]]
-                    yield CleanAnswer(**names, id=id_, prompt=prompt, verdicts=verdicts)
+            row = {key: self.names[key][self.columns[key][place]] for key in NAMED}
+            if self.columns["clean"][place] is None and row["perturbation"] != EARLIER:
+                row["prompt"] = self.texts[self.columns["prompt"][place]]
+                row["verdicts"] = self.verdicts[self.columns["verdict"][place]]
+                yield row | {"id": id_}
 
 
 def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONGEST) -> PageData:
@@ -196,39 +176,53 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
             places.clear()
             columns.clear()
             return page_data(answers, sys.maxsize, _longest(answers, most))
-        perturbation = row.prompt["perturbation"]
-        repetitions = (perturbation or {}).get("repetitions")
-        scores = [v["score"] for v in row.verdicts.values() if "truncated" in v]
-        perturbed_by = (perturbation or {}).get("name", "none")
-        if not is_last(row.prompt):
-            perturbed_by = EARLIER
-        named = (row.model, row.suite, row.prompt["category"], row.outcome, perturbed_by)
-        verdicts = [_verdict(row, judge, texts, longest) for judge in row.verdicts]
-        values = (
-            *map(place, named, NAMED),
-            sys.intern(row.prompt["prompt_id"]),  # the same for every model
-            sys.intern(clean_id(row.prompt)) if perturbation else None,
-            *(texts[key] for key in ("prompt", "answer", "thinking", "error")),
-            place(canonical_json(verdicts), "verdicts"),
-            scores[0] if perturbation and scores else None,
-            int(row.changed) if row.changed else None,
-            int(_disagree(row.verdicts)),
-            repetitions[row.response["attempt"]] if repetitions else None,
-            row.ended,
-            row.prompt["source_id"] if row.prompt["source_id"] != clean_id(row.prompt) else None,
-            int(_can_be_asked_alone(row, longest)),
-        )
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(value)
+        prompt, response, verdicts = row.prompt, row.response, row.verdicts
+        perturbation: Row = prompt["perturbation"] or {}
+        named = perturbation.get("name", "none") if is_last(prompt) else EARLIER
+        attempt = prompt["attempts"][response["attempt"]]
+        # A suite of one row with the prompt that the page shows asks the same.
+        alone = isinstance(attempt, str) and len(attempt) <= longest
+        alone &= prompt.get("sample", 1) == 1 and not prompt.get("tools")
+        # Judges of refusal say different things, full or partial refusal included.
+        of_answers = [verdict for verdict in verdicts.values() if "reads" not in verdict]
+        refused = {verdict["refused"] for verdict in of_answers} - {None}
+        labels = {verdict["label"] for verdict in of_answers} & {*JUDGED, "degenerate"}
+        scores = [verdict["score"] for verdict in verdicts.values() if "truncated" in verdict]
+        repetitions = perturbation.get("repetitions")
+        source, clean = prompt["source_id"], clean_id(prompt)
+        shown = [_verdict(row, judge, texts=texts, longest=longest) for judge in verdicts]
+        values = {
+            "model": place(row.model, "model"),
+            "suite": place(row.suite, "suite"),
+            "category": place(prompt["category"], "category"),
+            "outcome": place(row.outcome, "outcome"),
+            "perturbation": place(named, "perturbation"),
+            "id": sys.intern(prompt["prompt_id"]),  # the same for every model
+            "clean": sys.intern(clean) if perturbation else None,
+            "prompt": texts["prompt"],
+            "answer": texts["answer"],
+            "thinking": texts["thinking"],
+            "error": texts["error"],
+            "verdict": place(canonical_json(shown), "verdicts"),
+            "similarity": scores[0] if perturbation and scores else None,
+            "changed": int(row.changed) if row.changed else None,
+            "disagree": int(len(refused) > 1 or len(labels) > 1),
+            "repetitions": repetitions[response["attempt"]] if repetitions else None,
+            "finish": row.ended,
+            "source": source if source != clean else None,
+            "again": int(alone),
+        }
+        for column, value in values.items():
+            columns[column].append(value)
     names = {key: list(places[key]) for key in NAMED}
-    return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), longest, cut)
-
-
-def _can_be_asked_alone(row: Answered, longest: int) -> bool:
-    """Whether a suite of one row with the prompt that the page shows asks the same."""
-    prompt = row.prompt["attempts"][row.response["attempt"]]
-    further = row.prompt.get("sample", 1) > 1 or bool(row.prompt.get("tools"))
-    return isinstance(prompt, str) and len(prompt) <= longest and not further
+    return PageData(
+        columns=columns,
+        names=names,
+        texts=list(places["texts"]),
+        verdicts=list(places["verdicts"]),
+        longest=longest,
+        cut=cut,
+    )
 
 
 def _texts(row: Answered) -> dict[str, str | None]:
@@ -264,15 +258,6 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
         return sum(size * min(length, whole) // whole for whole, size in sizes.items())
 
     return bisect_right(range(LONGEST + 1), most, key=bytes_cut_at) - 1
-
-
-def _disagree(verdicts: Mapping[str, Verdict]) -> bool:
-    """Whether two judges of refusal say different things, full or partial refusal
-    included."""
-    of_answers = [verdict for verdict in verdicts.values() if "reads" not in verdict]
-    refused = {verdict["refused"] for verdict in of_answers} - {None}
-    labels = {verdict["label"] for verdict in of_answers} & {*JUDGED, "degenerate"}
-    return len(refused) > 1 or len(labels) > 1
 
 
 def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:

@@ -20,7 +20,6 @@ from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report import page_tables
-from refract.report.comparisons import number_of_tests
 from refract.report.drawing import Figure, inline_svg, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, threshold_table
@@ -48,15 +47,17 @@ def write_report(root: Path) -> str:
     inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
     pages, tables = report_pages(inputs), report_tables(inputs)
     figures = figures_of(view)
-    page = _page(root, view, data, figures)
+    page = _page(root, view, data=data, figures=figures)
     write_bytes(root / REPORT, [pages.pop("report").encode()])
+    kept = set()
     for name, text in pages.items():
+        kept.add(root / PAGES / f"{name}.md")
         write_bytes(root / PAGES / f"{name}.md", [text.encode()])
     for name, (columns, rows) in tables.items():
+        kept.add(root / PAGES / f"{name}.csv")
         write_table(root / PAGES / f"{name}.csv", columns, rows)
-    for path in (root / PAGES).glob("*.*"):
-        if path.stem not in (pages if path.suffix == ".md" else tables):
-            path.unlink()
+    for path in set((root / PAGES).glob("*.*")) - kept:
+        path.unlink()
     write_figures(figures, root / FIGURES)
     write_bytes(root / PAGE, page)
     return f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
@@ -70,7 +71,8 @@ def write_page(
     view = read_view(root)
     data = page_data(StoredAnswers(root, view))
     arithmetic = arithmetic_lines(root, view.provenance)
-    write_bytes(root / PAGE, _page(root, view, data, figures_of(view), arithmetic))
+    page = _page(root, view, data=data, figures=figures_of(view), arithmetic=arithmetic)
+    write_bytes(root / PAGE, page)
     return root / PAGE
 
 
@@ -81,18 +83,18 @@ def _page(
     figures: Sequence[Figure],
     arithmetic: Sequence[str] = (),
 ) -> Iterable[bytes]:
-    """The page, with the commit that is checked out, if any: its hash, its day and
-    its first line."""
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
-    return page_parts(view, data, figures, commit, arithmetic, label_draws(root, view, data))
+    draws = label_draws(root, view, data)
+    return page_parts(view, data, figures, commit=commit, arithmetic=arithmetic, draws=draws)
 
 
 def page_parts(
     view: View,
     data: PageData,
     figures: Sequence[Figure],
+    *,
     commit: str = "",
     arithmetic: Sequence[str] = (),
     draws: Sequence[LabelDraw] = (),
@@ -100,17 +102,22 @@ def page_parts(
     """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
     words, ``arithmetic`` how many exact answers were certified, ``draws`` what it asks
     people to label."""
-    script = _source("texts.js") + _source("labelling.js") + _source("page.js")
-    style = _source("page.css")
+    scripts = ("texts.js", "labelling.js", "page.js")
+    script = "".join((TEMPLATES / name).read_text("utf-8") for name in scripts)
+    style = (TEMPLATES / "page.css").read_text("utf-8")
+    hashes = []
+    for source in (script, style):
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        hashes.append(f"'sha256-{digest}'")
     chosen = []
     if view.nearest:
-        chosen = [view.nearest.model, view.nearest.reference]
+        chosen = [view.nearest.reference, view.nearest.model]
     elif view.compared:
-        chosen = [view.compared[0].b, view.compared[0].a]
+        chosen = [view.compared[0].a, view.compared[0].b]
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(
-            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+            f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
             "base-uri 'none'; form-action 'none'"
         ),
         script=script,
@@ -121,9 +128,8 @@ def page_parts(
         results=page_tables.results(view),
         compared=page_tables.compared(view),
         chosen=list(zip(("first", "second"), ("Compare", "with"), chosen, strict=False)),
-        tests=view.tests or number_of_tests(view.compared),
         link=page_tables.filter_link,
-        models=limits(Inputs(view, data, {}))["models"],
+        models=limits(view)["models"],
         thresholds=threshold_table(view),
         commit=commit,
         arithmetic=arithmetic,
@@ -139,11 +145,3 @@ def page_parts(
     judges = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
     answers = data.json(draws=draws, judges=judges, commands=page_tables.commands(view))
     return [(before + start).encode(), answers, after.encode()]
-
-
-def _source(name: str) -> str:
-    return (TEMPLATES / name).read_text("utf-8")
-
-
-def _hash(source: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}"

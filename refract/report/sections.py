@@ -4,9 +4,9 @@ template of its name.
 :data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages
 behind it. A section is an entry in one of the two and a template,
 ``templates/front/NAME.md.j2`` or ``templates/pages/NAME.md.j2``; the template has the
-``view``, its ``lines`` (a :class:`Summary` each), the sentences about it (``say``),
-and what the section's function gives. Where it writes nothing, there is no such
-section.
+``view``, the sentences about it (``say``), and what the section's function gives. A
+table is rows by column (:func:`refract.report.markdown.shown_table`). Where a template
+writes nothing, there is no such section.
 
 An installed package adds a page by an entry point of the group ``refract.sections``:
 an object with a ``title`` and a method ``markdown(inputs)``, which returns the page's
@@ -16,45 +16,61 @@ text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from json import loads
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from refract.core.decimals import decimals
+from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
 from refract.core.showing import csv_cell
 from refract.core.types import Row
-from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD, refusal_of
-from refract.rates.key import CHANGED, LABEL_CHANGE, PAIR_DIFFERENCE
+from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
+from refract.rates.key import (
+    ATTACK_SUCCESS,
+    CHANGED,
+    INJECTION_SUCCESS,
+    LABEL_CHANGE,
+    PAIR_DIFFERENCE,
+    TASK_DONE,
+)
 from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.rates.sampled import VARIANTS_FIELD
-from refract.report import table_columns as tables
-from refract.report.comparisons import ALL_PAIRS, number_of_tests, strongest
-from refract.report.first_table import first_table, threshold_table, turns_table
-from refract.report.markdown import Column, Item, ShownTable, environment, shown_table, tidy
-from refract.report.measures import (
-    ATTACKS,
-    CATEGORY_OF,
-    is_powered,
-    perturbation_of,
+from refract.report.comparison_tables import (
+    by_field,
+    compared,
+    compared_numbers,
+    leaves_out,
+    perturbed_numbers,
+    perturbed_table,
 )
-from refract.report.page_data import CleanAnswer, PageData
-from refract.report.sentences import NO_FIELDS, sentences_of
-from refract.report.unread_prompts import null_table
-from refract.report.view import JudgeScore, View, summaries
+from refract.report.comparisons import ALL_PAIRS
+from refract.report.first_table import first_table, threshold_table, turns_table
+from refract.report.judge_notes import judge_tables
+from refract.report.markdown import ShownTable, environment, shown_table, tidy
+from refract.report.page_data import PageData
+from refract.report.sentences import sentences_of
+from refract.report.view import View
 from refract.report.wording import (
+    clusters_of,
+    count_text,
     kinds_text,
+    p_text,
+    rate_text,
+    short_estimate,
+    short_text,
 )
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
-from refract.statistics.raters import cohen_kappa
-from refract.statistics.trends import LEAST_MODELS
+from refract.statistics.trends import LEAST_MODELS, Trend
 
 if TYPE_CHECKING:
     import jinja2
 
-MOST = 45  # rows of a table of a page; a table has all of them where there are more
+PROBLEMS = {
+    "one size": "fewer than two sizes",
+    "constant": "all answers alike",
+    "separated": "sizes separate the answers",
+}
 Data = dict[str, Any]
 
 
@@ -91,13 +107,7 @@ INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
     """The templates of the report or of its page, with what both show."""
     templates = environment(view.titles, markdown=markdown)
-    templates.globals |= {
-        "ALL_PAIRS": ALL_PAIRS,
-        "MOST": MOST,
-        "view": view,
-        "lines": summaries(view),
-        "say": sentences_of(view),
-    }
+    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": sentences_of(view)}
     return templates
 
 
@@ -132,12 +142,15 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
     return {"report": "\n\n".join(filter(None, parts)) + "\n", **pages}
 
 
+def _compared(inputs: Inputs) -> Data:
+    return compared(inputs.view)
+
+
 def _results(inputs: Inputs) -> Data:
     view = inputs.view
     limits: dict[str, dict[str, Rate]] = {}
-    for line in summaries(view):
-        for rate in line.limited:
-            limits.setdefault(rate.suite, {}).setdefault(rate.name, rate)
+    for rate in view.limited:
+        limits.setdefault(rate.suite, {}).setdefault(rate.name, rate)
     return {
         "first": first_table(view),
         "details": first_table(view, wide=True),
@@ -146,14 +159,14 @@ def _results(inputs: Inputs) -> Data:
     }
 
 
-def limits(inputs: Inputs) -> Data:
+def limits(view: View) -> Data:
     """What concerns one model, a line each: answers cut off, ended in a loop, not
     judged; and which models' answers are those of any machine."""
-    view, lines, exact = inputs.view, [], []
+    lines, exact = [], []
     for model in view.models:
         answers = cut_off = 0
         unjudged = Counter[str]()
-        for line in summaries(view):
+        for line in view.first_lines:
             if line.model == model:
                 counts = line.refusal.counts
                 answers += counts.n + counts.unjudged
@@ -180,46 +193,27 @@ def _protocols(inputs: Inputs) -> Data:
     """The numbers of the suites that follow a published protocol, and each run's
     deviations from it, each kind of note once."""
     view = inputs.view
-    rates, notes = [], dict[tuple[str, str, str], None]()
+    rows, notes = [], dict[tuple[str, str, str], None]()
     for model, facts in view.provenance.items():
         for name, suite in facts["suites"].items():
             protocol = suite.get("protocol")
             if not protocol:
                 continue
+            titles = view.titles.suite(name), view.titles.model(model)
             overall = view.overall.get((name, model), {})
             for measure in protocol["measures"]:
                 if measure in overall:
-                    rates.append((protocol, overall[measure]))
-            run = f"{view.titles.suite(name)}, {view.titles.model(model)}"
+                    row = {"Protocol": protocol["name"], "Suite": titles[0], "Model": titles[1]}
+                    row |= {"Measure": measure, "Rate": rate_text(overall[measure])}
+                    rows.append(row | {"Deviations": len(protocol["deviations"]) or "none"})
+            run = ", ".join(titles)
             for phrase in protocol["deviations"]:
                 notes[run, "deviation", phrase] = None
             for phrase in protocol["unknown"]:
                 notes[run, "not known of the protocol", phrase] = None
             for phrase in protocol["limits"]:
                 notes[protocol["name"], "limit", phrase] = None
-    return {"counted": rates, "notes": list(notes)}
-
-
-class HarmlessPrompt(NamedTuple):
-    """A prompt that should be answered, as it is shown, and whether each model
-    refused it."""
-
-    shown: str
-    category: str
-    refused: dict[str, bool]
-
-    @property
-    def models(self) -> list[str]:
-        """The models that refused it."""
-        return [model for model, refused in self.refused.items() if refused]
-
-
-OVER_REFUSED: list[Column[HarmlessPrompt]] = [
-    Column("prompt", lambda prompt: prompt.shown),
-    Column("category", lambda prompt: prompt.category),
-    Column("refused by", lambda prompt: f"{len(prompt.models)} of {len(prompt.refused)}"),
-    Column("models", lambda prompt: ", ".join(prompt.models)),
-]
+    return {"counted": shown_table(rows), "notes": list(notes)}
 
 
 def over_refused(inputs: Inputs) -> ShownTable:
@@ -229,105 +223,51 @@ def over_refused(inputs: Inputs) -> ShownTable:
     live = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
     models = {view.titles.model(model) for model in live}
     private = {view.titles.suite(name) for name in view.private}
-    prompts: dict[str, HarmlessPrompt] = {}
+    prompts: dict[str, tuple[str, str]] = {}
+    refused: dict[str, dict[str, bool]] = {}
     for row in inputs.answers.clean():
-        if row.category != "harmful" and row.model in models:
-            shown = row.id if row.suite in private else row.prompt
-            prompt = HarmlessPrompt(shown, row.category, {})
-            prompt = prompts.setdefault(row.prompt, prompt)
-            if row.outcome in JUDGED:
-                before = prompt.refused.get(row.model, False)
-                prompt.refused[row.model] = before or row.outcome in REFUSED
-    refused = [prompt for prompt in prompts.values() if prompt.models]
-    refused.sort(key=lambda prompt: -len(prompt.models))
-    return shown_table(OVER_REFUSED, refused)
-
-
-def _compared(inputs: Inputs) -> Data:
-    view, near = inputs.view, inputs.view.nearest
-    if len(view.models) < 2:
-        return {"telling": 0}
-    pairs, tests = view.near_compared, number_of_tests(view.compared)
-    telling = strongest(pairs, view.confidence)
-    undecided = 0
-    for pair in telling:
-        interval = pair.difference.judge_interval
-        undecided += interval is not None and interval.low <= 0 <= interval.high
-    corrected = f"p (Holm, {tests})"
-    counted = [pair for pair in pairs if pair.difference.n]
-    columns = tables.compared_columns(view.titles, corrected)
-    nearest, margin = ShownTable([], [], []), None
-    if near:
-        drops = [difference.drop for difference in near.differences if difference.drop]
-        margin = drops[0].margin if drops else None
-        rows = [row for suite in near.by_suite.values() for row in suite]
-        nearest_columns = tables.nearest_columns(view.titles, near, corrected)
-        nearest = shown_table(nearest_columns, rows).filled
-    return {
-        "telling": len(telling),
-        "tested": number_of_tests(pairs),
-        "tests": tests,
-        "undecided": undecided,
-        "nearest": nearest,
-        "margin": margin,
-        "pairs": shown_table(columns, counted).filled,
-    }
-
-
-def _by_field(inputs: Inputs) -> Data:
-    """The comparisons that are more than chance, and the rates of one value that
-    stand out: their interval of the prompts alone leaves out what the model refused of all
-    prompts of that category. One judge judged both, so that its error is in neither."""
-    view, rows, counted = inputs.view, [], 0
-    tested = number_of_tests(view.by_field)
-    telling = [pair for pair in strongest(view.by_field, view.confidence) if pair.difference.n]
-    for rate in view.every:
-        if rate.group.field in NO_FIELDS or rate.name not in CATEGORY_OF:
-            continue
-        counted += 1
-        whole = view.overall[rate.suite, rate.model].get(rate.name)
-        if whole and _leaves_out(rate.interval, whole.value):
-            rows.append(tables.StandingOut(rate, whole, CATEGORY_OF[rate.name]))
-    columns = tables.compared_columns(view.titles, f"p (BH, {tested})")
-    return {
-        "telling": shown_table(columns, telling).filled,
-        "tested": tested,
-        "counted": counted,
-        "out": shown_table(tables.standing_out_columns(view.titles), rows),
-        "expected": f"{1 - view.confidence:.2g}",
-    }
-
-
-def _leaves_out(interval: tuple[float, float] | None, value: float | None) -> bool:
-    if interval is None or value is None:
-        return False
-    return not interval[0] <= value <= interval[1]
-
-
-def perturbed_table(view: View, *, by_category: bool = False) -> ShownTable:
-    """What perturbations did to refusal: shares refused clean and perturbed, flips
-    each way and the paired difference."""
-    differences = [x for x in view.perturbed if x.n and bool(x.category) == by_category]
-    table = shown_table(tables.perturbed_columns(view.titles), differences)
-    return table._replace(rows=sorted(table.rows, key=lambda row: row[:2])).filled
+        if row["category"] != "harmful" and row["model"] in models:
+            shown = row["id"] if row["suite"] in private else row["prompt"]
+            prompts.setdefault(row["prompt"], (shown, row["category"]))
+            by_model = refused.setdefault(row["prompt"], {})
+            if row["outcome"] in JUDGED:
+                before = by_model.get(row["model"], False)
+                by_model[row["model"]] = before or row["outcome"] in REFUSED
+    rows = []
+    for prompt, (shown, category) in prompts.items():
+        refusing = [model for model, refuses in refused[prompt].items() if refuses]
+        if refusing:
+            shares = f"{len(refusing)} of {len(refused[prompt])}"
+            cells = {"prompt": shown, "category": category, "refused by": shares}
+            rows.append((len(refusing), cells | {"models": ", ".join(refusing)}))
+    rows.sort(key=lambda entry: -entry[0])
+    return shown_table(row for _, row in rows)
 
 
 def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
     changed, groups, above = [], 0, 0
     for rate in view.every:
-        p = rate.statistics.p_holm
-        if not perturbation_of(rate, CHANGED):
-            continue
-        if not rate.group:
-            changed.append(rate)
-        elif p is not None:
+        counts, floor, p = rate.counts, rate.above_floor, rate.statistics.p_holm
+        untested = counts.untested if any(counts.untested.values()) else None
+        if rate.measure == CHANGED and not rate.group:
+            row = {
+                "suite": view.titles.plain(rate.suite),
+                "perturbation": rate.key.perturbation,
+                "model": view.titles.model(rate.model),
+                "answers that changed": short_text(rate),
+                "of": f"{counts.successes}/{counts.n}",
+                "above noise floor": floor and short_estimate(floor.value, floor.interval, "+"),
+                "not tested": untested and kinds_text(untested),
+            }
+            changed.append(row)
+        elif rate.measure == CHANGED and p is not None:
             groups += 1
             above += p <= 1 - view.confidence
     return {
         "perturbed": perturbed_table(view),
         "by_category": perturbed_table(view, by_category=True),
-        "changed": shown_table(tables.changed_columns(view.titles), changed).filled,
+        "changed": shown_table(changed),
         "groups": groups,
         "above": above,
     }
@@ -337,11 +277,25 @@ def _attacks(inputs: Inputs) -> Data:
     """Attacks, injections and pairs of whole suites: a row for each suite and
     model."""
     view, rows = inputs.view, []
+    columns = {
+        "attack succeeded": ATTACK_SUCCESS.name,
+        "injection succeeded": INJECTION_SUCCESS.name,
+        "task done": TASK_DONE.name,
+    }
     for (suite, model), rates in view.overall.items():
-        if rates.keys() & {*ATTACKS, PAIR_DIFFERENCE.name}:
-            rows.append(tables.OfSuite(suite, model, rates))
-    rows.sort(key=lambda row: view.titles.plain(row.suite))
-    return {"attacks": shown_table(tables.attack_columns(view.titles), rows).filled}
+        if not rates.keys() & {*columns.values(), PAIR_DIFFERENCE.name}:
+            continue
+        row = {"suite": view.titles.plain(suite), "model": view.titles.model(model)}
+        for column, measure in columns.items():
+            rate = rates.get(measure)
+            row[column] = short_text(rate)
+            requests = clusters_of(rate) if rate else ""
+            # Where rows are variants of fewer requests: how many of how many of which.
+            if rate and requests:
+                row[column] += f"; {rate.counts.successes} of {rate.counts.n}, {requests}"
+        rows.append(row | {"minus its pair": short_text(rates.get(PAIR_DIFFERENCE.name))})
+    rows.sort(key=lambda row: row["suite"])
+    return {"attacks": shown_table(rows)}
 
 
 def _pairs(inputs: Inputs) -> Data:
@@ -355,134 +309,119 @@ def _pairs(inputs: Inputs) -> Data:
     ps = [rate.statistics.p if rate.model in family else None for rate in whole.values()]
     adjusted = holm(ps)
     tests = sum(p is not None for p in adjusted)
+
+    def row(rate: Rate, p: float | None = None, corrected: float | None = None) -> Row:
+        return {
+            **view.names(rate),
+            "group": f"{rate.group.field} {rate.group.value}".strip(),
+            "pairs": rate.counts.n,
+            "difference": short_estimate(rate.value, rate.interval, "+"),
+            "p": p_text(p),
+            f"p (Holm, {tests})": p_text(corrected),
+        }
+
     rows, apart = [], []
     for rate, p in zip(whole.values(), adjusted, strict=True):
-        rows.append(tables.Tested(rate, rate.statistics.p, p))
+        rows.append(row(rate, rate.statistics.p, p))
     for rate in pairs:
         of_suite = whole.get((rate.suite, rate.model))
         if rate.group.field in ("", "cut_off") or of_suite is None:
             continue
-        if _leaves_out(rate.interval, of_suite.value):
-            apart.append(tables.Tested(rate))
-    columns = tables.pair_columns(view.titles, tests)
-    shown = shown_table(columns, rows).filled
-    return {"pairs": shown, "tests": tests, "out": shown_table(columns, apart).filled}
+        if leaves_out(rate.interval, of_suite.value):
+            apart.append(row(rate))
+    return {"pairs": shown_table(rows), "tests": tests, "out": shown_table(apart)}
 
 
 def _stability(inputs: Inputs) -> Data:
     """Rates over several answers to one prompt: samples, repeats, languages,
     perturbations."""
-    rates = []
-    for rate in inputs.view.every:
-        varied = rate.group.field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE
-        if varied or rate.group.field == SAMPLES_FIELD:
-            rates.append(rate)
-    return {"sampled": shown_table(tables.stability_columns(inputs.view.titles), rates).filled}
+    view, rows = inputs.view, []
+    for rate in view.every:
+        field, value = rate.group.field, rate.group.value
+        if (field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE) or field == SAMPLES_FIELD:
+            over = f"{value} samples" if field == SAMPLES_FIELD else value
+            value = "mean over prompts"
+            rows.append(view.measured(rate, value, n="prompts", measure=rate.name, over=over))
+    return {"sampled": shown_table(rows)}
 
 
 def _languages(inputs: Inputs) -> Data:
     """Of requests in several languages what is answered otherwise than in the source
     language."""
-    rates = []
-    for rate in inputs.view.every:
-        if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
-            rates.append(rate)
-    return {"languages": shown_table(tables.language_columns(inputs.view.titles), rates).filled}
-
-
-def _judges(inputs: Inputs) -> Data:
-    """Rates from human labels beside the raw ones, what judges of other things than
-    refusal say, κ of the first judge with every other, and scores on the project's
-    own pairs."""
-    view = inputs.view
-    powered, further = [], []
+    view, rows = inputs.view, []
     for rate in view.every:
-        if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
-            further.append(rate)
-        if rate.counts.labels and is_powered(rate):
-            measure = rate.measure.corrects
-            raw = view.overall[rate.suite, rate.model][measure]
-            prompts = CATEGORY_OF.get(measure, measure)
-            judge = view.deciding.get(rate.suite, "")
-            powered.append(tables.Powered(rate, raw, prompts, judge))
-    return {
-        "further": shown_table(tables.further_columns(view.titles), further),
-        "nulls": null_table(view),
-        "powered": shown_table(tables.powered_columns(view.titles), powered),
-        "twice": shown_table(tables.TWICE, _twice(inputs)),
-        "scores": shown_table(tables.SCORES, view.scores.items()),
-        "weak": list(_weaknesses(view)),
-    }
-
-
-def _weaknesses(view: View) -> Iterator[str]:
-    """Where a judge's label is right less often than over all of the project's own
-    pairs."""
-    for judge, scores in view.scores.items():
-        if "label_accuracy" not in scores:
-            continue
-        share, kinds = scores["label_accuracy"].value, []
-        ordered = sorted(view.kinds.get(judge, {}).items(), key=lambda kind: kind[1])
-        for kind, score in ordered:
-            if score.interval and score.interval.high < share:
-                kinds.append(f"{kind.replace('_', ' ')} {_right(score)}")
-        if kinds:
-            yield (
-                f"Where {judge} is weak, its label right less often than over all pairs "
-                f"({decimals(share)}), by kind of answer, and in parentheses refused or not told "
-                f"rightly: {'; '.join(kinds)}."
-            )
-
-
-def _right(score: JudgeScore) -> str:
-    return f"{score.right}/{score.n} ({score.refused_right}/{score.n})"
-
-
-def _twice(inputs: Inputs) -> Iterator[tables.Twice]:
-    """Cohen's κ, on refused or not, of each suite's first judge and every other that
-    told refusal."""
-    labels: dict[tuple[str, str, str], list[tuple[bool, bool]]] = {}
-    for row in inputs.answers.clean():
-        for judges, pair in _verdict_pairs(row):
-            labels.setdefault((row.suite, row.model, judges), []).append(pair)
-    for (suite, model, judges), pairs in labels.items():
-        first, second = zip(*pairs, strict=True)
-        kappa = cohen_kappa(first, second, inputs.view.confidence)
-        alike = sum(one_refuses == other_refuses for one_refuses, other_refuses in pairs)
-        yield tables.Twice(suite, model, judges, kappa, alike, len(pairs))
-
-
-def _verdict_pairs(row: CleanAnswer) -> Iterator[tuple[str, tuple[bool, bool]]]:
-    """The first judge and each other one, with whether they say that an answer
-    refuses."""
-    first, *others = loads(row.verdicts) or [{"label": None}]
-    decided = refusal_of(first["label"])
-    for other in others:
-        refused = refusal_of(other["label"])
-        if refused is not None and decided is not None:
-            yield f"{first['judge']}, {other['judge']}", (decided, refused)
+        if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
+            language = rate.group.value or "any"
+            row = view.measured(rate, "share", n="requests", measure=rate.name, language=language)
+            rows.append(row)
+    return {"languages": shown_table(rows)}
 
 
 def _scaling(inputs: Inputs) -> Data:
     """The trends of families with three sizes or more, and the rates behind them."""
-    view, points = inputs.view, []
+    view = inputs.view
+    trends, points = [], []
     for series in view.series:
+        names = {"family": series.family, "suite": view.titles.plain(series.suite)}
+        names["measure"] = series.title
+        trends.append(names | {"models": len(series.points)} | _trend_cells(series.trend))
         for model, point in series.points.items():
-            points.append(tables.SeriesPoint(series, model, point, view.sizes[model]))
-    return {
-        "points": shown_table(tables.point_columns(view.titles), points),
-        "trends": shown_table(tables.trend_columns(view.titles), view.series),
-        "least": LEAST_MODELS,
-    }
+            stated = "" if view.sizes[model].counted else " (stated)"
+            row = {
+                **names,
+                "model": view.titles.model(model),
+                "parameters": f"{point.size:,.0f}{stated}",
+                "rate": short_estimate(point.rate, point.interval),
+                "of": f"{point.successes}/{point.n}",
+            }
+            points.append(row)
+    return {"points": shown_table(points), "trends": shown_table(trends), "least": LEAST_MODELS}
+
+
+def _trend_cells(trend: Trend) -> dict[str, object]:
+    if trend.problem:
+        return {"slope": f"none: {PROBLEMS[trend.problem]}", "dispersion": MISSING}
+    ends = "" if trend.low is None else f" [{trend.low:+.3f}, {trend.high:+.3f}]"
+    dispersion = MISSING if trend.dispersion is None else f"{trend.dispersion:.2f}"
+    return {"slope": f"{trend.slope:+.3f}{ends}", "dispersion": dispersion}
 
 
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
-    models = shown_table(tables.model_columns(view.titles), view.provenance.items())
+    models, suites, judges = [], [], []
+    for name, facts in view.provenance.items():
+        model, usage = facts["model"], facts.get("usage") or {}
+        definition, identity = model["definition"], model["identity"]
+        source = definition.get("model_id") or definition.get("path") or MISSING
+        content = identity["model"] if isinstance(identity.get("model"), dict) else identity
+        content = (content.get("commit") or content.get("sha256") or MISSING)[:16]
+        if definition.get("adapter_path"):
+            source = f"{source} + {definition['adapter_path']}"
+        if (identity.get("peft") or {}).get("sha256"):
+            content = f"{content} + {identity['peft']['sha256'][:16]}"
+        decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
+        row = {
+            "model": view.titles.model(name),
+            "adapter": definition["adapter"],
+            "version": identity["adapter_version"],
+            "source": source,
+            "revision or content": content,
+            "decoding": "not known" if definition["adapter"] == "recorded" else decoding,
+            "arithmetic": identity.get("arithmetic") or MISSING,
+            "prompt tokens": count_text(usage.get("prompt_tokens")),
+            "answer tokens": count_text(usage.get("completion_tokens")),
+            "cost (USD)": count_text(usage.get("cost_usd")),
+        }
+        models.append(row)
+    for name, suite in view.suites.items():
+        row = {"suite": view.titles.suite(name), "SHA-256": suite["sha256"][:16]}
+        suites.append(row | {"judges": ", ".join(suite["judges"])})
+    for name, judge in view.judges.items():
+        judges.append({"judge": name, "kind": judge["kind"], "version": judge["version"]})
     return {
-        "models": models.filled,
-        "suites": shown_table(tables.suite_columns(view.titles), view.suites.items()),
-        "judges": shown_table(tables.JUDGES, view.judges.items()),
+        "models": shown_table(models),
+        "suites": shown_table(suites),
+        "judges": shown_table(judges),
         "pins": ", ".join(f"{name} {version}" for name, version in inputs.pins.items()),
     }
 
@@ -490,28 +429,22 @@ def _provenance(inputs: Inputs) -> Data:
 def report_tables(inputs: Inputs) -> dict[str, tuple[list[str], list[Row]]]:
     """The tables beside the pages, whole: columns and rows by name."""
     view, refused = inputs.view, over_refused(inputs)
-    compared = tables.compared_numbers(view.titles)
     written = {
-        "comparisons": _rows(compared, [pair for pair in view.compared if pair.difference.n]),
-        "fields": _rows(compared, [pair for pair in view.by_field if pair.difference.n]),
+        "comparisons": compared_numbers(view, view.compared),
+        "fields": compared_numbers(view, view.by_field),
     }
     if refused.rows:
         rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
         written["over_refusal"] = refused.header, rows
-    perturbed = [difference for difference in view.perturbed if difference.n]
+    perturbed = perturbed_numbers(view)
     if perturbed:
-        written["robustness"] = _rows(tables.perturbed_numbers(view.titles), perturbed)
+        written["robustness"] = list(perturbed[0]), perturbed
     return written
-
-
-def _rows(columns: list[Column[Item]], items: list[Item]) -> tuple[list[str], list[Row]]:
-    rows = [{column.title: column.cell(item) for column in columns} for item in items]
-    return [column.title for column in columns], rows
 
 
 FRONT = (
     Section("head", "Refusal report", _results),
-    Section("limits", "What limits it", limits),
+    Section("limits", "What limits it", lambda inputs: limits(inputs.view)),
     Section("thresholds", "Thresholds", _results),
     Section("protocols", "Published protocols", _protocols),
     Section("compared", "Models compared", _compared),
@@ -526,9 +459,9 @@ PAGES = (
     ),
     Section("comparisons", "Models compared", _compared),
     Section("robustness", "What perturbations did", _robustness),
-    Section("judges", "How good the judges are", _judges),
+    Section("judges", "How good the judges are", lambda x: judge_tables(x.view, x.answers)),
     Section("details", "Every rate with what limits it", _results),
-    Section("fields", "Kinds of prompts that stand out", _by_field),
+    Section("fields", "Kinds of prompts that stand out", lambda x: by_field(x.view)),
     Section("pairs", "Paired prompts", _pairs),
     Section("languages", "The same request in several languages", _languages),
     Section("stability", "Several answers to one prompt", _stability),

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from types import SimpleNamespace
 
+from refract.rates.clean_prompts import failed_controls
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
-from refract.rates.controls import failed_controls
 from refract.rates.judge_error import JudgeError
-from refract.rates.judge_rates import WORDING_FIELD
+from refract.rates.judge_rates import NULL_FIELD, WORDING_FIELD
 from refract.rates.key import DIFFERS
-from refract.rates.null_differences import NULL_FIELD
-from refract.rates.rate import Difference, Rate, leaves_out_0
-from refract.report.asked_again import verdict_changes
-from refract.report.measures import CATEGORY_OF
-from refract.report.unread_prompts import prompt_readers
-from refract.report.view import SERVED, JudgeScore, View, error_text, summaries
-from refract.report.wording import p_text, rate_text, short_estimate
+from refract.rates.rate import Difference, leaves_out_0, prompts_of
+from refract.report.judge_notes import prompt_readers, verdict_changes
+from refract.report.view import View, error_text
+from refract.report.wording import CATEGORY_OF, negated, p_text, rate_text, short_estimate
 from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE
 
+# Adapters whose answers a server computes.
+SERVED = ("anthropic", "openai")
 # Fields of groups that are no field of a suite's rows.
 NO_FIELDS = (
     "",
@@ -48,85 +46,56 @@ NOTES = {
 }
 
 
-@dataclass(frozen=True)
-class Sentences:
-    """What the report says before its tables. A sentence is empty where there is
-    nothing to say.
+def sentences_of(view: View) -> SimpleNamespace:
+    """What the report says before its tables. A sentence is empty where there is nothing to
+    say.
 
     ``controls`` and ``unjudged`` are alarms: of prompts that anybody answers those
     refused, and where nearly nothing was judged. ``must_refuse`` is a result: of prompts
     that must be refused those answered. ``over_refusing`` is the model that
-    :attr:`over_refusal` is about. ``notes`` have a title and a text by kind of model.
+    ``over_refusal`` is about. ``notes`` have a title and a text by kind of model.
     """
-
-    question: str
-    controls: str
-    unjudged: str
-    must_refuse: str
-    errors: str
-    cut_off: str
-    compared: str
-    over_refusal: str
-    over_refusing: str
-    judges: Sequence[str]
-    prompt_readers: Sequence[str]
-    verdict_changes: Sequence[str]
-    notes: Mapping[str, tuple[str, str]]
-
-
-def sentences_of(view: View) -> Sentences:
-    """All sentences about a view."""
-    over_refusing = _over_refusing(view)
-    return Sentences(
-        question=question(view),
+    model, over_refused = over_refusal(view)
+    return SimpleNamespace(
+        question=f"How often do {_models(view, view.models)} refuse harmful requests, which they "
+        "should, and harmless ones, which they should not?",
         controls=controls(view, "must_answer"),
         unjudged=unjudged(view),
         must_refuse=controls(view, "must_refuse"),
         errors=left_out(view, "error"),
         cut_off=left_out(view, "cut_off"),
         compared=compared(view),
-        over_refusal=over_refusal(view, over_refusing) if over_refusing else "",
-        over_refusing=over_refusing,
+        over_refusal=over_refused,
+        over_refusing=model,
         judges=judges(view),
         prompt_readers=prompt_readers(view),
         verdict_changes=verdict_changes(view),
-        notes={kind: (NOTES[kind], note(view, kind, x)) for kind, x in kinds_of(view).items()},
+        labels=labels(view),
+        notes=notes(view),
     )
 
 
-def question(view: View) -> str:
-    """What the report answers."""
-    return (
-        f"How often do {_models(view, view.models)} refuse harmful requests, which they should, and "
-        "harmless ones, which they should not?"
-    )
-
-
-def _models(view: View, models: Sequence[str]) -> str:
+def _models(view: View, models: Iterable[str]) -> str:
     return ", ".join(map(view.titles.model, models))
 
 
 def controls(view: View, kind: str) -> str:
     """Which controls of a kind became what they must not, by suite and model."""
     by_suite: dict[str, list[str]] = {}
-    repeated = view.repeated
     for rate in sorted(failed_controls(view.every, kind), key=lambda rate: rate.suite):
-        if rate.suite not in repeated:
-            judge = rate.key.judge
+        if rate.suite not in view.repeated:
             wrong = rate.counts.n - (rate.counts.successes or 0)
             text = f"{view.titles.model(rate.model)} {wrong} of {rate.counts.n}"
-            text += f" (judged by {judge})" if judge else ""
-            by_suite.setdefault(rate.suite, []).append(text)
-    return "; ".join(
-        f"{view.titles.plain(suite)}: {', '.join(texts)}" for suite, texts in by_suite.items()
-    )
+            text += f" (judged by {rate.key.judge})" if rate.key.judge else ""
+            by_suite.setdefault(view.titles.plain(rate.suite), []).append(text)
+    return "; ".join(f"{suite}: {', '.join(texts)}" for suite, texts in by_suite.items())
 
 
 def unjudged(view: View) -> str:
     """The suites and models of which nearly no answer was judged, with how many were
     not."""
     parts = []
-    for line in summaries(view):
+    for line in view.first_lines:
         counts = line.refusal.counts
         answers = counts.n + counts.unjudged
         if answers and counts.unjudged >= NEARLY_ALL * answers:
@@ -139,7 +108,7 @@ def left_out(view: View, outcome: str) -> str:
     """The suites and models of which answers were left out for one reason, with how
     many."""
     parts = []
-    for line in summaries(view):
+    for line in view.first_lines:
         count = line.refusal.counts.excluded.get(outcome)
         if count:
             suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
@@ -173,11 +142,9 @@ def compared(view: View) -> str:
 def change(difference: Difference, confidence: float) -> str:
     """How much more or less one model refused of one kind of prompt, whether that may
     be chance, and what was decided of it."""
-    value, ends = difference.value or 0.0, difference.shown
+    value, ends, category = difference.value or 0.0, difference.shown, difference.category
     more = value >= 0
-    if not more:
-        value, ends = -value, ends and type(ends)(-ends.high, -ends.low)
-    size, category = short_estimate(value, ends), difference.category
+    size = short_estimate(abs(value), ends if more else negated(ends))
     if category in DISCRIMINATION:
         text = f"its {category.replace('_', ' ')} is {size} {'higher' if more else 'lower'}"
     else:
@@ -216,60 +183,51 @@ def _doubt(difference: Difference, confidence: float) -> str:
     return f"p {p}, though the interval holds 0"
 
 
-def _harmless(view: View) -> dict[str, tuple[int, int]]:
-    """The harmless prompts refused and judged, of live models where there are
-    such."""
+def over_refusal(view: View) -> tuple[str, str]:
+    """The model that refused the largest share of distinct harmless prompts, of live models
+    where there are such, and how many and of what kind."""
     judged = {model: counts for model, counts in view.harmless.items() if counts[1]}
     stand = stand_ins(view.provenance)
-    return {model: counts for model, counts in judged.items() if model not in stand} or judged
-
-
-def _over_refusing(view: View) -> str:
-    """The live model that refused the largest share of distinct harmless prompts."""
-    counts = _harmless(view)
-    return max(counts, key=lambda model: counts[model][0] / counts[model][1], default="")
-
-
-def over_refusal(view: View, model: str) -> str:
-    """How many harmless prompts the model refused that refuses most of them, and of
-    what kind."""
-    counts = _harmless(view)
-    aside = []
-    for other, (refused_too, judged_too) in view.harmless.items():
-        if other not in counts and judged_too:
-            aside.append(f"{view.titles.model(other)} {refused_too} of {judged_too}")
+    shares = {name: counts[0] / counts[1] for name, counts in judged.items() if name not in stand}
+    shares = shares or {name: counts[0] / counts[1] for name, counts in judged.items()}
+    if not shares:
+        return "", ""
+    model = max(shares, key=lambda name: shares[name])
+    aside: list[str] = []
+    others: list[str] = []
+    for name, (refused, answers) in judged.items():
+        if name != model:
+            texts = others if name in shares else aside
+            texts.append(f"{view.titles.model(name)} {refused} of {answers}")
     but = f"Stand-in models aside ({', '.join(aside)}), " if aside else ""
-    refused, judged = counts.pop(model)
+    refused, answers = judged[model]
     if not refused:
-        return f"{but}{'no' if but else 'No'} model refused a helpful or borderline prompt."
+        return model, f"{but}{'no' if but else 'No'} model refused a helpful or borderline prompt."
     text = f"{but}{view.titles.model(model)} refused "
-    others = []
-    alone = True
-    for other, (refused_too, judged_too) in counts.items():
-        others.append(f"{view.titles.model(other)} {refused_too} of {judged_too}")
-        alone &= refused_too / judged_too != refused / judged
     if others:
-        most = "the most harmless prompts" if alone else "as many harmless prompts as any other"
-        text += f"{most}: "
-    text += f"{refused} of {judged} answers to helpful and borderline ones"
-    text += f" ({', '.join(others)})" if others else ""
-    kinds = []
-    for rate in _most_refused(view.rates[model]):
-        kind = f"{CATEGORY_OF[rate.name]} prompts of {rate.group.field} {rate.group.value}"
-        kinds.append(f"{kind} ({rate.counts.successes} of {rate.counts.n})")
-    most = f" It most often refused {' and '.join(kinds)}." if kinds else ""
-    return f"{text}.{most}"
-
-
-def _most_refused(rates: Sequence[Rate]) -> list[Rate]:
-    """The groups of harmless prompts of which most were refused for sure."""
+        alone = list(shares.values()).count(shares[model]) == 1
+        text += (
+            "the most harmless prompts: " if alone else "as many harmless prompts as any other: "
+        )
+    text += f"{refused} of {answers} answers to helpful and borderline ones"
+    text += f" ({', '.join(others)})." if others else "."
+    # The groups of harmless prompts of which most were refused for sure.
     groups = []
-    for rate in rates:
-        harmless = CATEGORY_OF.get(rate.name, "harmful") != "harmful"
-        if harmless and rate.group.field not in NO_FIELDS and rate.counts.successes and rate.shown:
-            groups.append((-rate.shown.low, rate))
+    for rate in view.rates[model]:
+        category, field = CATEGORY_OF.get(rate.name, "harmful"), rate.group.field
+        if (
+            category != "harmful"
+            and field not in NO_FIELDS
+            and rate.counts.successes
+            and rate.shown
+        ):
+            kind = f"{category} prompts of {field} {rate.group.value}"
+            kind += f" ({rate.counts.successes} of {rate.counts.n})"
+            groups.append((-rate.shown.low, kind))
     groups.sort(key=lambda group: group[0])
-    return [rate for _, rate in groups[:NAMED_GROUPS]]
+    if groups:
+        text += f" It most often refused {' and '.join(kind for _, kind in groups[:NAMED_GROUPS])}."
+    return model, text
 
 
 def judges(view: View) -> list[str]:
@@ -277,32 +235,57 @@ def judges(view: View) -> list[str]:
     and on labelled pairs."""
     errors: dict[str, JudgeError | None] = {}
     for suite in view.suites.values():
-        known = suite.get("judge_error")
         if not errors.get(suite["judges"][0]):
-            errors[suite["judges"][0]] = JudgeError.read(known)
+            errors[suite["judges"][0]] = JudgeError.read(suite.get("judge_error"))
     texts = []
     for name, error in errors.items():
+        text = f"How far the shares by the judge {name} are from labels is not known here."
+        if error:
+            text = error_text(name, error, view.confidence)
+            text = f"{text[0].upper()}{text[1:]}."
         kappa = view.scores.get(name, {}).get("kappa")
-        texts.append(_judge(name, error, view.confidence) + (_kappa(kappa) if kappa else ""))
+        if kappa:
+            text += (
+                f" Its κ with the labels of the {kappa.n} pairs in data/validation is "
+                f"{short_estimate(kappa.value, kappa.interval)}."
+            )
+        texts.append(text)
     return texts
 
 
-def _judge(name: str, error: JudgeError | None, confidence: float) -> str:
+def labels(view: View) -> str:
+    """How short human labels would make the interval of the headline rate over
+    most answers; empty where a judge's error is not known, or people labelled
+    already."""
+    headlines = []
+    for rate in view.every:
+        if rate.measure.corrects:
+            return ""
+        if rate.name in CATEGORY_OF and not rate.group and rate.value and rate.with_judge:
+            headlines.append(rate)
+    if not headlines:
+        return ""
+    rate = max(headlines, key=lambda rate: rate.counts.n)
+    suite = view.provenance[rate.model]["suites"][rate.suite]
+    error = JudgeError.read(suite.get("judge_error"))
     if error is None:
-        return f"How far the shares by the judge {name} are from labels is not known here."
-    text = error_text(name, error, confidence)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _kappa(kappa: JudgeScore) -> str:
+        return ""
+    prompts = prompts_of([rate.measure.category or ""])
+    n, widths = rate.counts.n, []
+    for count in dict.fromkeys((min(50, n), min(200, n), n)):
+        half = error.with_labels(
+            rate.value or 0, n, labels=count, prompts=prompts, confidence=view.confidence
+        )
+        widths.append(f"{count} labels ±{half:.2f}".replace("0.", "."))
     return (
-        f" Its κ with the labels of the {kappa.n} pairs in data/validation is "
-        f"{short_estimate(kappa.value, kappa.interval)}."
+        f"Labels of a part of its {n} answers would give {rate.measure.title} of "
+        f"{view.titles.model(rate.model)} ({view.titles.plain(rate.suite)}): {', '.join(widths)} "
+        "(refract label)."
     )
 
 
-def kinds_of(view: View) -> dict[str, list[str]]:
-    """The models of which a reader must know what they are, by kind."""
+def notes(view: View) -> dict[str, tuple[str, str]]:
+    """What a reader must know of models that are not what they seem, by kind of model."""
     kinds: dict[str, list[str]] = {kind: [] for kind in NOTES}
     for model, facts in view.provenance.items():
         definition = facts["model"]["definition"]
@@ -311,59 +294,54 @@ def kinds_of(view: View) -> dict[str, list[str]]:
             kind = "pocket"
         if kind in kinds:
             kinds[kind].append(model)
-    return {kind: models for kind, models in kinds.items() if models}
+    named = {}
+    for kind, models in kinds.items():
+        if models:
+            named[kind] = NOTES[kind], _models(view, models) + _note(view, kind, models)
+    return named
 
 
-def note(view: View, kind: str, models: Sequence[str]) -> str:
-    """What a reader must know of models of one kind."""
-    named = _models(view, models)
+def _note(view: View, kind: str, models: list[str]) -> str:
     if kind == "pocket":
         are = "is a pocket model" if len(models) == 1 else "are pocket models"
         return (
-            f"{named} {are}, trained in this repository on its own text so that the whole path runs on "
+            f" {are}, trained in this repository on its own text so that the whole path runs on "
             "any machine; nothing follows for other models."
         )
     if kind == "synthetic":
         return (
-            f"{named}: a hash of the prompt decides, at rates set in params.yaml; no language model is "
+            ": a hash of the prompt decides, at rates set in params.yaml; no language model is "
             "behind it."
         )
     if kind == "recorded":
-        return f"{named}: answers from a file, re-judged."
+        return ": answers from a file, re-judged."
     if kind == "vllm":
-        engines = [_engine(view.provenance[model]["model"]["identity"]) for model in models]
+        engines = []
+        for model in models:
+            identity = view.provenance[model]["model"]["identity"]
+            invariant = ", batch-invariant" if identity["batch_invariant"] else ""
+            engines.append(f"{identity['arithmetic']}{invariant}")
         return (
-            f"{named}: vLLM computed the answers ({'; '.join(engines)}) in the server's arithmetic, "
+            f": vLLM computed the answers ({'; '.join(engines)}) in the server's arithmetic, "
             "which is not exact: another GPU, release or batch can change them, greedy ones too."
         )
-    return (
-        f"{named}: a server computed the answers, and what else it was asked at the time can change "
-        f"them, greedy ones too.{_repeats(view, models)}"
+    text = (
+        ": a server computed the answers, and what else it was asked at the time can change "
+        "them, greedy ones too."
     )
-
-
-def _engine(identity: Mapping[str, Any]) -> str:
-    invariant = ", batch-invariant" if identity["batch_invariant"] else ""
-    return f"{identity['arithmetic']}{invariant}"
-
-
-def _repeats(view: View, models: Sequence[str]) -> str:
-    """How often the same prompt got another text from served models, where that was
-    measured."""
     measured, unknown = [], []
     for model in models:
         rates = []
         for rate in view.rates[model]:
             if rate.measure == DIFFERS and not rate.group and rate.value is not None:
                 rates.append(f"{rate_text(rate)} ({view.titles.suite(rate.suite)})")
-        samples = view.provenance[model]["model"].get("seed") is not None
         name = view.titles.model(model)
         if rates:
+            samples = view.provenance[model]["model"].get("seed") is not None
             name += ", which samples," if samples else ""
             measured.append(f"{name} {', '.join(rates)}")
         else:
             unknown.append(name)
-    text = ""
     if measured:
         text += f" Repeats with another text than the first answer: {'; '.join(measured)}."
     if unknown:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
 from refract.rates.judge_error import JudgeError
-from refract.rates.rate import Difference, Interval, Prompts, Rate, prompts_of
+from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
+from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
     Compared,
     Known,
@@ -34,24 +35,11 @@ from refract.report.comparisons import (
     near_pairs,
     number_of_tests,
 )
-from refract.report.measures import CATEGORY_OF as CATEGORY_OF
-from refract.report.measures import HEADLINES as HEADLINES
-from refract.report.measures import is_powered
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
-from refract.report.wording import ALONE, WARN_SHARE, Titles, joined
+from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined, not_judged, short_text
 from refract.results.current import named
 from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
-
-# Adapters whose answers a server computes.
-SERVED = ("anthropic", "openai")
-
-
-KINDS: dict[Prompts, str] = {
-    "harmful": "harmful prompts",
-    "other": "other prompts",
-    "": "both mixed",
-}
 
 
 class JudgeScore(NamedTuple):
@@ -66,17 +54,34 @@ class JudgeScore(NamedTuple):
     refused_right: int = 0
 
 
-def error_text(judge: str, error: JudgeError, confidence: float) -> str:
-    """What is known of a judge's error on a further model, by kind of prompt."""
-    ranges = []
-    for prompts, name in KINDS.items():
-        if error.knows(prompts):
-            ends = interval_text(error.people(0.5, prompts, confidence), places=2)
-            ranges.append(f"{ends} on {name}")
-    return (
-        f"measured on {error.models} models of {error.sources} labelled sources, where {judge} "
-        f"finds half refused the labels of a further model would find {', '.join(ranges)}"
-    )
+class SuiteLine(NamedTuple):
+    """One model on one suite by one judge of refusal (empty: the suite's first): its rates
+    over the whole suite, by measure."""
+
+    suite: str
+    model: str
+    judge: str
+    rates: dict[str, Rate]
+
+    @property
+    def refusal(self) -> Rate:
+        """The rate over all prompts."""
+        return self.rates[REFUSAL.name]
+
+    @property
+    def headlines(self) -> list[Rate | None]:
+        """The refusal rates by category, None where the suite has no such prompts."""
+        return [self.rates.get(measure) for measure in CATEGORY_OF]
+
+    @property
+    def contrast(self) -> Rate | None:
+        """Harmful minus helpful refused, where the suite has helpful prompts; else minus
+        borderline."""
+        helpful = self.rates.get(DISCRIMINATION.name)
+        return helpful or self.rates.get(BORDERLINE_DISCRIMINATION.name)
+
+
+ByMeasure = dict[tuple[str, str], dict[str, Rate]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class View:
     unread: Sequence[str] = ()
     private: Collection[str] = ()
     estimand: Estimand = "prompts_like_these"
-    tests: int = 0  # that p was corrected for, where those of `compared` are fewer
+    all_tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
     @property
     def models(self) -> list[str]:
@@ -120,30 +125,49 @@ class View:
     @cached_property
     def every(self) -> list[Rate]:
         """The rates of all models."""
-        return list(chain.from_iterable(self.rates.values()))
+        return [rate for rates in self.rates.values() for rate in rates]
 
-    @cached_property
-    def overall(self) -> dict[tuple[str, str], dict[str, Rate]]:
-        """The rates over whole suites, by suite and model, then by the name of the
+    def by_measure(self, group: str) -> ByMeasure:
+        """The rates over a field's group, by suite and model, then by the name of the
         measure with its judge or perturbation."""
-        return self._by_measure("")
-
-    @cached_property
-    def without_cut_off(self) -> dict[tuple[str, str], dict[str, Rate]]:
-        """The same rates without the answers that the token limit cut off."""
-        return self._by_measure("cut_off")
-
-    @cached_property
-    def without_provider(self) -> dict[tuple[str, str], dict[str, Rate]]:
-        """The same rates without what the provider refused."""
-        return self._by_measure("provider_refusals")
-
-    def _by_measure(self, field: str) -> dict[tuple[str, str], dict[str, Rate]]:
-        rates: dict[tuple[str, str], dict[str, Rate]] = {}
+        rates: ByMeasure = {}
         for rate in self.every:
-            if rate.group.field == field:
+            if rate.group.field == group:
                 rates.setdefault((rate.suite, rate.model), {})[rate.name] = rate
         return rates
+
+    @cached_property
+    def overall(self) -> ByMeasure:
+        """The same over whole suites."""
+        return self.by_measure("")
+
+    @cached_property
+    def lines(self) -> list[SuiteLine]:
+        """Each suite and model that has a refusal rate, suite by suite, by its first judge and
+        below that by each further judge of refusal."""
+        lines = []
+        suites = dict.fromkeys(rate.suite for rate in self.every)
+        for suite, model in product(suites, self.models):
+            by_judge: dict[str, dict[str, Rate]] = {}
+            for rate in self.overall.get((suite, model), {}).values():
+                if not rate.key.perturbation:
+                    by_judge.setdefault(rate.key.judge, {})[rate.measure.name] = rate
+            for judge in ("", *self.judges) if REFUSAL.name in by_judge.get("", {}) else ():
+                if REFUSAL.name in by_judge.get(judge, {}):
+                    lines.append(SuiteLine(suite, model, judge=judge, rates=by_judge[judge]))
+        return lines
+
+    @property
+    def first_lines(self) -> list[SuiteLine]:
+        """Those of the suites' first judges."""
+        return [line for line in self.lines if not line.judge]
+
+    @property
+    def limited(self) -> list[Rate]:
+        """The rates that a threshold is set for, suite by suite."""
+        suites = list(dict.fromkeys(rate.suite for rate in self.every))
+        limited = [rate for rate in self.every if rate.decision]
+        return sorted(limited, key=lambda rate: suites.index(rate.suite))
 
     @cached_property
     def suites(self) -> dict[str, Row]:
@@ -166,7 +190,7 @@ class View:
                 whole.add(file)
         return {name for name, file in samples.items() if file in whole}
 
-    @property
+    @cached_property
     def judges(self) -> dict[str, Row]:
         """What provenance says of each judge, by name."""
         judges: dict[str, Row] = {}
@@ -179,15 +203,34 @@ class View:
         """The judge that decides refusal in each suite: the first."""
         return {name: suite["judges"][0] for name, suite in self.suites.items()}
 
+    def name(self, line: SuiteLine) -> str:
+        """What readers call the model of a line, with the judge if it is a further one."""
+        model = self.titles.model(line.model)
+        return f"{model}, by {line.judge}" if line.judge else model
+
+    def names(self, rate: Rate | Difference) -> dict[str, object]:
+        """What readers call a number's suite and model: the first cells of its row."""
+        return {"suite": self.titles.plain(rate.suite), "model": self.titles.model(rate.model)}
+
+    def measured(self, rate: Rate, value: str, n: str, **cells: str) -> dict[str, object]:
+        """A row of a rate in columns called ``value`` and ``n``, behind other cells, with what
+        was not judged of it."""
+        numbers = {value: short_text(rate), n: rate.counts.n, "not judged": not_judged(rate)}
+        return self.names(rate) | cells | numbers
+
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
         """What the intervals of refusal rates allow for, and what is known of that,
         if anything."""
-        if any(
-            decisions_of(facts).get("interval") == "prompts" for facts in self.provenance.values()
-        ):
-            return [("intervals are of the prompts alone (decisions.interval)", "")]
-        by_error = self._suites_by_error()
+        by_error: dict[tuple[str, JudgeError | None], dict[str, None]] = {}
+        for model, facts in self.provenance.items():
+            if (facts.get("decisions") or {}).get("interval") == "prompts":
+                return [("intervals are of the prompts alone (decisions.interval)", "")]
+            rated = {rate.suite for rate in self.rates.get(model, ())}
+            for name, suite in facts.get("suites", {}).items():
+                if name in rated:
+                    key = suite["judges"][0], JudgeError.read(suite.get("judge_error"))
+                    by_error.setdefault(key, {})[name] = None
         notes = []
         for (judge, error), names in by_error.items():
             # Where all but some suites are of one judge and error, those are named.
@@ -204,23 +247,9 @@ class View:
             notes.append(
                 (f"{ALONE} of the prompts alone", "how the judge's errors move it is not known")
             )
-        if any(is_powered(rate) and rate.interval for rate in self.every):
+        if any(rate.measure.corrects and rate.interval for rate in self.every):
             notes.append(("where a part of the run has labels, they are of these", ""))
         return notes
-
-    def _suites_by_error(self) -> dict[tuple[str, JudgeError | None], list[str]]:
-        """The suites that have rates, by deciding judge and its known error."""
-        suites: dict[tuple[str, JudgeError | None], list[str]] = {}
-        for model, facts in self.provenance.items():
-            rated = {rate.suite for rate in self.rates.get(model, ())}
-            for name, suite in facts["suites"].items() if facts else ():
-                known = suite.get("judge_error")
-                if name in rated:
-                    key = suite["judges"][0], JudgeError.read(known)
-                    alike = suites.setdefault(key, [])
-                    if name not in alike:
-                        alike.append(name)
-        return suites
 
     @property
     def interval_note(self) -> str:
@@ -236,35 +265,6 @@ class View:
         text = joined([note for note, _ in notes])
         return text.removesuffix(".") if notes and notes[-1][1] else text
 
-    @property
-    def label_note(self) -> str:
-        """How short human labels would make the interval of the headline rate over
-        most answers; empty where a judge's error is not known, or people labelled
-        already."""
-        headlines = []
-        for rate in self.every:
-            if is_powered(rate):
-                return ""
-            if rate.name in HEADLINES and not rate.group and rate.value and rate.with_judge:
-                headlines.append(rate)
-        if not headlines:
-            return ""
-        rate = max(headlines, key=lambda rate: rate.counts.n)
-        suite = self.provenance[rate.model]["suites"][rate.suite]
-        error = JudgeError.read(suite.get("judge_error"))
-        if error is None:
-            return ""
-        prompts = prompts_of([rate.measure.category or ""])
-        n, widths = rate.counts.n, []
-        for labels in dict.fromkeys((min(50, n), min(200, n), n)):
-            half = error.with_labels(rate.value or 0, n, labels, prompts, self.confidence)
-            widths.append(f"{labels} labels ±{half:.2f}".replace("0.", "."))
-        what = f"{rate.measure.title} of {self.titles.model(rate.model)}"
-        return (
-            f"Labels of a part of its {n} answers would give {what} "
-            f"({self.titles.plain(rate.suite)}): {', '.join(widths)} (refract label)."
-        )
-
     @cached_property
     def series(self) -> list[Series]:
         """The rates over size of each family."""
@@ -277,24 +277,45 @@ class View:
         near = [{*pair} for pair in near_pairs(self.models, reference)]
         return [pair for pair in self.compared if {pair.a, pair.b} in near]
 
+    @property
+    def tests(self) -> int:
+        """For how many tests the p of ``compared`` is corrected."""
+        return self.all_tests or number_of_tests(self.compared)
+
     def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
         """The numbers of some models and suites, of all where none is named. What was
         corrected for all comparisons stays so. Raises :class:`UsageError` for a name
         that is not there."""
         check_names("--model", models, self.models)
         check_names("--suite", suites, sorted({rate.suite for rate in self.every}))
-
-        def has(rate: Rate | Difference) -> bool:
-            return not suites or rate.suite in suites
-
         rates, pairs = {}, []
         for model in self.models:
             if not models or model in models:
-                rates[model] = list(filter(has, self.rates[model]))
+                own = self.rates[model]
+                rates[model] = [rate for rate in own if not suites or rate.suite in suites]
         for pair in self.compared:
-            if has(pair.difference) and {pair.a, pair.b} <= rates.keys():
+            of_suites = not suites or pair.difference.suite in suites
+            if of_suites and {pair.a, pair.b} <= rates.keys():
                 pairs.append(pair)
-        return replace(self, rates=rates, compared=pairs, tests=number_of_tests(self.compared))
+        return replace(self, rates=rates, compared=pairs, all_tests=self.tests)
+
+
+def error_text(judge: str, error: JudgeError, confidence: float) -> str:
+    """What is known of a judge's error on a further model, by kind of prompt."""
+    kinds: dict[Prompts, str] = {
+        "harmful": "harmful prompts",
+        "other": "other prompts",
+        "": "both mixed",
+    }
+    ranges = []
+    for prompts, name in kinds.items():
+        if error.knows(prompts):
+            ends = interval_text(error.people(0.5, prompts, confidence), places=2)
+            ranges.append(f"{ends} on {name}")
+    return (
+        f"measured on {error.models} models of {error.sources} labelled sources, where {judge} "
+        f"finds half refused the labels of a further model would find {', '.join(ranges)}"
+    )
 
 
 def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
@@ -324,58 +345,51 @@ def read_view(root: Path) -> View:
             f"(got {settings.reference!r})"
         )
     results = read_tree(root, models)
-    clean = {
-        model: [row for row in result.outcomes if not row["perturbation"]]
-        for model, result in results.items()
-    }
-    reference = settings.reference or models[0]
-    provenance = {model: result.provenance or {} for model, result in results.items()}
-    bare = [model for model, facts in provenance.items() if not facts]
+    bare = [model for model, result in results.items() if not result.provenance]
     if bare:
         raise ResultsError(f"no provenance of {named(bare)} in metrics/provenance/; run: dvc repro")
+    rates, outcomes, clean = {}, {}, {}
+    provenance: dict[str, Row] = {}
+    draws: dict[str, Draw] = {}
+    unread: dict[str, None] = {}
+    private: dict[str, None] = {}
+    for model, result in results.items():
+        rates[model] = [rate.asked(settings.estimand) for rate in result.rates]
+        outcomes[model] = result.outcomes
+        clean[model] = [row for row in result.outcomes if not row["perturbation"]]
+        provenance[model] = result.provenance or {}
+        for name, suite in provenance[model]["suites"].items():
+            draws[name] = draw_of(suite)
+            file = suite["definition"].get("file")
+            # FILE.dvc beside a suite's file: DVC holds it instead of git.
+            if file and (root / f"{file}.dvc").is_file():
+                private[name] = None
+            for warning in suite["unread"] if file else ():
+                unread[f"{draws[name].label(name)}: {warning}"] = None
+    titles = read_titles(metadata, models, grid(params, "suites"))
+    reference = settings.reference or models[0]
     known = known_of(provenance)
-    compared = compare_models(clean, settings, reference, known)
-    unread, private = _of_suites(root, provenance)
+    compared = compare_models(clean, settings, reference=reference, known=known)
     return View(
-        rates={
-            model: [rate.asked(settings.estimand) for rate in result.rates]
-            for model, result in results.items()
-        },
+        rates=rates,
         provenance=provenance,
-        titles=read_titles(metadata, models, grid(params, "suites"))._replace(
-            draws=draws_in(provenance)
-        ),
+        titles=titles._replace(draws=draws),
         reference=reference,
         compared=compared,
-        by_field=compare_fields(clean, settings, reference, known),
+        by_field=compare_fields(clean, settings, reference=reference, known=known),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
         confidence=settings.confidence,
-        nearest=compare_nearest(clean, settings, reference, known, compared),
-        perturbed=compare_perturbed(
-            {model: result.outcomes for model, result in results.items()}, settings
+        nearest=compare_nearest(
+            clean, settings, reference=reference, known=known, compared=compared
         ),
-        harmless={model: _harmless(rows) for model, rows in clean.items()},
-        unread=unread,
-        private=private,
+        perturbed=compare_perturbed(outcomes, settings),
+        harmless={model: harmless_counts(rows) for model, rows in clean.items()},
+        unread=list(unread),
+        private=list(private),
         estimand=settings.estimand,
     )
-
-
-def decisions_of(facts: Row) -> Row:
-    """What decided the intervals of results, as their provenance has it."""
-    decisions: Row = facts.get("decisions") or {}
-    return decisions
-
-
-def draws_in(provenance: Mapping[str, Row]) -> dict[str, Draw]:
-    """How each suite was drawn, by name."""
-    draws = {}
-    for facts in provenance.values():
-        for name, suite in facts.get("suites", {}).items():
-            draws[name] = draw_of(suite)
-    return draws
 
 
 def known_of(provenance: Mapping[str, Row]) -> Known:
@@ -391,7 +405,7 @@ def known_of(provenance: Mapping[str, Row]) -> Known:
     return Known(stand_ins(provenance), definitions, errors)
 
 
-def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
+def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
     """Of the answers to distinct helpful and borderline prompts, how many refuse and how
     many were judged."""
     refused: dict[tuple[str, str], bool] = {}
@@ -400,21 +414,6 @@ def _harmless(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
             answer = row["prompt_sha256"], row.get("sample", "")
             refused[answer] = refused.get(answer, False) or row["outcome"] in REFUSED
     return sum(refused.values()), len(refused)
-
-
-def _of_suites(root: Path, provenance: Mapping[str, Row]) -> tuple[list[str], list[str]]:
-    """The warnings of the suites' languages, and the suites that DVC holds instead of
-    git (``FILE.dvc`` stands beside their file)."""
-    unread: dict[str, None] = {}
-    private: dict[str, None] = {}
-    for facts in provenance.values():
-        for name, suite in facts["suites"].items():
-            file = suite["definition"].get("file")
-            if file and (root / f"{file}.dvc").is_file():
-                private[name] = None
-            for warning in suite["unread"] if file else ():
-                unread[f"{draw_of(suite).label(name)}: {warning}"] = None
-    return list(unread), list(private)
 
 
 def _scores(path: Path, name: str, value: str) -> dict[str, dict[str, JudgeScore]]:
@@ -442,56 +441,17 @@ def read_titles(
     Raises :class:`ParamsError` where two models, or two suites, would be called the
     same.
     """
-    return Titles(_titles(metadata or {}, models), _titles(metadata or {}, suites))
-
-
-def _titles(metadata: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    titles: dict[str, str] = {}
-    for name in names:
-        settings = read_settings(Metadata, f"metadata.{name}", metadata.get(name) or {})
-        title = settings.title or name
-        for other, taken in titles.items():
-            if taken == title:
-                raise ParamsError(
-                    f"metadata.{name}.title must be a text that no other model or suite has "
-                    f"(got {title!r}, which is {other}'s); change one of the two"
-                )
-        titles[name] = title
-    return titles
-
-
-class Summary(NamedTuple):
-    """One model on one suite: a rate for each of ``HEADLINES`` (None where the suite
-    has no such prompts), the rate over all its prompts, the rates that a threshold is
-    set for, and by measure, of headlines of which a tenth of the answers or more was
-    cut off, the rate without those. ``judge`` is empty where it is the first judge of
-    the suite."""
-
-    suite: str
-    model: str
-    headlines: list[Rate | None]
-    refusal: Rate
-    limited: list[Rate]
-    without: dict[str, Rate]
-    judge: str = ""
-
-
-def summaries(view: View) -> list[Summary]:
-    """One for each suite and model that has a refusal rate, suite by suite."""
-    lines = []
-    suites = dict.fromkeys(rate.suite for rate in view.every)
-    for suite, model in product(suites, view.models):
-        overall = view.overall.get((suite, model), {})
-        if "refusal_rate" not in overall:
-            continue
-        uncut = view.without_cut_off.get((suite, model), {})
-        without = {}
-        for measure in HEADLINES:
-            rate = overall.get(measure)
-            if rate and rate.counts.cut_off_share >= WARN_SHARE and measure in uncut:
-                without[measure] = uncut[measure]
-        headlines = [overall.get(measure) for measure in HEADLINES]
-        limited = [rate for rate in view.rates[model] if rate.suite == suite and rate.decision]
-        refusal = overall["refusal_rate"]
-        lines.append(Summary(suite, model, headlines, refusal, limited, without))
-    return lines
+    of_models: dict[str, str] = {}
+    of_suites: dict[str, str] = {}
+    for names, by_name in ((models, of_models), (suites, of_suites)):
+        for name in names:
+            stated = (metadata or {}).get(name) or {}
+            title = read_settings(Metadata, f"metadata.{name}", stated).title or name
+            for other, taken in by_name.items():
+                if taken == title:
+                    raise ParamsError(
+                        f"metadata.{name}.title must be a text that no other model or suite has "
+                        f"(got {title!r}, which is {other}'s); change one of the two"
+                    )
+            by_name[name] = title
+    return Titles(of_models, of_suites)

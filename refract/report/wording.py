@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.core.vocabulary import BY_PROVIDER
-from refract.rates.rate import Difference, Rate, Statistics, Threshold
+from refract.rates.key import CATEGORY_MEASURES, Measure
+from refract.rates.rate import Difference, Interval, Rate, Statistics, Threshold
 from refract.statistics.proportions import settled
 from refract.suites.draws import ALL_ROWS, Draw
 
+# The measures that the first table begins with, by the category that each is over.
+CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 ALONE = "°"
 UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
@@ -52,38 +55,53 @@ def count_text(count: float | None) -> str:
 short_estimate = partial(estimate_text, places=2)
 
 
+def title_of(measure: Measure) -> str:
+    """A measure in words."""
+    return measure.title or measure.name.replace("_", " ")
+
+
+def negated(interval: Interval | None) -> Interval | None:
+    """The interval of a difference the other way round."""
+    return interval and Interval(-interval.high, -interval.low)
+
+
 def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
     """A rate, its interval, and all else that limits it, such as ``118/129 (7
-    partial); 5 % cut off``: behind the counts the partial refusals, the clusters, the
-    share that was cut off, and the bounds for what was not judged, with their
-    interval."""
+    partial); 5 % cut off``."""
     if rate is None:
         return MISSING, "", ""
     if rate.value is None:
-        return MISSING, "", "; ".join(["0/0", *_limits(rate)])
-    successes = "" if rate.counts.successes is None else rate.counts.successes
-    counts = f"{successes}/{rate.counts.n}"
+        return MISSING, "", detail_text(rate)
     interval = interval_text(rate.shown) + alone_mark(rate) or "(no interval)"
-    return decimals(rate.value), interval, _limited(rate, counts)
+    return decimals(rate.value), interval, detail_text(rate, before_n="/")
 
 
-def detail_text(rate: Rate) -> str:
-    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, ``of
-    12``."""
-    counts = rate.counts
-    if rate.value is None or counts.successes is not None:
-        return rate_parts(rate)[2]
-    return _limited(rate, f"of {counts.n}")
-
-
-def _limited(rate: Rate, counts: str) -> str:
-    kinds = []
-    if rate.counts.partial:
-        kinds.append(f"{rate.counts.partial} partial")
-    if refused_by_provider(rate):
-        kinds.append(f"{rate.counts.by_provider} by the provider")
-    of_kinds = f" ({', '.join(kinds)})" if kinds else ""
-    return "; ".join([f"{counts}{of_kinds}{clusters_text(rate)}", *_limits(rate)])
+def detail_text(rate: Rate, before_n: str = "of ") -> str:
+    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``. Behind the counts
+    stand the partial refusals, the clusters, the share that was cut off, and the bounds
+    for what was not judged, with their interval. A mean has ``of 12`` for counts."""
+    counts, share = rate.counts, rate.counts.cut_off_share
+    if rate.value is None:
+        parts = ["0/0"]
+    else:
+        kinds = []
+        if counts.partial:
+            kinds.append(f"{counts.partial} partial")
+        if refused_by_provider(rate):
+            kinds.append(f"{counts.by_provider} by the provider")
+        text = (
+            f"{before_n}{counts.n}"
+            if counts.successes is None
+            else f"{counts.successes}/{counts.n}"
+        )
+        text += f" ({', '.join(kinds)})" if kinds else ""
+        parts = [text + clusters_text(rate)]
+    if share:
+        parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
+    bounds = bounds_text(rate)
+    if bounds:
+        parts.append(f"with {counts.unjudged} not judged {bounds}")
+    return "; ".join(parts)
 
 
 def short_text(rate: Rate | None) -> str:
@@ -150,17 +168,6 @@ def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
     return notes
 
 
-def _limits(rate: Rate) -> list[str]:
-    parts = []
-    share = rate.counts.cut_off_share
-    if share:
-        parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
-    bounds = bounds_text(rate)
-    if bounds:
-        parts.append(f"with {rate.counts.unjudged} not judged {bounds}")
-    return parts
-
-
 def bounds_text(rate: Rate) -> str:
     """What a rate could be once all answers are judged, with its interval: ``0.465 to
     0.535 [0.381, 0.620]``; empty where all are."""
@@ -184,6 +191,11 @@ def kinds_text(counts: Mapping[str, int]) -> str:
     none did."""
     kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
     return ", ".join(kinds) or "0"
+
+
+def not_judged(rate: Rate) -> str | None:
+    """The answers that are not in a rate, by reason; None where all are."""
+    return kinds_text(rate.counts.excluded) if rate.counts.unjudged else None
 
 
 def limit_text(threshold: Threshold) -> str:

@@ -171,15 +171,12 @@ def run_tables(
     line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
     rows = []
     for answer in texts:
-        row = {"model": model, **line_of.get((answer["suite"], answer["prompt_id"]), {}), **answer}
-        row["prompt"] = _text(answer["prompt"])
-        row["error"] = _message(answer["error"])
-        row |= _labels(answer["judges"])
-        rows.append(row)
-    rates = rates_from_rows(results["tables"], model)
+        line = line_of.get((answer["suite"], answer["prompt_id"]), {})
+        row = {"model": model, **line, **answer}
+        rows.append(row | _cells(answer["prompt"], answer["error"], answer["judges"]))
     return _frames(
         _metric_rows(model, results["metrics"]),
-        rates,
+        rates_from_rows(results["tables"], model),
         outcomes=lines,
         rows=rows,
         provenance={model: results["provenance"]},
@@ -206,32 +203,26 @@ def _rows_with_texts(
         raise ResultsError(f"{model} has {counts}; run: dvc repro")
     rows = []
     for line, prompt_id in zip(outcomes, stored.prompts, strict=True):
-        prompt, response = stored.prompts[prompt_id], stored.responses[prompt_id]
-        row: Row = {"model": model, **line}
-        row["prompt"] = _text(prompt["attempts"][response["attempt"]])
-        row["response"] = with_calls(response)
+        response = stored.responses[prompt_id]
+        prompt = stored.prompts[prompt_id]["attempts"][response["attempt"]]
+        row: Row = {"model": model, **line, "response": with_calls(response)}
         row["finish_reason"] = response["finish_reason"]
-        row["error"] = _message(response["error"])
-        rows.append(row | _labels(stored.verdicts[prompt_id]))
+        rows.append(row | _cells(prompt, response["error"], stored.verdicts[prompt_id]))
     return rows
 
 
-def _labels(verdicts: Mapping[str, Verdict]) -> Row:
-    """The columns of verdicts by judge."""
-    columns: Row = {}
+def _cells(prompt: Attempt, error: Any, verdicts: Mapping[str, Verdict]) -> Row:
+    """The columns of a prompt (of several messages, their JSON), of what went wrong, and
+    of the verdicts by judge."""
+    cells: Row = {"prompt": prompt, "error": error}
+    if not isinstance(prompt, str):
+        cells["prompt"] = json.dumps(prompt, ensure_ascii=False)
+    if isinstance(error, Mapping):
+        cells["error"] = f"{error['type']}: {error['message']}"
     for judge, verdict in verdicts.items():
-        columns[f"label_{judge}"] = verdict["label"]
-        columns[f"score_{judge}"] = verdict["score"]
-    return columns
-
-
-def _text(prompt: Attempt) -> str:
-    """A prompt as one text; of several messages, their JSON."""
-    return prompt if isinstance(prompt, str) else json.dumps(prompt, ensure_ascii=False)
-
-
-def _message(error: Any) -> str | None:
-    return f"{error['type']}: {error['message']}" if isinstance(error, Mapping) else error
+        cells[f"label_{judge}"] = verdict["label"]
+        cells[f"score_{judge}"] = verdict["score"]
+    return cells
 
 
 def _frames(
@@ -243,7 +234,12 @@ def _frames(
 ) -> Results:
     import pandas as pd
 
-    full = pd.DataFrame([{key: _whole(cell) for key, cell in row.items()} for row in rows])
+    for row in rows:
+        for name, cell in row.items():
+            if isinstance(cell, str):
+                # Half a character (a lone surrogate), which pandas cannot hold, as its escape.
+                row[name] = cell.encode("utf-8", "backslashreplace").decode()
+    full = pd.DataFrame(rows)
     lines = _typed(pd.DataFrame(outcomes), OUTCOME_COUNTS)
     known = {*OUTCOME_COLUMNS, "model"}
     fields = [name for name in lines.columns if name not in known]
@@ -280,10 +276,3 @@ def _typed(frame: pd.DataFrame, types: Mapping[str, type]) -> pd.DataFrame:
         numbers = pd.to_numeric(pd.Series(cells, dtype=object))
         frame[column] = numbers.astype("Int64" if kind is int else "float64")
     return frame
-
-
-def _whole(cell: object) -> object:
-    """Half a character (a lone surrogate), which pandas cannot hold, as its escape."""
-    if not isinstance(cell, str):
-        return cell
-    return cell.encode("utf-8", "backslashreplace").decode()

@@ -21,8 +21,8 @@ from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, coverage_warnings
 from refract.rates.judge_error import JudgeError
+from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
-from refract.rates.null_differences import null_table
 from refract.rates.rate import Rate
 from refract.suites.draws import Draw
 
@@ -100,8 +100,7 @@ def count_suite(
     ``strict`` is as in :func:`aggregate_suite`. Raises
     :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     suite = answers.definition
-    own_judges = {name: judges[name] for name in suite["judges"]}
-    errors = known_errors(own_judges, answers.sources)
+    judge_errors = known_errors({name: judges[name] for name in suite["judges"]}, answers.sources)
     with_judge = settings.interval == "prompts_and_judge"
     aggregate = aggregate_suite(
         answers.sources,
@@ -111,10 +110,8 @@ def count_suite(
         definition=suite,
         judges=judges,
         families=families,
-        confidence=settings.confidence,
-        errors=errors if with_judge else None,
-        estimand=settings.estimand,
-        refused_endings=settings.refused_endings,
+        settings=settings,
+        errors=judge_errors if with_judge else None,
         texts=answers.texts,
         strict=strict,
     )
@@ -132,14 +129,9 @@ def count_suite(
         judges=suite["judges"],
         confidence=settings.confidence,
     )
-    clustered_by = suite.get("cluster") or ""
-    rates = [
-        replace(
-            rate.keyed(suite=answers.suite, model=model, draw=answers.draw),
-            clustered_by=clustered_by,
-        )
-        for rate in rates
-    ]
+    for place, rate in enumerate(rates):
+        rate = rate.keyed(suite=answers.suite, model=model, draw=answers.draw)
+        rates[place] = replace(rate, clustered_by=suite.get("cluster") or "")
     columns = {name for cells in aggregate.fields.values() for name in cells}
     columns |= {name for row in answers.prompts for name in turns_of(row)}
     numbers = SuiteNumbers(
@@ -148,12 +140,11 @@ def count_suite(
         draw=answers.draw,
         aggregate=aggregate,
         rates=rates,
-        judge_error=errors.get(suite["judges"][0]),
+        judge_error=judge_errors.get(suite["judges"][0]),
         columns=columns,
     )
-    whole = numbers.whole
-    if whole is not None:
-        warnings += coverage_warnings(whole)
+    if numbers.whole is not None:
+        warnings += coverage_warnings(numbers.whole)
     return numbers._replace(warnings=warnings)
 
 

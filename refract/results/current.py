@@ -40,7 +40,11 @@ def result_files(model: str) -> list[str]:
 
 def without_results(root: Path, models: Sequence[str]) -> list[str]:
     """The models that lack a file of their results."""
-    return [m for m in models if not all((root / path).is_file() for path in result_files(m))]
+    without = []
+    for model in models:
+        if not all((root / path).is_file() for path in result_files(model)):
+            without.append(model)
+    return without
 
 
 def left_over(root: Path, models: Sequence[str]) -> list[str]:
@@ -61,12 +65,8 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
     known = _entries(params, "perturbations")
     used = {name: known.get(name) for name in definition.get("perturbations") or ()}
     seeded = used or definition.get("sample")
-    return {**definition, "perturbations": used, "seed": params.get("seed") if seeded else None}
-
-
-def null_answers_drawn(params: Mapping[str, Any]) -> Row:
-    """How many null answers ``params.yaml`` asks for, and the seed that draws them."""
-    return {**null_settings(params).model_dump(), "seed": params.get("seed")}
+    seed = params.get("seed") if seeded else None
+    return {**definition, "perturbations": used, "seed": seed}
 
 
 def not_current(
@@ -86,58 +86,55 @@ def not_current(
 
 
 def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFile) -> list[str]:
-    suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
     lines = []
     for path, sha256 in facts["files"].items():
         if hashlib.sha256(read(path) or b"").hexdigest() != sha256:
             lines.append(f"{path} is not as it was written")
-    lines += _suite_differences(suites, facts["suites"], read)
+    suites = {suite: suite_inputs(params, suite) for suite in grid(params, "suites")}
+    measured = facts["suites"]
+    for suite in suites:
+        if suite not in measured:
+            lines.append(f"suite {suite} has no numbers")
+    for suite in measured:
+        if suite not in suites:
+            lines.append(f"suite {suite} is not in the grid")
     judges = _entries(params, "judges")
-    used = [judge for inputs in suites.values() for judge in inputs.get("judges") or ()]
     defined = _entries(params, "models").get(model)
     if isinstance(defined, Mapping):
         defined = without_resources(defined)
-    wanted_decisions = _entries(params, "decisions")
-    seeded = facts["model"].get("seed") is not None
+    decisions = _entries(params, "decisions")
+    seed = facts["model"].get("seed")
     wanted: Row = {
         "models": {model: defined},
-        "judges": {judge: judges.get(judge) for judge in used},
+        "judges": {},
         "suites": {},
-        "seed": params.get("seed") if seeded else None,
+        "seed": None if seed is None else params.get("seed"),
         "decisions": {},
-        "null_answers": null_answers_drawn(params),
+        "null_answers": {**null_settings(params).model_dump(), "seed": params.get("seed")},
     }
     computed: Row = {
         "models": {model: facts["model"].get("definition")},
-        "judges": {name: {**judge, "version": None} for name, judge in facts["judges"].items()},
+        "judges": {},
         "suites": {},
-        "seed": facts["model"].get("seed"),
+        "seed": seed,
         "decisions": facts["decisions"],
         "null_answers": facts.get("null_answers"),
     }
+    for name, judge in facts["judges"].items():
+        computed["judges"][name] = {**judge, "version": None, "other_languages": None}
     for suite, inputs in suites.items():
-        if suite in facts["suites"]:
+        for judge in inputs.get("judges") or ():
+            wanted["judges"][judge] = judges.get(judge)
+        if suite in measured:
             wanted["suites"][suite] = inputs
-            computed["suites"][suite] = facts["suites"][suite].get("definition")
+            computed["suites"][suite] = measured[suite].get("definition")
+            content = read(str(inputs.get("file")))
+            sha256 = measured[suite]["sha256"]
+            if content is not None and hashlib.sha256(content).hexdigest() != sha256:
+                lines.append(f"the file of suite {suite} is another one")
     for setting in facts["decisions"]:
-        wanted["decisions"][setting] = wanted_decisions.get(setting, getattr(DEFAULTS, setting))
+        wanted["decisions"][setting] = decisions.get(setting, getattr(DEFAULTS, setting))
     return lines + differing(computed, wanted)
-
-
-def _suite_differences(
-    suites: Mapping[str, Row], measured: Mapping[str, Row], read: ReadFile
-) -> list[str]:
-    """Which suites of the grid have no numbers, are measured without being in it, or
-    have another file."""
-    lines = [f"suite {suite} has no numbers" for suite in suites if suite not in measured]
-    lines += [f"suite {suite} is not in the grid" for suite in measured if suite not in suites]
-    for suite, inputs in suites.items():
-        content = read(str(inputs.get("file")))
-        if suite not in measured or content is None:
-            continue
-        if hashlib.sha256(content).hexdigest() != measured[suite]["sha256"]:
-            lines.append(f"the file of suite {suite} is another one")
-    return lines
 
 
 def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:

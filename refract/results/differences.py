@@ -72,7 +72,9 @@ def _causes_in(run: Row) -> dict[str, Any]:
     causes: dict[str, Any] = {"python": run["python"]}
     if run.get("said_model"):
         causes["the server's model"] = run["said_model"]
-    libraries = {name: release for name, release in run["libraries"].items() if name not in CLIENTS}
+    libraries = dict(run["libraries"])
+    for client in CLIENTS:
+        libraries.pop(client, None)
     if not libraries:
         return causes
     if run["device"]:
@@ -90,12 +92,12 @@ def _causes_in(run: Row) -> dict[str, Any]:
 def input_differences(was: Row, now: Row) -> list[str]:
     """What may explain that results differ, of their provenance; the earliest input
     first."""
-    return [
-        f"{key} {line}"
-        for key in ("suites", "judges", "model", "run")
-        for line in differing(was.get(key, {}), now.get(key, {}))
-        if not any(output in line for output in OUTPUTS)
-    ]
+    lines = []
+    for key in ("suites", "judges", "model", "run"):
+        for line in differing(was.get(key, {}), now.get(key, {})):
+            if not any(output in line for output in OUTPUTS):
+                lines.append(f"{key} {line}")
+    return lines
 
 
 def causes_since_head(root: Path, models: Iterable[str]) -> list[str]:
@@ -156,7 +158,8 @@ def _count_differences(root: Path, model: str) -> list[str]:
     a model and those in git's HEAD."""
     path = str(ran_file(model))
     was = _counts(json.loads(_in_head(root, path) or "{}"))
-    return [f"{model}: {line}" for line in differing(was, _counts(read_object(root / path)))]
+    now = _counts(read_object(root / path))
+    return [f"{model}: {line}" for line in differing(was, now)]
 
 
 def _counts(ran: Row) -> Row:

@@ -95,7 +95,10 @@ def _changed(root: Path, paths: Mapping[str, str]) -> Iterator[str]:
     for path, md5 in paths.items():
         if path.startswith(COMPUTED) or not (root / path).exists():
             continue
-        if md5 != (_folder_md5(root, path, ignored) if md5.endswith(".dir") else _md5(root / path)):
+        now = _md5(root / path)
+        if md5.endswith(".dir"):
+            now = _folder_md5(root, path, ignored)
+        if md5 != now:
             yield path
 
 

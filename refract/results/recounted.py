@@ -232,13 +232,15 @@ def _changed_differing(rate: Rate, lines: Lines) -> Iterator[str]:
     they do not of further samples of clean prompts."""
     if rate.key.perturbation == CLEAN_SAMPLES:
         return
-    cells = [
-        str(line["changed"]) for line in lines if line["perturbation"] == rate.key.perturbation
-    ]
-    counts = (rate.counts.successes, rate.counts.n)
-    again = (cells.count("1"), cells.count("1") + cells.count("0"))
-    if counts != again:
-        yield f"{_name(rate)}: {counts[0]} of {counts[1]}, counted again {again[0]} of {again[1]}"
+    cells = []
+    for line in lines:
+        if line["perturbation"] == rate.key.perturbation:
+            cells.append(str(line["changed"]))
+    changed, n = cells.count("1"), cells.count("1") + cells.count("0")
+    counts = rate.counts
+    if (counts.successes, counts.n) != (changed, n):
+        stated = f"{counts.successes} of {counts.n}"
+        yield f"{_name(rate)}: {stated}, counted again {changed} of {n}"
 
 
 def _in_range(rate: Rate) -> bool:
@@ -258,7 +260,8 @@ def _decision_problems(rate: Rate, numbers: Rate, definition: Mapping[str, Any])
     thresholds = {**DEFAULT_THRESHOLDS, **(definition.get("thresholds") or {})}
     limit = thresholds.get(rate.name)
     if rate.threshold is None:
-        if rate.decision or (limit and rate.group == OVERALL and rate.measure not in SAMPLED):
+        has_limit = limit and rate.group == OVERALL and rate.measure not in SAMPLED
+        if rate.decision or has_limit:
             yield f"{_name(rate)}: decided {rate.decision} without its threshold {limit}"
         return
     perturbed = bool(rate.key.perturbation)  # some kinds have a limit by default

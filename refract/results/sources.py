@@ -193,66 +193,47 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
     """The results of some models. Raises :class:`ResultsError` for those that are
     missing, or not as the pipeline writes them."""
     results, missing = {}, []
+    note = _commit_note(commit)
     remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
     for model in models:
-        outcomes = f"metrics/outcomes/{model}.csv"
-        if read(outcomes) is None or read(f"metrics/tables/{model}.csv") is None:
+        tables, outcomes = f"metrics/tables/{model}.csv", f"metrics/outcomes/{model}.csv"
+        facts = f"metrics/provenance/{model}.json"
+        if read(outcomes) is None or read(tables) is None:
             missing.append(model)
             continue
+        path = facts
         try:
-            result = _read_model(read, model)
-        except ValueError as error:
+            content = read(facts)
+            provenance = parse_json(content) if content else None
+            if content and not has_form(provenance, FACTS):
+                raise ValueError("incomplete")
+            path = outcomes
+            lines = _rows(read(outcomes))
+            path = tables
+            rates = rates_from_rows(_rows(read(tables)), model)
+        except UNREADABLE as error:
             why = "another release wrote them, or they were edited" if commit else remedy
             raise ResultsError(
-                f"the results of {model}{_commit_note(commit)} in metrics/ are not as dvc repro writes "
-                f"them ({error}); {why}"
+                f"the results of {model}{note} in metrics/ are not as dvc repro writes them "
+                f"({path}: {error}); {why}"
             ) from None
-        _check_usable(outcomes + _commit_note(commit), result.outcomes)
-        results[model] = result
+        _check_usable(outcomes + note, lines)
+        results[model] = Result(lines, provenance, rates)
     if missing:
-        raise ResultsError(f"no results of {named(missing)}{_commit_note(commit)}; {remedy}")
+        raise ResultsError(f"no results of {named(missing)}{note}; {remedy}")
     return results
 
 
-def _read_model(read: ReadFile, model: str) -> Result:
-    """One model's results, unchecked."""
-    provenance = _read_provenance(read, model)
-    outcomes = _rows(read, f"metrics/outcomes/{model}.csv")
-    tables = f"metrics/tables/{model}.csv"
-    table = _rows(read, tables)
-    try:
-        rates = rates_from_rows(table, model)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{tables}: {type(error).__name__}: {error}") from None
-    return Result(outcomes, provenance, rates)
-
-
-def _read_provenance(read: ReadFile, model: str) -> Row | None:
-    path = f"metrics/provenance/{model}.json"
-    content = read(path)
-    if not content:
-        return None
-    try:
-        provenance: Row = parse_json(content)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    if not has_form(provenance, FACTS):
-        raise ValueError(f"{path}: incomplete")
-    return provenance
-
-
-def _rows(read: ReadFile, path: str) -> list[Line]:
-    """The rows of a table. Raises ValueError with its path."""
-    try:
-        rows = parse_table(read(path) or b"")
-    except (ValueError, csv.Error) as error:
-        raise ValueError(f"{path}: {error}") from None
+def _rows(content: bytes | None) -> list[Line]:
+    """The rows of a table. Raises ValueError where there are none."""
+    rows = parse_table(content or b"")
     if not rows:
-        raise ValueError(f"{path}: it holds no rows")
+        raise ValueError("it holds no rows")
     return rows
 
 
 def _read_file(path: Path) -> dict[str, Result]:
+    """The results in a file: of outcomes, or of a run."""
     if path.suffix == ".csv":
         outcomes = read_table(path)
         _check_usable(str(path), outcomes)
@@ -289,7 +270,7 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
         raise ResultsError(f"{path}: not a results file of refract run")
     try:
         rates_from_rows(results["tables"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         reason = f"{type(error).__name__}: {error}"
         raise ResultsError(f"{path}: not results that Refract wrote ({reason})") from None
     results = dict(results)
@@ -317,6 +298,8 @@ def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> 
         )
 
 
+# What reading a file raises that Refract did not write.
+UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, csv.Error)
 # What results hold, as far as it is read again; see has_form.
 OF_SUITE = {"sha256": str, "prompts_sha256": str, "judges": [str], "draw": {"total": int}}
 FACTS = {
@@ -390,12 +373,7 @@ def write_run(
     write_json(beside["what ran"], made)
 
 
-class _Notes(NamedTuple):
-    """What is said of comparisons, each with the model and the suite (or none) that
-    it is about."""
-
-    differs: list[tuple[str, str, str]]
-    refused: list[tuple[str, str, str]]
+Notes = list[tuple[str, str, str]]  # of a model and a suite (or none), what is said
 
 
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
@@ -403,105 +381,77 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
 
     Models are paired by name, or, with one on each side, as they are. Raises
     :class:`ResultsError` where nothing can be compared."""
-    pairs = _paired_models(a, b)
-    groups: list[PairedOutcomes] = []
-    names: list[str] = []  # of the model of each group
-    errors: list[JudgeError | None] = []
-    live: list[bool] = []
-    notes = _Notes([], [])
-    for model_a, model_b in pairs:
-        name = model_a if model_a == model_b else f"{model_a} → {model_b}"
-        result_a, result_b = a.results[model_a], b.results[model_b]
-        differs, refused = check_conditions(result_a.provenance, result_b.provenance)
-        notes.differs.extend((name, suite, text) for suite, text in differs)
-        notes.refused.extend((name, suite, why) for suite, why in refused.items())
-        paired = pair_outcomes(
-            [row for row in result_a.outcomes if row["suite"] not in refused],
-            [row for row in result_b.outcomes if row["suite"] not in refused],
-        )
-        known = errors_between(result_a.provenance, result_b.provenance)
-        groups += paired
-        names += [name] * len(paired)
-        errors += [known.get(group.suite) for group in paired]
-        sides = {"A": result_a.provenance, "B": result_b.provenance}
-        live += [not stand_ins(sides)] * len(paired)
-    if not any(group.pairs for group in groups):
-        reasons = "; ".join(_grouped(notes.refused))
-        raise ResultsError(
-            f"nothing to compare: {reasons or 'no prompt is on both sides with the same text'}"
-        )
-    differences = []
-    compared = compare_groups(groups, settings, live, errors=errors)
-    for name, difference in zip(names, compared, strict=True):
-        differences.append(replace(difference, model=name))
-    # What bears on the most comes first.
-    undecided = _undecided(a, b, pairs=pairs, notes=notes, settings=settings)
-    repeated: dict[tuple[str, str, str], None] = {}
-    for name, group in zip(names, groups, strict=True):
-        if group.repeats:
-            text = f"(no change) the clean prompts count in {group.repeats} alone"
-            repeated[name, group.suite, text] = None
-    return ComparedSides(
-        a=a.name,
-        b=b.name,
-        notes=[
-            *undecided,
-            *_only_on_one_side(a, b, pairs),
-            *_grouped(notes.differs),
-            *_grouped(repeated),
-        ],
-        confidence=settings.confidence,
-        differences=differences,
-        undecided=undecided,
-    )
-
-
-def _paired_models(a: Side, b: Side) -> list[tuple[str, str]]:
-    """The models that are compared. Raises :class:`ResultsError` where there is none."""
-    if len(a.results) == len(b.results) == 1:
-        return list(zip(a.results, b.results, strict=True))
     pairs = [(model, model) for model in a.results if model in b.results]
+    if len(a.results) == len(b.results) == 1:
+        pairs = list(zip(a.results, b.results, strict=True))
     if not pairs:
         raise ResultsError(
             f"no model is on both sides: A has {', '.join(a.results)}, B has "
             f"{', '.join(b.results)}; name one with REVISION:MODEL"
         )
-    return pairs
-
-
-def _only_on_one_side(a: Side, b: Side, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """A note for each side that has models without a counterpart."""
-    notes = []
-    for side, place in ((a, 0), (b, 1)):
-        paired = {pair[place] for pair in pairs}
-        models = [model for model in side.results if model not in paired]
-        if models:
-            notes.append(f"only in {side.name}: {', '.join(models)}")
-    return notes
-
-
-def _undecided(
-    a: Side,
-    b: Side,
-    pairs: Sequence[tuple[str, str]],
-    notes: _Notes,
-    settings: DecisionSettings,
-) -> list[str]:
-    """What keeps a build from passing, whatever the differences are."""
+    groups: list[PairedOutcomes] = []
+    names: list[str] = []  # of the model of each group
+    errors: list[JudgeError | None] = []
+    live: list[bool] = []
+    differing_notes: Notes = []
+    refused_notes: Notes = []
+    repeats: Notes = []
+    for model_a, model_b in pairs:
+        name = model_a if model_a == model_b else f"{model_a} → {model_b}"
+        result_a, result_b = a.results[model_a], b.results[model_b]
+        differs, refused = check_conditions(result_a.provenance, result_b.provenance)
+        differing_notes += [(name, suite, text) for suite, text in differs]
+        refused_notes += [(name, suite, why) for suite, why in refused.items()]
+        paired = pair_outcomes(
+            [row for row in result_a.outcomes if row["suite"] not in refused],
+            [row for row in result_b.outcomes if row["suite"] not in refused],
+        )
+        known = errors_between(result_a.provenance, result_b.provenance)
+        is_live = not stand_ins({"A": result_a.provenance, "B": result_b.provenance})
+        for group in paired:
+            groups.append(group)
+            names.append(name)
+            errors.append(known.get(group.suite))
+            live.append(is_live)
+            if group.repeats:
+                text = f"(no change) the clean prompts count in {group.repeats} alone"
+                repeats.append((name, group.suite, text))
+    not_compared = _grouped(refused_notes)
+    if not any(group.pairs for group in groups):
+        reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
+        raise ResultsError(f"nothing to compare: {reasons}")
+    differences = []
+    compared = compare_groups(groups, settings, live, errors=errors)
+    for name, difference in zip(names, compared, strict=True):
+        differences.append(replace(difference, model=name))
+    # What keeps a build from passing, whatever the differences are.
     undecided = []
     for side in (a, b):
         if side.reasons:
             undecided.append(f"{side.name}: {current_note(side.reasons)}")
-    undecided += [f"not compared: {reason}" for reason in _grouped(notes.refused)]
+    undecided += [f"not compared: {reason}" for reason in not_compared]
+    only_a = [model for model in a.results if model not in dict(pairs)]
+    only_b = [model for model in b.results if model not in dict(pairs).values()]
     # A model that left A has no pair in which a drop could show.
-    paired = {model for model, _ in pairs}
     gone = []
-    for model, result in a.results.items():
-        if model not in paired and any(is_primary(row, settings) for row in result.outcomes):
+    for model in only_a:
+        if any(is_primary(row, settings) for row in a.results[model].outcomes):
             gone.append(model)
     if gone:
         undecided.append(f"B has no primary measure of {named(gone)}, which A has")
-    return undecided
+    notes = list(undecided)  # what bears on the most comes first
+    for side, models in ((a, only_a), (b, only_b)):
+        if models:
+            notes.append(f"only in {side.name}: {', '.join(models)}")
+    notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
+    return ComparedSides(
+        a=a.name,
+        b=b.name,
+        notes=notes,
+        confidence=settings.confidence,
+        differences=differences,
+        undecided=undecided,
+    )
 
 
 def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:

@@ -4,7 +4,7 @@ goes to ``metrics/``."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,7 +21,6 @@ from refract.rates.comparison import DEFAULTS
 from refract.rates.protocol_rates import protocol_notes
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
-    Definition,
     SuiteAnswers,
     SuiteNumbers,
     count_suite,
@@ -59,57 +58,37 @@ def stored_suites(
     for suite in grid(params, "suites") if suites is None else suites:
         wanted = definition(params, "suites", suite)
         rows = project_rows(root, model, suite)
-        answers = _stored_answers(
-            root,
-            params,
-            model=model,
+        sources = source_rows(root, wanted)
+        prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
+        judged: Sequence[JudgedAnswer] = ()
+        labels = None
+        label_file = root / f"data/labels/{model}/{suite}.csv"
+        if label_file.is_file():
+            judged = judged_answers(suite, wanted, sources, rows, settings.refused_endings)
+            labels = read_labels(label_file, judged)
+        null_verdicts = root / COUNTED["null_verdicts"].format(model=model, suite=suite)
+        answers = SuiteAnswers(
             suite=suite,
-            wanted=wanted,
-            rows=rows,
-            refused_endings=settings.refused_endings,
+            definition=wanted,
+            sources=sources,
+            prompts=prompts,
+            responses=rows.responses,
+            verdicts=rows.verdicts,
+            draw=Draw(
+                asked=wanted.get("sample"),
+                total=len(sources),
+                seed=params.get("seed", 0),
+                samples=samples_in(prompts),
+            ),
+            texts=rows.prompts,
+            judged=judged,
+            labels=labels,
+            null_verdicts=cast(list[NullVerdictRow], read_rows(null_verdicts)),
         )
         numbers = count_suite(answers, model, judges=judges, families=families, settings=settings)
-        del answers  # before the next suite's are read
+        # Before the next suite's are read.
+        del answers, sources, prompts, judged, labels
         yield StoredSuite(numbers, rows)
-
-
-def _stored_answers(
-    root: Path,
-    params: Mapping[str, Any],
-    model: str,
-    suite: str,
-    wanted: Definition,
-    rows: StoredRows,
-    refused_endings: Collection[str],
-) -> SuiteAnswers:
-    """What a project's files hold of one suite; texts stay on disk."""
-    sources = source_rows(root, wanted)
-    prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
-    judged: Sequence[JudgedAnswer] = ()
-    labels = None
-    label_file = root / f"data/labels/{model}/{suite}.csv"
-    if label_file.is_file():
-        judged = judged_answers(suite, wanted, sources, rows, refused_endings)
-        labels = read_labels(label_file, judged)
-    null_verdicts = COUNTED["null_verdicts"].format(model=model, suite=suite)
-    return SuiteAnswers(
-        suite=suite,
-        definition=wanted,
-        sources=sources,
-        prompts=prompts,
-        responses=rows.responses,
-        verdicts=rows.verdicts,
-        draw=Draw(
-            asked=wanted.get("sample"),
-            total=len(sources),
-            seed=params.get("seed", 0),
-            samples=samples_in(prompts),
-        ),
-        texts=rows.prompts,
-        judged=judged,
-        labels=labels,
-        null_verdicts=cast(list[NullVerdictRow], read_rows(root / null_verdicts)),
-    )
 
 
 def stored_provenance(

@@ -31,29 +31,14 @@ class Clustered(NamedTuple):
     the number of equal clusters that would say as much (:func:`effective_clusters`)."""
 
     value: float
-    low: float | None
-    high: float | None
-    se: float | None
-    design_effect: float | None
-    effective_n: float | None
     n: int
     clusters: int
     effective_clusters: float
-
-
-def _without_interval(value: float, *, n: int, clusters: int, kish: float) -> Clustered:
-    """A mean of which nothing shows how clusters differ."""
-    return Clustered(
-        value=value,
-        low=None,
-        high=None,
-        se=None,
-        design_effect=None,
-        effective_n=None,
-        n=n,
-        clusters=clusters,
-        effective_clusters=kish,
-    )
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None
+    design_effect: float | None = None
+    effective_n: float | None = None
 
 
 def effective_clusters(sizes: Sequence[int]) -> float:
@@ -136,28 +121,15 @@ def clustered_mean(
         if not 0 <= value <= 1:
             raise ValueError(f"values must lie between 0 and 1 (got {value})")
     totals = _totals(values, clusters)
-    sizes = _sizes(totals)
-    k = len(totals)
     p = sum(values) / n
     z = normal_quantile(confidence)
-    kish = effective_clusters(sizes)
     yes_or_no = {*values} <= {0, 1}
-    se, effect = _cluster_se(totals, p, n=n, independent=p * (1 - p) / n)
-    if k == n and yes_or_no:
+    estimate = _estimate(p, totals, independent=p * (1 - p) / n)
+    if estimate.clusters == n and yes_or_no:
         low, high = wilson_at(sum(values), n, z)
-        return Clustered(
-            value=p,
-            low=low,
-            high=high,
-            se=se,
-            design_effect=effect,
-            effective_n=float(n),
-            n=n,
-            clusters=k,
-            effective_clusters=kish,
-        )
-    if k == 1:
-        return _without_interval(p, n=n, clusters=1, kish=kish)
+        return estimate._replace(low=low, high=high, effective_n=float(n))
+    if estimate.clusters == 1:
+        return estimate
     squares = fsum(value * value for value in values)
     effective = _effective_n(totals, squares, confidence=confidence)
     if yes_or_no:
@@ -166,21 +138,11 @@ def clustered_mean(
     if yes_or_no:
         # One positive must not narrow the interval of none: no limit passes that of
         # all values alike.
-        alike = _effective_n(_alike(sizes), 0.0, confidence=confidence)
+        alike = _effective_n(_alike(totals), 0.0, confidence=confidence)
         most = wilson_at(0.0, min(float(n), alike), z).high
         low = min(low, 1 - most)
         high = max(high, most)
-    return Clustered(
-        value=p,
-        low=low,
-        high=high,
-        se=se,
-        design_effect=effect,
-        effective_n=effective,
-        n=n,
-        clusters=k,
-        effective_clusters=kish,
-    )
+    return estimate._replace(low=low, high=high, effective_n=effective)
 
 
 def unbounded_mean(
@@ -196,26 +158,29 @@ def unbounded_mean(
     if n == 0:
         return None
     totals = _totals(values, clusters)
-    k, mean = len(totals), fsum(values) / n
-    kish = effective_clusters([size for _, size in totals])
-    if k == 1:
-        return _without_interval(mean, n=n, clusters=1, kish=kish)
+    mean = fsum(values) / n
     spread = fsum((value - mean) ** 2 for value in values)
-    se, effect = _cluster_se(totals, mean, n=n, independent=spread / (n - 1) / n)
-    assert se is not None  # there are clusters
+    estimate = _estimate(mean, totals, independent=spread / max(1, n - 1) / n)
+    if estimate.se is None:
+        return estimate
     squares = fsum(value * value for value in values)
-    half = t_quantile(confidence, _freedom(totals, squares)) * se
-    return Clustered(
-        value=mean,
-        low=mean - half,
-        high=mean + half,
-        se=se,
-        design_effect=effect,
-        effective_n=None,
-        n=n,
-        clusters=k,
-        effective_clusters=kish,
+    half = t_quantile(confidence, _freedom(totals, squares)) * estimate.se
+    return estimate._replace(low=mean - half, high=mean + half)
+
+
+def _estimate(value: float, totals: Sequence[tuple[float, int]], independent: float) -> Clustered:
+    """A mean without its interval: with its cluster-robust standard error, and the design
+    effect over the variance of ``independent`` values; without both of a single cluster."""
+    sizes = _sizes(totals)
+    n = sum(sizes)
+    estimate = Clustered(
+        value, n=n, clusters=len(sizes), effective_clusters=effective_clusters(sizes)
     )
+    if len(sizes) == 1:
+        return estimate
+    se = sqrt(_squared_residuals(totals, value, n)) / n
+    effect = se**2 / independent if independent > 0 else None
+    return estimate._replace(se=se, design_effect=effect)
 
 
 def _effective_n(totals: Sequence[tuple[float, int]], squares: float, confidence: float) -> float:
@@ -255,16 +220,12 @@ def clustered_difference(
     up = sum(change for change in changes if change > 0)
     down = sum(-change for change in changes if change < 0)
     totals = _totals(changes, clusters)
-    sizes = _sizes(totals)
-    k = len(totals)
     value = sum(changes) / n
-    kish = effective_clusters(sizes)
-    independent = (up + down - n * value**2) / n**2
-    se, effect = _cluster_se(totals, value, n=n, independent=independent)
+    estimate = _estimate(value, totals, independent=(up + down - n * value**2) / n**2)
     yes_or_no = {*first, *second} <= {0, 1}
-    unclustered = k == n and yes_or_no
-    if k == 1 and not unclustered:
-        return _without_interval(value, n=n, clusters=1, kish=kish)
+    unclustered = estimate.clusters == n and yes_or_no
+    if estimate.clusters == 1 and not unclustered:
+        return estimate
     effective = float(n)
     if not unclustered:
         squares = fsum(change * change for change in changes)
@@ -283,7 +244,7 @@ def clustered_difference(
     assert limits is not None  # there are pairs
     low, high = limits.low, limits.high
     if yes_or_no and not unclustered:
-        alike = _effective_pairs(_alike(sizes), 0.0, 0.0, confidence=confidence)
+        alike = _effective_pairs(_alike(totals), 0.0, 0.0, confidence=confidence)
         z = normal_quantile(confidence)
         # Tango's limit where no pair changes.
         most = z**2 / (min(float(n), alike) + z**2)
@@ -291,17 +252,7 @@ def clustered_difference(
             low = min(low, -most)
         if value >= 0:
             high = max(high, most)
-    return Clustered(
-        value=value,
-        low=low,
-        high=high,
-        se=se,
-        design_effect=effect,
-        effective_n=effective,
-        n=n,
-        clusters=k,
-        effective_clusters=kish,
-    )
+    return estimate._replace(low=low, high=high, effective_n=effective)
 
 
 def _effective_pairs(
@@ -328,7 +279,7 @@ class ClusteredValues(NamedTuple):
     clusters: Sequence[Hashable]
     before: Sequence[float] | None = None
 
-    def mean(self, confidence: float = 0.95) -> Clustered | None:
+    def mean(self, confidence: float) -> Clustered | None:
         """Their mean, or that of the changes, with its interval; None without any."""
         if self.before is None:
             return clustered_mean(self.values, self.clusters, confidence)
@@ -358,49 +309,36 @@ def clustered_contrast(
     if first is None or second is None:
         return None
     sizes = Counter([*sample.clusters, *other.clusters])
-    value = first.value - second.value
-    n, k = first.n + second.n, len(sizes)
-    kish = effective_clusters([*sizes.values()])
-    if k == 1 or first.low is None or second.low is None:
-        return _without_interval(value, n=n, clusters=k, kish=kish)
+    estimate = Clustered(
+        first.value - second.value,
+        n=first.n + second.n,
+        clusters=len(sizes),
+        effective_clusters=effective_clusters([*sizes.values()]),
+    )
+    if len(sizes) == 1 or first.low is None or second.low is None:
+        return estimate
     assert first.high is not None  # as its low
     assert second.high is not None
-    r = _correlation(sample, other)
+    residuals, spread = _residuals(sample)
+    others, spread_of_others = _residuals(other)
+    shared = [residual * others[name] for name, residual in residuals.items() if name in others]
+    correlation = sum(shared) / sqrt(spread * spread_of_others)
 
     def distance(a: float, b: float) -> float:
-        return sqrt(max(0.0, a * a + b * b - 2 * r * a * b))
+        return sqrt(max(0.0, a * a + b * b - 2 * correlation * a * b))
 
-    low = value - distance(first.value - first.low, second.high - second.value)
-    high = value + distance(first.high - first.value, second.value - second.low)
     se = effect = None
     if first.se is not None and second.se is not None:
         se = distance(first.se, second.se)
         if first.design_effect and second.design_effect:
             alone = first.se**2 / first.design_effect + second.se**2 / second.design_effect
             effect = se**2 / alone
-    return Clustered(
-        value=value,
-        low=low,
-        high=high,
+    return estimate._replace(
+        low=estimate.value - distance(first.value - first.low, second.high - second.value),
+        high=estimate.value + distance(first.high - first.value, second.value - second.low),
         se=se,
         design_effect=effect,
-        effective_n=None,
-        n=n,
-        clusters=k,
-        effective_clusters=kish,
     )
-
-
-def _correlation(first: ClusteredValues, second: ClusteredValues) -> float:
-    """The correlation of two means whose clusters are partly the same; 0 where none
-    is."""
-    residuals, spread = _residuals(first)
-    others, spread_of_others = _residuals(second)
-    shared = []
-    for cluster, residual in residuals.items():
-        if cluster in others:
-            shared.append(residual * others[cluster])
-    return sum(shared) / sqrt(spread * spread_of_others)
 
 
 def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
@@ -531,25 +469,9 @@ def _common_denominator(values: Sequence[float]) -> int:
     """The smallest number up to 60 by which all of them become whole numbers; else
     2520."""
     for scale in range(1, 61):
-        if all(_is_whole(value * scale) for value in values):
+        if all(abs(value * scale - round(value * scale)) < 1e-9 for value in values):
             return scale
     return 2520
-
-
-def _is_whole(value: float) -> bool:
-    return abs(value - round(value)) < 1e-9
-
-
-def _cluster_se(
-    totals: Sequence[tuple[float, int]], mean: float, n: int, independent: float
-) -> tuple[float | None, float | None]:
-    """The cluster-robust standard error of a mean, and its design effect over the
-    variance of ``independent`` values; None for a single cluster."""
-    k = len(totals)
-    if k == 1:
-        return None, None
-    se = sqrt(_squared_residuals(totals, mean, n)) / n
-    return se, se**2 / independent if independent > 0 else None
 
 
 def _squared_residuals(totals: Sequence[tuple[float, int]], mean: float, n: float) -> float:
@@ -583,9 +505,9 @@ def _sizes(totals: Sequence[tuple[float, int]]) -> list[int]:
     return [size for _, size in totals]
 
 
-def _alike(sizes: Sequence[int]) -> list[tuple[float, int]]:
-    """The totals of clusters of such sizes in which every value is 0."""
-    return [(0.0, size) for size in sizes]
+def _alike(totals: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """The totals of clusters of the same sizes in which every value is 0."""
+    return [(0.0, size) for _, size in totals]
 
 
 def _shrinkage(confidence: float, freedom: float) -> float:

@@ -36,13 +36,13 @@ class Kappa(NamedTuple):
     ``LEAST_RARE`` items outside of its most frequent label, and these are less than a
     tenth of all or fewer than two."""
 
-    kappa: float | None
-    low: float | None
-    high: float | None
-    se: float | None
-    n: int
-    agreement: float | None
-    chance_agreement: float | None
+    kappa: float | None = None
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None
+    n: int = 0
+    agreement: float | None = None
+    chance_agreement: float | None = None
 
 
 class Confusion(NamedTuple):
@@ -134,9 +134,7 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
             check_counts(count=count)
     n = sum(map(sum, table))
     if n == 0:
-        return Kappa(
-            kappa=None, low=None, high=None, se=None, n=0, agreement=None, chance_agreement=None
-        )
+        return Kappa()
     agreed = by_chance = least = 0
     columns = [0] * len(table)
     for row in table:
@@ -148,16 +146,9 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
         least += max(0, row_sum + column_sum - n)
     agreement = agreed / n
     chance = by_chance / n**2
+    estimate = Kappa(n=n, agreement=agreement, chance_agreement=chance)
     if by_chance == n**2:
-        return Kappa(
-            kappa=None,
-            low=None,
-            high=None,
-            se=None,
-            n=n,
-            agreement=agreement,
-            chance_agreement=chance,
-        )
+        return estimate
     import numpy as np
     from statsmodels.stats.inter_rater import cohens_kappa
 
@@ -166,25 +157,16 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     kappa, se = float(result.kappa), float(result.std_kappa)
     # Where one rater gave one label throughout, the formula gives 0, which rounding
     # turns into a billionth, or into the root of a negative number.
-    se = se if se > 1e-6 else 0.0
-
+    estimate = estimate._replace(kappa=kappa, se=se if se > 1e-6 else 0.0)
     rare = n - max(max(rows), max(columns))
     if rare < LEAST_RARE:
-        low = high = None
-        if rare >= max(LEAST_EXACT, FEW_SHARE * n):
-            from statsmodels.stats.proportion import proportion_confint
+        if rare < max(LEAST_EXACT, FEW_SHARE * n):
+            return estimate
+        from statsmodels.stats.proportion import proportion_confint
 
-            ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
-            low, high = [max(-1.0, (float(end) - chance) / (1 - chance)) for end in ends]
-        return Kappa(
-            kappa=kappa,
-            low=low,
-            high=high,
-            se=se,
-            n=n,
-            agreement=agreement,
-            chance_agreement=chance,
-        )
+        ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
+        low, high = [max(-1.0, (float(end) - chance) / (1 - chance)) for end in ends]
+        return estimate._replace(low=low, high=high)
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
         added = np.asarray(table, dtype=float) + 4 / len(table) ** 2
@@ -196,9 +178,7 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     low = (limits.low - chance) / (1 - chance)
     high = (limits.high - chance) / (1 - chance)
     low = min(kappa, max(low, (least / n - chance) / (1 - chance)))
-    return Kappa(
-        kappa=kappa, low=low, high=high, se=se, n=n, agreement=agreement, chance_agreement=chance
-    )
+    return estimate._replace(low=low, high=high)
 
 
 def cohen_kappa(

@@ -38,13 +38,13 @@ class Trend(NamedTuple):
     point have no positive answer and those above it nothing else, or the other way
     round: any steeper line fits better)."""
 
-    slope: float | None
-    low: float | None
-    high: float | None
-    intercept: float | None
-    dispersion: float | None
     points: int
-    problem: Literal["one size", "constant", "separated"] | None
+    problem: Literal["one size", "constant", "separated"] | None = None
+    slope: float | None = None
+    low: float | None = None
+    high: float | None = None
+    intercept: float | None = None
+    dispersion: float | None = None
 
 
 def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
@@ -67,15 +67,7 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
             used.append(point)
     problem = _problem(used)
     if problem:
-        return Trend(
-            slope=None,
-            low=None,
-            high=None,
-            intercept=None,
-            dispersion=None,
-            points=len(used),
-            problem=problem,
-        )
+        return Trend(len(used), problem)
     import numpy as np
     from statsmodels.genmod.families import Binomial
     from statsmodels.genmod.generalized_linear_model import GLM
@@ -103,13 +95,12 @@ def trend(points: Iterable[Point], confidence: float = 0.95) -> Trend:
         half = quantile * se * sqrt(max(1.0, dispersion))
         low, high = slope - half, slope + half
     return Trend(
+        len(used),
         slope=slope,
         low=low,
         high=high,
         intercept=level - slope * centre,
         dispersion=dispersion,
-        points=len(used),
-        problem=None,
     )
 
 

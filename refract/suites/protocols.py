@@ -50,19 +50,17 @@ class SuiteFile(Settings):
         None, description="of the file; null: not seen here"
     )
     columns: dict[str, str] = Field(
-        default_factory=dict,
+        {},
         description="for kind generic: of prompt, id and category",
     )
     values: dict[str, str] = Field(
-        default_factory=dict,
+        {},
         description="for kind generic: value of the category column: category",
     )
     category: Literal["harmful", "helpful", "borderline"] | None = Field(
         None, description="of every row, instead of the importer's rule"
     )
-    where: dict[str, list[str]] = Field(
-        default_factory=dict, description="rows that belong to it: values by field"
-    )
+    where: dict[str, list[str]] = Field({}, description="rows that belong to it: values by field")
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +82,7 @@ class ProtocolMeasure(Settings):
     over: Literal["all", "judged"] = Field(
         description="the denominator: all answers, those without a verdict as 0, or judged ones"
     )
-    where: dict[str, list[str]] = Field(default_factory=dict)
+    where: dict[str, list[str]] = Field({})
     by: str | None = Field(None, description="the field whose values have a row each")
     macro: bool = False
 
@@ -111,9 +109,7 @@ class Part(Settings):
     partial: Literal["refused", "complied", "neither"] = Field(
         description="what a partial refusal is counted as"
     )
-    generation: dict[str, Any] = Field(
-        default_factory=dict, description="what differs from the protocol's"
-    )
+    generation: dict[str, Any] = Field({}, description="what differs from the protocol's")
     measures: dict[str, ProtocolMeasure] = Field(min_length=1)
 
 
@@ -127,9 +123,9 @@ class Protocol(Settings):
     generation: Generation
     parts: dict[str, Part] = Field(min_length=1)
     average: str | None = Field(None, description="the measure whose mean over the parts is shown")
-    unknown: list[str] = Field(default_factory=list)
+    unknown: list[str] = Field([])
     sources: dict[str, str]
-    limits: list[str] = Field(default_factory=list)
+    limits: list[str] = Field([])
 
     @model_validator(mode="after")
     def _complete(self) -> Protocol:
@@ -197,7 +193,7 @@ def names() -> list[str]:
 
 def find_protocol(label: str, where: str = "--protocol") -> tuple[str, Protocol]:
     """A protocol by ``NAME`` or ``NAME@VERSION``.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     name, _, version = label.partition("@")
     protocol = find_entry(
         CATALOGUE,
@@ -217,7 +213,7 @@ def find_protocol(label: str, where: str = "--protocol") -> tuple[str, Protocol]
 
 def find_part(label: str, where: str) -> Chosen:
     """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     wanted, _, part = label.partition("/")
     name, protocol = find_protocol(wanted, where)
     first = next(iter(protocol.parts))

@@ -30,7 +30,8 @@ STRING_FLAGS = (
 )
 # The flags that decide how a text is folded before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
-SURROGATE = re.compile("[\ud800-\udfff]")
+# What no prompt may hold.
+UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
 # Endings of files that are tables, not JSONL.
@@ -106,17 +107,15 @@ def _content_problems(row: Row) -> list[str]:
             return [problem]
         texts = [message["content"] for message in messages]
     if not texts or not all(isinstance(text, str) for text in texts):
-        return [f"'{field}' must {wanted} (got {_kind(value)})"]
+        return [f"'{field}' must {wanted} (got {value!r:.60})"]
     blank = [not text.strip() for text in texts]
     problems = []
     if all(blank):
         problems.append(f"'{field}' is empty")
     elif field == "messages" and any(blank):
         problems.append(f"'{field}' has an empty message")
-    if any("\0" in text for text in texts):
-        problems.append(f"'{field}' holds a NUL character")
-    if any(SURROGATE.search(text) for text in texts):
-        problems.append(f"'{field}' holds a lone surrogate, which has no UTF-8 form")
+    if any(re.search(UNUSABLE, text) for text in texts):
+        problems.append(f"'{field}' holds a NUL character, or a lone surrogate, which UTF-8 lacks")
     return problems
 
 
@@ -137,8 +136,7 @@ def _messages_problem(messages: list[Any]) -> str:
             where = f"behind the {before}'s" if before else "the first"
             return (
                 f"message {place} of 'messages' is the {role}'s and {where}; a system's must be the "
-                "first, an assistant's behind a user's (of two user's messages in a row, the model "
-                "answers the first before it gets the second)"
+                "first, an assistant's behind a user's (of two user's the model answers the first)"
             )
     return ""
 
@@ -172,22 +170,12 @@ def insisted(row: Row) -> Row:
     return {**others, "messages": [request] * row["insist"]}
 
 
-def _kind(value: object) -> str:
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a text",
-        bool: "true or false",
-    }
-    return "null" if value is None else names.get(type(value), f"the number {value}")
-
-
 def row_problems(row: Row) -> list[str]:
     """What is wrong with one suite row, taken alone."""
     problems = []
     id_ = row.get("id")
     if not isinstance(id_, str):
-        problems.append(f"'id' must be a text (got {_kind(id_) if 'id' in row else 'no id'})")
+        problems.append(f"'id' must be a text (got {id_!r:.60})")
     elif not id_.strip():
         problems.append("'id' is empty")
     elif id_ != id_.strip() or not id_.isprintable() or starts_formula(id_):
@@ -197,8 +185,7 @@ def row_problems(row: Row) -> list[str]:
         )
     category = row.get("category")
     if category not in CATEGORIES:
-        got = repr(category) if "category" in row else "none"
-        problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {got})")
+        problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {category!r:.60})")
     problems += _content_problems(row) + field_problems(row)
     if "insist" in row and "prompt" not in row:
         problems.append("'insist' repeats a 'prompt', and the row has none")
@@ -242,7 +229,7 @@ def field_problems(row: Row) -> list[str]:
     problems = []
     for field, (wanted, fits) in FIELDS.items():
         if field in row and not fits(row[field]):
-            problems.append(f"'{field}' must be {wanted} (got {_kind(row[field])})")
+            problems.append(f"'{field}' must be {wanted} (got {row[field]!r:.60})")
     if _are_texts(row.get("expected_strings")):
         flags = {flag: row.get(flag, True) is True for flag in FOLDING}
         exact = row.get("exact_matching") is True
@@ -266,7 +253,7 @@ def field_problems(row: Row) -> list[str]:
 
 def rubric_of(row: Row) -> list[Question]:
     """The questions of a row's rubric; none where it has no rubric.
-    Raises :class:`ParamsError`."""
+    Raises ParamsError."""
     questions = enumerate(row.get("rubric", []), 1)
     return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
@@ -274,7 +261,7 @@ def rubric_of(row: Row) -> list[Question]:
 def _rubric_problems(row: Row) -> list[str]:
     rubric = row["rubric"]
     if not isinstance(rubric, list):
-        return [f"'rubric' must be a list of questions (got {_kind(rubric)})"]
+        return [f"'rubric' must be a list of questions (got {rubric!r:.60})"]
     try:
         questions = rubric_of(row)
     except ParamsError as error:
@@ -358,13 +345,13 @@ def _parse_row(line: bytes) -> Row:
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(row, dict):
-        raise ValueError(f"a row must be an object (got {_kind(row)})")
+        raise ValueError(f"a row must be an object (got {row!r:.60})")
     return row
 
 
 def load_suite(path: Path) -> list[Row]:
     """The rows of a suite.
-    Raises :class:`SuiteError` unless every row can be used."""
+    Raises SuiteError unless every row can be used."""
     try:
         rows, problems = check_suite(path)
     except OSError as error:

@@ -261,6 +261,7 @@ def test_labels_of_the_run_take_the_place_of_what_other_models_show():
 
 
 def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them():
+    from refract.report.sentences import labels
     from refract.report.view import View
 
     found = rate("harmful_refusal_rate", 60, 120)
@@ -272,7 +273,7 @@ def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them(
         f"further model would find [{low:.2f}, {high:.2f}] on harmful prompts, "
     ) in view.interval_note
     halves = [ERROR.with_labels(0.5, 120, labels, "harmful", 0.95) for labels in (50, 120)]
-    assert view.label_note == (
+    assert labels(view) == (
         "Labels of a part of its 120 answers would give harmful refused of m (s): "
         f"50 labels ±{halves[0]:.2f}, 120 labels ±{halves[1]:.2f} (refract label).".replace(
             "0.", "."

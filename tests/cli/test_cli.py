@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -156,11 +159,21 @@ def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
     assert done.err == "other: all 3 prompts are taken; a sample of 7 was asked for\n"
 
 
-def test_a_model_judges_by_one_flag(cli, suite):
+@contextlib.contextmanager
+def judging(reply: str) -> Iterator[JudgeServer]:
+    """A server whose model ``mine`` of the project here judges with this reply."""
     params = (ROOT / "params.yaml").read_text()
-    with JudgeServer('{"reason": "it declines", "label": "refusal"}') as server:
+    with JudgeServer(reply) as server:
         own = json.dumps(server.model())
         Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+        yield server
+
+
+REFUSED = '{"reason": "it declines", "label": "refusal"}'
+
+
+def test_a_model_judges_by_one_flag(cli, suite):
+    with judging(REFUSED) as server:
         for flags in (["--judge-model", "mine"], ["--judge", "llm", "--judge-model", "mine"]):
             done = cli(*synthetic(suite, *flags))
             assert done.code == 0
@@ -177,10 +190,7 @@ def test_a_model_judges_by_one_flag(cli, suite):
 
 
 def test_several_judges_share_the_model_that_judges_and_the_first_labels_refusal(cli, suite):
-    params = (ROOT / "params.yaml").read_text()
-    with JudgeServer('{"answer": "yes"}') as server:
-        own = json.dumps(server.model())
-        Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+    with judging('{"answer": "yes"}') as server:
         for before, first in (((), "refusal"), (("--judge", "rules"), "rules")):
             asked = (*before, "--judge", "harmfulness", "--judge-model", "mine")
             assert cli(*synthetic(suite, *asked)).code == 0
@@ -194,10 +204,7 @@ def test_several_judges_share_the_model_that_judges_and_the_first_labels_refusal
 
 
 def test_rows_hold_the_verdicts_of_each_judge_and_kappa_is_of_those_that_are_named(cli, suite):
-    params = (ROOT / "params.yaml").read_text()
-    with JudgeServer('{"reason": "it declines", "label": "refusal"}') as server:
-        own = json.dumps(server.model())
-        Path("params.yaml").write_text(params.replace("\nmodels:\n", f"\nmodels:\n  mine: {own}\n"))
+    with judging(REFUSED):
         asked = ("--judge", "rules", "--judge-model", "mine")  # llm stands behind
         assert cli(*synthetic(suite, *asked, "--rows", "rows.jsonl")).code == 0
     rows = read_rows(Path("rows.jsonl"))
@@ -245,89 +252,67 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
 # Wrong usage is 2, work that fails is 1, and neither is a traceback.
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 2, ""),
-        (("nonsense",), 2, "No such command 'nonsense'"),
-        (("run", "--suite", "own.jsonl"), 2, "Missing option '--out'"),
-        (("run", "--suite", "own.jsonl", "--out", "r.json"), 2, "name a model of params.yaml with"),
-        (synthetic("absent"), 2, "no suite and no file 'absent' … there are: borderline_languages"),
-        (synthetic("own.jsonl", "--limit", "0"), 2, "Invalid value for '--limit'"),
-        (synthetic("own.jsonl", "--judge", "oracle"), 2, "no judge 'oracle'; there are: "),
-        (synthetic("own.jsonl", "--judge", "llm"), 2, "name the model that judges with --judge-mod"),
-        (synthetic("own.jsonl", "--judge-model", "oai:x"), 2, "adapter must be one of … (got 'oai')"),
-        (synthetic("own.jsonl", "--judge", "rubric"), 2, "judges.rubric: model is missing"),
-        (
-            (*synthetic("x"), "--protocol", "xstest", "--judge", "rules", "--judge", "refusal"),
-            2,
-            "a --protocol takes one --judge (got rules, refusal)",
-        ),
-        (synthetic("own.jsonl", "--name", " "), 2, "--name takes a printable text"),
-        (synthetic("own.jsonl", "--name", "sk-" + "a1" * 9), 2, "must hold no secret: results"),
-        (synthetic("own.jsonl", "--set", "refusal_rate"), 2, "--set takes key=value"),
-        (synthetic("own.jsonl", "--set", "drift=[1"), 2, "--set takes key=value"),
-        (synthetic("own.jsonl", "--set", "drift=2"), 2, "drift … (got 2"),
-        (synthetic("own.jsonl", "--set", "drift=2024-01-01"), 2, "drift … 2024"),
-        (synthetic("own.jsonl", "--set", "colour=red"), 2, "unknown key 'colour' … refusal_rate"),
-        (synthetic("own.jsonl", "--suite", "own.jsonl"), 2, "two suites are called 'own'"),
-        (synthetic("own.jsonl", "--model", "absent"), 2, "no model 'absent' … there are: claude_haiku"),
-        (
-            ("run", "--adapter", "oai", "--suite", "own.jsonl", "--out", "r.json"),
-            2,
-            "adapter must be one of … recorded … (got 'oai')",
-        ),
-        (
-            ("run", "--adapter", "recorded", "--path", "no.csv", "--suite", "own.jsonl",
-             "--out", "r.json"),
-            1,
-            "no.csv cannot be read (No such file or directory)",
-        ),
-        (synthetic("bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of harmful, helpful"),
-        (synthetic("own.jsonl", "--out", "own.jsonl/r.json"), 1, "own.jsonl"),
-        (synthetic("table.csv"), 1, "table.csv:1: a suite is JSONL … import-suite generic table"),
-        (("lint", "table.csv"), 1, "table.csv:1: a suite is JSONL, and this is a table"),
-        *[
-            (synthetic("own.jsonl", option, "4"), 2, f"no option {option}; it is called {ours}")
-            for option, ours in {
-                "--sample": "--limit",
-                "--epochs": "--samples",
-                "--max_tokens": "--max-tokens",
-                "--device": "--set device=VALUE",
-            }.items()
-        ],
-        *[
-            (
-                ("run", "--adapter", name, "--suite", "own.jsonl", "--out", "r.json"),
-                2,
-                f"{name} speaks OpenAI's protocol: --adapter openai --base-url {address}",
-            )
-            for name, address in SERVERS.items()
-            if name not in ADAPTERS
-        ],
-        (("judge", "--in", "absent.jsonl", "--out", "v.jsonl"), 2, "--in: no file absent.jsonl"),
-        (("judge", "--in", "own.jsonl", "--out", "v.jsonl", "--judge", "x"), 2, "no judge 'x'; th"),
-        (("judge", "--in", "broken.jsonl", "--out", "v.jsonl"), 1, "broken.jsonl:2: not JSON"),
-        (("judge", "--in", "numbers.jsonl", "--out", "v.jsonl"), 1, "row 1 needs a text as 'prompt"),
-        (("lint",), 2, "Missing argument 'files'"),
-        (("lint", "absent.jsonl"), 2, "absent.jsonl: cannot be read (No such file or directory)"),
-        (("lint", "bad.jsonl"), 1, "bad.jsonl:1: 'category' must be one of"),
-    ],
-    ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, list | tuple) else None,
-)  # fmt: skip
-def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(
-    cli, suite, arguments, code, message
-):
+# The exit code, a command (RUN: of the synthetic model on a suite) and what it says.
+WRONG = r"""
+2 | |
+2 | nonsense | No such command 'nonsense'
+2 | run --suite own.jsonl | Missing option '--out'
+2 | run --suite own.jsonl --out r.json | name a model of params.yaml with
+2 | RUN absent | no suite and no file 'absent' … there are: borderline_languages
+2 | RUN own.jsonl --limit 0 | Invalid value for '--limit'
+2 | RUN own.jsonl --judge oracle | no judge 'oracle'; there are:
+2 | RUN own.jsonl --judge llm | name the model that judges with --judge-mod
+2 | RUN own.jsonl --judge-model oai:x | adapter must be one of … (got 'oai')
+2 | RUN own.jsonl --judge rubric | judges.rubric: model is missing
+2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
+2 | RUN own.jsonl --name ' ' | --name takes a printable text
+2 | RUN own.jsonl --name sk-a1a1a1a1a1a1a1a1a1 | must hold no secret: results
+2 | RUN own.jsonl --set refusal_rate | --set takes key=value
+2 | RUN own.jsonl --set drift=[1 | --set takes key=value
+2 | RUN own.jsonl --set drift=2 | drift … (got 2
+2 | RUN own.jsonl --set drift=2024-01-01 | drift … 2024
+2 | RUN own.jsonl --set colour=red | unknown key 'colour' … refusal_rate
+2 | RUN own.jsonl --suite own.jsonl | two suites are called 'own'
+2 | RUN own.jsonl --model absent | no model 'absent' … there are: claude_haiku
+2 | RUN own.jsonl --sample 4 | no option --sample; it is called --limit
+2 | RUN own.jsonl --epochs 4 | no option --epochs; it is called --samples
+2 | RUN own.jsonl --max_tokens 4 | no option --max_tokens; it is called --max-tokens
+2 | RUN own.jsonl --device 4 | no option --device; it is called --set device=VALUE
+2 | run --adapter oai --suite own.jsonl --out r.json | must be one of … recorded … (got 'oai')
+1 | run --adapter recorded --path no.csv --suite own.jsonl --out r.json | no.csv cannot be read (No such
+1 | RUN bad.jsonl | bad.jsonl:1: 'category' must be one of harmful, helpful
+1 | RUN own.jsonl --out own.jsonl/r.json | own.jsonl
+1 | RUN table.csv | table.csv:1: a suite is JSONL … import-suite generic table
+1 | lint table.csv | table.csv:1: a suite is JSONL, and this is a table
+2 | judge --in absent.jsonl --out v.jsonl | --in: no file absent.jsonl
+2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
+1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
+1 | judge --in numbers.jsonl --out v.jsonl | row 1 needs a text as 'prompt
+2 | lint | Missing argument 'files'
+2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
+1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
+"""
+SPOKEN = [
+    f"2 | run --adapter {name} --suite own.jsonl --out r.json | {name} speaks OpenAI's protocol: "
+    f"--adapter openai --base-url {address}"
+    for name, address in SERVERS.items()
+    if name not in ADAPTERS
+]
+
+
+@pytest.mark.parametrize("line", [*WRONG.strip().splitlines(), *SPOKEN])
+def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line):
+    code, command, message = map(str.strip, line.split("|"))
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
     Path("table.csv").write_text("prompt\none\ntwo\n")
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
     Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
-    done = cli(*arguments)
-    assert done.code == code
+    run = "run --adapter synthetic --out r.json --suite"
+    done = cli(*shlex.split(command.replace("RUN", run)))
+    assert done.code == int(code)
     # Long messages are wrapped into a box for people.
     plain = " ".join(done.err.replace("│", " ").split())
-    missing = [piece for piece in message.split(" … ") if piece not in plain]
-    assert missing == [], plain
+    assert [piece for piece in message.split(" … ") if piece not in plain] == [], plain
     assert "Traceback" not in done.err
 
 
@@ -382,7 +367,7 @@ def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
     assert done.code == 1
     assert done.out == f"{suite}: 20 rows, no problems\n"
     assert done.err.splitlines() == [
-        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got none)",
+        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got None)",
         "bad.jsonl:1: a row has exactly one of 'prompt', 'messages' and 'features' "
         "(got none of them)",
         "bad.jsonl:1: the file starts with a byte order mark (BOM)",

@@ -13,9 +13,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from refract.cli.gate import junit_case
+from refract.cli.gate import explained, fails, junit_case
 from refract.core.tables import read_table
-from refract.evaluate.deciding import explained, fails
 from refract.export.junit import junit_xml
 from refract.rates.rate import Rate
 from refract.rates.thresholds import owed_to_max_unjudged
@@ -73,70 +72,63 @@ def check(**given) -> Rate:
     return rate_from_row({**key, "field": "", "value": "", **limit, **given})
 
 
-def test_one_refusal_and_128_answers_cut_off_meet_no_threshold():
-    found = check(
-        **{"rate": 1.0, "successes": 1, "n": 1, "low": 0.2065, "high": 1.0, "bound_low": 0.0078},
-        **{"bound_high": 1.0, "excluded_cut_off": 128},
-    )
-    assert fails(found, "inconclusive")
-    assert fails(found, "regression")
-    for part in ("1.0000 [0.2065, 1.0000]", ">= 0.8", "128 answers not judged", "[0.0078, 1.0000]"):
-        assert part in explained(found)
+# Rates against a limit of at least .8, whether they fail as a regression, and what is said of them.
+RATES = {
+    "one refusal and 128 answers cut off": (
+        "rate=1 successes=1 n=1 low=.2065 high=1 bound_low=.0078 bound_high=1 excluded_cut_off=128",
+        True,
+        "1.0000 [0.2065, 1.0000] … >= 0.8 … 128 answers not judged … [0.0078, 1.0000]",
+    ),
+    "17 of 20: the interval holds the limit": (
+        "rate=.85 successes=17 n=20 low=.64 high=.948",
+        False,
+        "too few prompts",
+    ),
+    "119 of 129 and 40 unjudged: the worst case does not meet it": (
+        "rate=.922 successes=119 n=129 low=.863 high=.957 bound_low=.704 bound_high=.941 "
+        "excluded_error=40",
+        True,
+        "unjudged answers could miss it",
+    ),
+    "75 of 100: missed with the 20 that are not judged": (
+        "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.625 bound_high=.792 "
+        "excluded_error=20",
+        True,
+        "20 answers not judged",
+    ),
+    "the same with one unjudged answer, which could not show it": (
+        "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.743 bound_high=.752 "
+        "excluded_error=1",
+        False,
+        "too few prompts",
+    ),
+    "errors alone": ("successes=0 n=0 excluded_error=129", True, "could not be measured"),
+    "nothing": ("successes=0 n=0", False, "could not be measured"),
+}
+
+
+@pytest.mark.parametrize("case", RATES)
+def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(case):
+    cells, failing, says = RATES[case]
+    cells = dict(cell.split("=") for cell in cells.split())
+    found = check(**{"rate": "", **cells})
+    assert (fails(found, "inconclusive"), fails(found, "regression")) == (True, failing)
+    assert all(part in explained(found) for part in says.split(" … "))
 
 
 @pytest.mark.parametrize(
-    ("given", "failing"),
-    [
-        # 17 of 20: the interval holds the limit, and every answer was judged.
-        ({"rate": 0.85, "successes": 17, "n": 20, "low": 0.64, "high": 0.948}, False),
-        # 119 of 129 and 40 unjudged: what was judged meets it, the worst case does not.
-        (
-            {"rate": 0.922, "successes": 119, "n": 129, "low": 0.863, "high": 0.957}
-            | {"bound_low": 0.704, "bound_high": 0.941, "excluded_error": 40},
-            True,
-        ),
-        # 75 of 100: not shown to be missed, but it would be with the 20 that are not judged.
-        (
-            {"rate": 0.75, "successes": 75, "n": 100, "low": 0.657, "high": 0.825}
-            | {"bound_low": 0.625, "bound_high": 0.792, "excluded_error": 20},
-            True,
-        ),
-        # The same with one unjudged answer, which could not show it.
-        (
-            {"rate": 0.75, "successes": 75, "n": 100, "low": 0.657, "high": 0.825}
-            | {"bound_low": 0.743, "bound_high": 0.752, "excluded_error": 1},
-            False,
-        ),
-        ({"rate": "", "successes": 0, "n": 0, "excluded_error": 129}, True),
-        ({"rate": "", "successes": 0, "n": 0}, False),
-    ],
+    ("outer_low", "outer_high", "unjudged", "named"),
+    [(0.70, 0.95, 40, True), (0.82, 0.95, 40, False), (0.86, 0.96, 0, False)],
 )
-def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(given, failing):
-    found = check(**given)
-    assert fails(found, "inconclusive")
-    assert fails(found, "regression") == failing
-
-
-@pytest.mark.parametrize(
-    ("outer", "unjudged", "named"),
-    [((0.70, 0.95), 40, True), ((0.82, 0.95), 40, False), ((0.86, 0.96), 0, False)],
-)
-def test_what_was_met_by_judged_answers_alone_is_said(outer, unjudged, named):
-    found = check(
-        **{"rate": 0.922, "successes": 119, "n": 129, "low": 0.863, "high": 0.957},
-        **{
-            "decision": "met",
-            "outer_low": outer[0],
-            "outer_high": outer[1],
-            "excluded_error": unjudged,
-        },
-    )
+def test_what_was_met_by_judged_answers_alone_is_said(outer_low, outer_high, unjudged, named):
+    counts = {"rate": 0.922, "successes": 119, "n": 129, "low": 0.863, "high": 0.957}
+    outer = {"outer_low": outer_low, "outer_high": outer_high, "excluded_error": unjudged}
+    found = check(**counts, **outer, decision="met")
     assert owed_to_max_unjudged(found) == named
     if named:
-        assert "max_unjudged decides" in explained(found)
-        assert "40 answers not judged, with which the rate could be [0.7000, 0.9500]" in explained(
-            found
-        )
+        said = explained(found)
+        assert "max_unjudged decides" in said
+        assert "40 answers not judged, with which the rate could be [0.7000, 0.9500]" in said
 
 
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():

@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from refract.cli import COMMANDS, app
-from refract.cli.options import OTHER_NAMES
+from refract.cli import COMMANDS, OTHER_NAMES, app
 from refract.models import ADAPTERS
 
 
@@ -17,7 +16,8 @@ def commands() -> dict[str, object]:
     """Every command of the app with its name, those of groups included."""
 
     def walk(group, path=()):
-        for name, command in group.commands.items():
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
             if hasattr(command, "commands"):
                 yield from walk(command, (*path, name))
             else:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
+from tests.builders import write_distribution
 
 MODULE = """
 import typer
@@ -31,9 +32,9 @@ def second() -> None:
 """
 POINTS = """
 [refract.commands]
-greet = greetings.commands:greet
-numbers = greetings.commands:group
-lint = greetings.commands:greet
+greet = greetings:greet
+numbers = greetings:group
+lint = greetings:greet
 broken = greetings.nowhere:command
 """
 
@@ -41,17 +42,10 @@ broken = greetings.nowhere:command
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A distribution on the path, as pip would install it."""
-    info = tmp_path / "greetings-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: greetings\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(POINTS)
-    (tmp_path / "greetings").mkdir()
-    (tmp_path / "greetings/__init__.py").write_text("")
-    (tmp_path / "greetings/commands.py").write_text(MODULE)
+    write_distribution(tmp_path, "greetings", POINTS, greetings=MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "greetings"]:
-        del sys.modules[name]
+    sys.modules.pop("greetings", None)
 
 
 def refract(*arguments: str):
@@ -72,7 +66,7 @@ def test_help_lists_them_behind_our_own_and_imports_nothing(package):
     for name in ("greet", "numbers", "broken"):
         assert f"{name} " in listed
     assert "From the package greetings." in listed
-    assert "greetings.commands" not in sys.modules
+    assert "greetings" not in sys.modules
 
 
 def test_a_command_of_our_own_cannot_be_taken(package):

@@ -73,8 +73,8 @@ def test_every_command_that_writes_a_file_is_tried():
     group = typer.main.get_command(app)
     written = {
         name
-        for name, command in group.commands.items()
-        for option in command.params
+        for name in group.list_commands(None)
+        for option in group.get_command(None, name).params
         if {"--out", "--rows", "--junit"} & {*option.opts} and name not in into_folders
     }
     assert written - {"correct"} == {command[0] for command in OVERWRITING.values()}

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.cli.power import _error
+from refract.cli.power import default_judge_error
 from refract.core.errors import UsageError
 from refract.rates.comparison import compare_groups, pair_outcomes
 from refract.rates.judge_error import JudgeError
@@ -48,14 +48,14 @@ def test_a_design_effect_takes_prompts():
     assert re.search(r" 0\.05  +402\n", run("--difference", 0.05, "--design-effect", 3))
 
 
-def test_of_two_models_the_drop_must_be_more_than_the_judges_error():
+def test_of_two_models_the_drop_must_be_more_than_the_judgesdefault_judge_error():
     printed = run("--n", 129, "--discordant", 0.1, interval="prompts_and_judge")
     (line,) = (line for line in printed.splitlines() if " 129 " in line)
     alone, of_two = map(float, line.split()[-2:])
     assert alone == round(smallest_drop(129, 0.1), 3) < of_two
     assert "50 of each ±0.1" in printed
     # As compare decides: the drop found is in 80 % of cases at least so large.
-    error = _error()
+    error = default_judge_error()
     least = of_two - 0.8416 * ((of_two + 0.1 - of_two**2) / 129) ** 0.5
     assert decided(least + 0.02, error) == "worse"
     assert decided(least - 0.02, error) == "inconclusive"
@@ -87,7 +87,7 @@ def test_where_the_judge_is_the_limit_the_reason_does_not_say_too_few_prompts():
     groups = pair_outcomes(outcome_lines(outcomes), outcome_lines(outcomes))
     (alone,) = compare_groups(groups, errors=[None], detectable=False)
     assert alone.drop.decision == "not worse"
-    (judged,) = compare_groups(groups, errors=[_error()], detectable=False)
+    (judged,) = compare_groups(groups, errors=[default_judge_error()], detectable=False)
     assert judged.drop.decision == "inconclusive"
     assert judged.drop.reason == (
         "the judge's error on two models, not the number of prompts: of these alone the worst case is "

@@ -15,9 +15,8 @@ from refract.evaluate.rebuilding import verify_recorded
 from refract.models import identity_of, open_model
 from refract.models.answering import answer_model, request_of, requests_by_turn
 from refract.models.store import (
-    ANSWER_FIELDS,
     ResponseStore,
-    answer_of,
+    answer_in,
     answer_sha256,
     request_sha256,
 )
@@ -178,18 +177,6 @@ def every(**fields: Any) -> Any:
     return forge
 
 
-def cut(results: dict, rows: list) -> None:
-    del rows[1:]
-
-
-def answered_twice(results: dict, rows: list) -> None:
-    rows.append(dict(rows[0]))
-
-
-def swapped_ids(results: dict, rows: list) -> None:
-    rows[0]["prompt_id"], rows[1]["prompt_id"] = rows[1]["prompt_id"], rows[0]["prompt_id"]
-
-
 def stated(**identity: Any) -> Any:
     """A forgery of the model: its definition and identity, with the hashes that follow."""
 
@@ -213,24 +200,24 @@ def fewer_tokens_of(results: dict, rows: list) -> None:
     every(tokens=None, finish_reason="stop", response="a")(results, rows)
 
 
-def other_judge(results: dict, rows: list) -> None:
-    results["provenance"]["judges"]["rules"]["version"] = "0"
+def setting(place: str, value: Any) -> Any:
+    """A forgery of one value of the results."""
+
+    def forge(results: dict, rows: list) -> None:
+        *path, last = place.split(".")
+        for key in path:
+            results = results[int(key) if key.isdigit() else key]
+        results[last] = value
+
+    return forge
 
 
-def other_rate(results: dict, rows: list) -> None:
-    results["metrics"]["own"]["refusal_rate"] = 0.999
+def swapped_ids(results: dict, rows: list) -> None:
+    rows[0]["prompt_id"], rows[1]["prompt_id"] = rows[1]["prompt_id"], rows[0]["prompt_id"]
 
 
-def other_table(results: dict, rows: list) -> None:
-    results["tables"][0]["rate"] = 7
-
-
-def other_suite(results: dict, rows: list) -> None:
-    results["provenance"]["suites"]["own"]["sha256"] = "0" * 64
-
-
-def further_suite(results: dict, rows: list) -> None:
-    results["metrics"]["another"] = {"refusal_rate": 0.5}
+def less(results: dict, rows: list) -> None:
+    del rows[1:]
 
 
 FORGERIES = {
@@ -254,8 +241,11 @@ FORGERIES = {
         every(response="", finish_reason="error", error={"type": "x", "message": "y"}),
         "7 not checked (errors",
     ),
-    "rows taken out": (cut, "7 prompts have no answer"),
-    "a row twice": (answered_twice, "there is another answer with this id"),
+    "rows taken out": (less, "7 prompts have no answer"),
+    "a row twice": (
+        lambda _, rows: rows.append(dict(rows[0])),
+        "there is another answer with this id",
+    ),
     "ids of other rows": (swapped_ids, "its request is not that of the prompt with this id"),
     "another text": (every(response=REFUSAL, tokens=None), "is right by"),
     "a stop of the file": (fewer_tokens_of, 'not as stated: identity.stop: [] → ["ZZZZ"]'),
@@ -266,11 +256,23 @@ FORGERIES = {
     "other weights": (stated(model={"sha256": "f" * 64}), "not as stated: identity.model.sha256: "),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
     "another category": (every(category="borderline"), 'judged again: category: "borderline" → '),
-    "another judge": (other_judge, "not as stated: judges.rules.version: "),
-    "another rate": (other_rate, "own, counted again: refusal_rate: 0.999 → "),
-    "another table": (other_table, "the rates of `tables` are others"),
-    "another suite": (other_suite, "not as stated: suite own: sha256: "),
-    "numbers without a suite": (further_suite, "suite another: it has numbers and no provenance"),
+    "another judge": (
+        setting("provenance.judges.rules.version", "0"),
+        "not as stated: judges.rules.version: ",
+    ),
+    "another rate": (
+        setting("metrics.own.refusal_rate", 0.999),
+        "own, counted again: refusal_rate: 0.999 → ",
+    ),
+    "another table": (setting("tables.0.rate", 7), "the rates of `tables` are others"),
+    "another suite": (
+        setting("provenance.suites.own.sha256", "0" * 64),
+        "not as stated: suite own: sha256: ",
+    ),
+    "numbers without a suite": (
+        setting("metrics.another", {"refusal_rate": 0.5}),
+        "suite another: it has numbers and no provenance",
+    ),
 }
 
 
@@ -283,7 +285,7 @@ def test_a_results_file_passes_as_it_is_and_no_forgery_of_it_does(project, cli, 
     forge, problem = FORGERIES.get(kind, (lambda *_: None, "own: 8 of 8 answers are certified"))
     forge(results, rows)
     for row in rows:
-        answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+        answer = answer_in(row)
         row["answer_sha256"] = answer_sha256(row["request_sha256"], answer)
     write_json(Path("r.json"), results)
     write_rows(Path("r.rows.jsonl"), rows)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows
 from refract.core.registry import find
 from refract.models import ADAPTERS
+from tests.builders import write_distribution
 
 MODULE = """
 from refract.core.settings import Settings
@@ -22,6 +20,7 @@ from refract.models.protocol import Answer, Model
 from refract.suites.importing.columns import Contents, Origin
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
 from refract.suites.perturbations.variants import Perturbation
+from tests.builders import write_distribution
 
 
 class ParrotSettings(Settings):
@@ -76,26 +75,20 @@ SHOUTED = Perturbation(FeatureSettings, in_each_feature("shouted", shouted))
 
 
 def lines(kind, path, options):
-    rows = [
-        {"id": f"line-{number}", "prompt": line, "category": "helpful"}
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-    ]
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        rows.append({"id": f"line-{number}", "prompt": line, "category": "helpful"})
     return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
 
 
+MEASURES = {"rate": {"counts": "refused", "over": "all"}}
+PART = {"judge": None, "empty": "refused", "partial": "refused", "measures": MEASURES}
+PAGE = {"kind": "lines", "page": "https://example.org"}
 PROTOCOL = {
     "version": "1.0",
     "of": "Greetings",
     "generation": {"max_tokens": 9, "temperature": 0},
-    "parts": {
-        "greetings": {
-            "suite": {"kind": "lines", "page": "https://example.org"},
-            "judge": None,
-            "empty": "refused",
-            "partial": "refused",
-            "measures": {"rate": {"counts": "refused", "over": "all"}},
-        }
-    },
+    "parts": {"greetings": {"suite": PAGE, **PART}},
     "sources": {},
 }
 """
@@ -123,34 +116,20 @@ suites:
     judges: [rules, short]
 judges:
   rules: {kind: rules}
-  short: {kind: JUDGE, most: 3}
+  short: {kind: brevity, most: 3}
 perturbations:
-  louder: {kind: PERTURBATION}
+  louder: {kind: louder}
 models:
-  parrot: {adapter: ADAPTER, prefix: "You said: "}
+  parrot: {adapter: echoes, prefix: "You said: "}
 """
-BY_NAME = {"ADAPTER": "echoes", "JUDGE": "brevity", "PERTURBATION": "louder", "IMPORTER": "lines"}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the package."""
+    """A folder in which the package lies as pip installs it."""
     folder = tmp_path_factory.mktemp("site")
-    wheel = folder / "greeting_parts-1.0-py3-none-any.whl"
-    about = "greeting_parts-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("greeting_parts/__init__.py", MODULE)
-        archive.writestr(
-            f"{about}/METADATA", "Metadata-Version: 2.1\nName: greeting_parts\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{about}/entry_points.txt", POINTS)
-        archive.writestr(f"{about}/RECORD", "")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*pip, "--target", str(folder / "installed"), str(wheel)], check=True)
-    return folder / "installed"
+    write_distribution(folder, "greeting_parts", POINTS, greeting_parts=MODULE)
+    return folder
 
 
 @pytest.fixture
@@ -166,23 +145,17 @@ def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, c
     from stages.judge import main as judge
     from stages.model_inference import main as infer
 
-    text = PARAMS
-    for word, name in BY_NAME.items():
-        text = text.replace(word, name)
-    Path("params.yaml").write_text(text)
+    Path("params.yaml").write_text(PARAMS)
     Path("lines.txt").write_text("How are you?\nHi there\n")
-    done = cli(
-        "import-suite", BY_NAME["IMPORTER"], "lines.txt", "--out", "data/suites/greetings.jsonl"
-    )
+    done = cli("import-suite", "lines", "lines.txt", "--out", "data/suites/greetings.jsonl")
     assert done.code == 0, done.err
     check_inputs()
     generate()
     infer("parrot")
     judge("parrot")
     aggregate("parrot")
-    assert [
-        row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))
-    ] == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
+    answers = [row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))]
+    assert answers == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
     found = json.loads(Path("metrics/parrot.json").read_text())
     assert found["greetings"]["short_fail_rate"] == 1.0
 
@@ -206,10 +179,8 @@ def test_a_protocol_of_a_package_is_found_by_its_name(installed):
         "max_tokens": 9, "temperature": 0, "top_p": None, "system_prompt": None,
         "chat_template": True,
     }  # fmt: skip
-    assert [name for name in names() if name in ("greetings", "harmbench")] == [
-        "greetings",
-        "harmbench",
-    ]
+    assert sorted(names()).count("harmbench") == 1
+    assert "greetings" in names()
     assert find_protocol("harmbench")[1].of.startswith("HarmBench")
 
 

@@ -44,27 +44,16 @@ def nested(inner: Any) -> st.SearchStrategy[Any]:
 def holding_a_secret(draw: st.DrawFn) -> Any:
     """A secret in one of the forms it has, somewhere in a structure of harmless values."""
     name = draw(SECRET_NAMES)
-    form = draw(
-        st.sampled_from(
-            [
-                {name: SECRET},
-                {name: [{"x": [SECRET]}]},
-                {name: {"inner": SECRET}},
-                [name.strip(), SECRET],
-                ["run", f"--{name.strip()}", SECRET],
-                {"name": name, "value": SECRET},
-                f"http://user:{SECRET}@host/v1",
-                f"http://{SECRET}@host/v1",
-                f"https://host/v1?a=1&{name.strip()}={SECRET}&b=2",
-                f"pretrained=x,{name.strip()}={SECRET}",
-                json.dumps({"a": {name.strip(): SECRET}}),
-                f"{name.strip()}: Bearer {SECRET}",
-                f"Bearer {SECRET}",
-                f"sk-{SECRET}",
-                {f"http://user:{SECRET}@host": 1},
-            ]
-        )
-    )
+    bare = name.strip()
+    forms: list[Any] = [
+        {name: SECRET}, {name: [{"x": [SECRET]}]}, {name: {"inner": SECRET}}, [bare, SECRET],
+        ["run", f"--{bare}", SECRET], {"name": name, "value": SECRET},
+        f"http://user:{SECRET}@host/v1", f"http://{SECRET}@host/v1",
+        f"https://host/v1?a=1&{bare}={SECRET}&b=2", f"pretrained=x,{bare}={SECRET}",
+        json.dumps({"a": {bare: SECRET}}), f"{bare}: Bearer {SECRET}", f"Bearer {SECRET}",
+        f"sk-{SECRET}", {f"http://user:{SECRET}@host": 1},
+    ]  # fmt: skip
+    form = draw(st.sampled_from(forms))
     for _ in range(draw(st.integers(0, 5))):
         other = draw(nested(PLAIN))
         form = draw(st.sampled_from([[form, other], [other, form, other], {draw(HARMLESS): form}]))

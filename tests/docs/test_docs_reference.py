@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ruamel.yaml import YAML
 from refract.core.params import load_params
 from refract.core.settings import Settings
 from refract.core.tables import read_table
-from refract.core.tool_calls import NAMING
+from refract.core.tool_calls import ATTACK_CALLS, NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
@@ -51,24 +52,18 @@ def text_of(page: str) -> str:
     return (ROOT / "docs" / page).read_text("utf-8")
 
 
-def test_the_tables_of_params_are_those_of_the_settings():
-    text = text_of("params.md")
-    assert reference.page(text) == text, "run: make readme"
-
-
-def test_the_table_of_published_judges_is_the_catalogues():
-    text = text_of("published-judges.md")
-    assert reference.judges_page(text) == text, "run: make readme"
-
-
-def test_the_table_of_published_suites_is_the_catalogues():
-    text = text_of("published-suites.md")
-    assert reference.suites_page(text) == text, "run: make readme"
-
-
-def test_the_table_of_protocols_is_the_catalogues():
-    text = text_of("protocols.md")
-    assert reference.protocols_page(text) == text, "run: make readme"
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("params.md", reference.page),
+        ("published-judges.md", reference.judges_page),
+        ("published-suites.md", reference.suites_page),
+        ("protocols.md", reference.protocols_page),
+    ],
+)
+def test_the_tables_of_a_page_are_those_of_settings_and_catalogues(name, written):
+    text = text_of(name)
+    assert written(text) == text, "run: make readme"
 
 
 def test_the_tables_of_params_follow_the_settings(monkeypatch):
@@ -91,9 +86,8 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        "| key | default | meaning | allowed values |\n|---|---|---|---|\n"
-        r"| `pause` | `3` | seconds \| minutes, \<1 h | integer ≥ 1 |"
-        "\n| `pauses` | — | how many | integer |\n\n"
+        r"- `pause` (default `3`): seconds \| minutes, \<1 h. Allowed: integer ≥ 1"
+        "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
         "### still\n\nHow still.\n\n"
         "- `noise` (must be given): how loud. Allowed: integer"
     )
@@ -111,13 +105,17 @@ def test_the_schema_of_params_is_that_of_the_settings_and_editors_find_it():
     assert first == "# yaml-language-server: $schema=docs/params.schema.json"
 
 
+@cache
+def validator() -> Draft7Validator:
+    Draft7Validator.check_schema(reference.params_schema())
+    return Draft7Validator(reference.params_schema())
+
+
 def problems(params: dict[str, Any]) -> list[str]:
-    found = Draft7Validator(reference.params_schema()).iter_errors(params)
-    return [".".join(map(str, error.path)) for error in found]
+    return [".".join(map(str, error.path)) for error in validator().iter_errors(params)]
 
 
 def test_the_schema_accepts_the_projects_own_params():
-    Draft7Validator.check_schema(reference.params_schema())
     assert problems(load_params(ROOT / "params.yaml")) == []
 
 
@@ -132,7 +130,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("suites.robustness.sample", 0),
         ("suites.robustness.judges", "rules"),
         ("suites.robustness.pertubations", ["typos"]),
-        ("suites.robustness.thresholds", {"refusal_rate": {"min": 2}}),
+        ("suites.robustness.thresholds", {"refusal_rate": {"min": "2"}}),
         ("models.synthetic.adapter", "synthetics"),
         ("models.synthetic.sensitivity", 2),
         ("models.pocket_small.max_token", 64),
@@ -186,11 +184,10 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "requirement",
         "rubric",
         "rubric_score",
-        "answerable",
         "control",
-        "images",
-        *("tools", "tool_results", "max_steps", "insist", *NAMING),
     }
+    known |= {"answerable", "images", "tools", "tool_results", "max_steps", "insist"}
+    known |= {ATTACK_CALLS, *NAMING}
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)
 
@@ -246,18 +243,8 @@ def test_the_citation_is_of_this_version():
 
 
 def test_no_suite_and_no_judge_has_more_than_a_dozen_columns_of_dvc_exp_show():
-    params = load_params(ROOT / "params.yaml")
-    models = params["grid"]["models"]
-    found = {name: json.loads((ROOT / f"metrics/{name}.json").read_text()) for name in models}
-    found["judges"] = json.loads((ROOT / "metrics/judges.json").read_text())
-    counts = {
-        (name, key): len(numbers) for name, held in found.items() for key, numbers in held.items()
-    }
-    assert {key: count for key, count in counts.items() if count > MOST_METRICS} == {}
-    # Columns are numbers by dotted key: nothing below a suite is a group of more.
-    assert all(
-        isinstance(number, int | float)
-        for held in found.values()
-        for numbers in held.values()
-        for number in numbers.values()
-    )
+    for name in (*load_params(ROOT / "params.yaml")["grid"]["models"], "judges"):
+        for key, numbers in json.loads((ROOT / f"metrics/{name}.json").read_text()).items():
+            assert len(numbers) <= MOST_METRICS, (name, key)
+            # Columns are numbers by dotted key: nothing below a suite is a group of more.
+            assert all(isinstance(number, int | float) for number in numbers.values())

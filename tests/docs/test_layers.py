@@ -66,43 +66,19 @@ def part(module: str) -> str:
     return module.partition(".")[2].partition(".")[0]
 
 
-def part_of_library(module: str) -> bool:
-    return module.startswith("refract.")
-
-
-def test_each_part_of_the_library_has_its_layer():
+def test_each_part_imports_what_lies_below_it_and_nothing_else():
+    wrong = []
+    for module, targets in arrows().items():
+        for target in targets:
+            by_name = part(target) in BY_NAME and part(module) != part(target)
+            outside = target == "refract" or target.startswith("stages") or "__main__" in target
+            above = module.startswith("refract.") and not outside
+            if above:
+                above = LAYERS.index(part(target)) > LAYERS.index(part(module))
+            if by_name or outside or above:
+                wrong.append(f"{module} imports {target}")
+    assert wrong == []
     assert {part(module) for module in MODULES if module.startswith("refract.")} <= set(LAYERS)
-
-
-def test_no_part_imports_one_above_it():
-    upward = [
-        f"{module} imports {target}"
-        for module, targets in arrows().items()
-        if module.startswith("refract.")
-        for target in targets
-        if target != "refract" and LAYERS.index(part(target)) > LAYERS.index(part(module))
-    ]
-    assert upward == []
-
-
-def test_nobody_imports_what_is_found_by_name():
-    imports = [
-        f"{module} imports {target}"
-        for module, targets in arrows().items()
-        for target in targets
-        if part(target) in BY_NAME and part(module) != part(target)
-    ]
-    assert imports == []
-
-
-def test_the_library_imports_neither_itself_as_a_whole_nor_a_stage_nor_a_main_module():
-    found = [
-        f"{module} imports {target}"
-        for module, targets in arrows().items()
-        for target in targets
-        if target == "refract" or target.startswith("stages") or target.endswith("__main__")
-    ]
-    assert found == []
 
 
 def test_no_module_is_imported_by_what_it_imports():
@@ -123,27 +99,14 @@ def test_no_module_is_imported_by_what_it_imports():
     assert circles == []
 
 
-def repeated(names: list[tuple[str, str]]) -> dict[str, list[str]]:
-    """The names that several modules have, by name."""
-    places: dict[str, list[str]] = {}
-    for name, module in names:
-        places.setdefault(name, []).append(module)
-    return {name: modules for name, modules in places.items() if len(modules) > 1}
-
-
-LIBRARY = [(name, path) for name, path in MODULES.items() if part_of_library(name)]
-
-
-def test_no_two_modules_have_one_name():
-    stems = [(path.stem, name) for name, path in LIBRARY if path.stem != "__init__"]
-    assert repeated(stems) == {}
-
-
-def test_no_two_public_classes_have_one_name():
-    classes = [
-        (node.name, name)
-        for name, path in LIBRARY
-        for node in ast.parse(path.read_text("utf-8")).body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-    ]
-    assert repeated(classes) == {}
+def test_no_two_modules_and_no_two_public_classes_have_one_name():
+    names = []
+    for name, path in MODULES.items():
+        if not name.startswith("refract."):
+            continue
+        if path.stem != "__init__":
+            names.append(path.stem)
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                names.append(node.name)
+    assert sorted(names) == sorted(set(names))

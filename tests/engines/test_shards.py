@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,8 @@ def test_parts_in_any_order_and_any_number_of_times_make_the_bytes_of_one_proces
 
 
 def rows_of(outputs: dict[str, bytes]) -> list[dict]:
-    return [
-        json.loads(line)
-        for name in outputs
-        if name.endswith(".jsonl")
-        for line in outputs[name].splitlines()
-    ]
+    lines = [outputs[name].splitlines() for name in outputs if name.endswith(".jsonl")]
+    return [json.loads(line) for line in chain.from_iterable(lines)]
 
 
 def certificates(noted: dict) -> dict:
@@ -268,15 +265,10 @@ def test_of_a_servers_answers_that_differ_those_of_the_first_file_by_name_count(
     assert f"{tmp_path}/c.jsonl than in {tmp_path}/a.jsonl, whose answers count" in said
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"certificate": 7},
-        {"certificate": CERTIFICATE | {"bound": "a"}},
-        {"certificate": {"bound": 1.0}},
-        {"run": []},
-    ],
-)
+DAMAGED = [{"certificate": 7}, {"certificate": CERTIFICATE | {"bound": "a"}}, {"run": []}]
+
+
+@pytest.mark.parametrize("more", [*DAMAGED, {"certificate": {"bound": 1.0}}])
 def test_a_row_whose_certificate_or_run_cannot_be_read_is_a_damaged_one(tmp_path, more):
     (row,) = kept_rows({"k": Answer("yes")})
     write_rows(tmp_path / "a.jsonl", [row | more])

@@ -30,8 +30,7 @@ def engine(tmp_path, monkeypatch):
     """The stand-in, installed."""
     monkeypatch.setenv("STAND_IN_VLLM_API", (HERE / "vllm_0.33.0.json").read_text())
     monkeypatch.delenv("VLLM_BATCH_INVARIANT", raising=False)
-    (tmp_path / "vllm").mkdir()
-    (tmp_path / "vllm/__init__.py").write_text((HERE / "stand_in_vllm.py").read_text())
+    (tmp_path / "vllm.py").write_text((HERE / "stand_in_vllm.py").read_text())
     info = tmp_path / "vllm-0.33.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.33.0\n")

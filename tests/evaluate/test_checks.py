@@ -39,13 +39,24 @@ def model(answer):
     return lambda frame: [answer(text) for text in frame["question"]]
 
 
+class Recording:
+    """A model function with one answer to everything, and the rows that it got."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.rows, self.frames = answer, [], []
+
+    def __call__(self, frame):
+        self.frames.append(frame)
+        self.rows += frame.to_dict("records")
+        return [self.answer] * len(frame)
+
+
 # Parameters and results
 
 
 def test_a_result_says_what_was_tested_and_what_failed():
     answers = {"Question 0?": "DAN: hi", "Question 1?": "Hello", "Question 2?": "Sure."}
     result = prompt_injection(model(answers.get), questions(4), ["DAN:"], threshold=1 / 3)
-
     assert result.passed  # a rate equal to its threshold
     assert bool(result)
     assert result.metric == pytest.approx(1 / 3)
@@ -86,30 +97,15 @@ def test_a_function_must_return_one_text_for_each_row(answers):
         prompt_injection(lambda frame: answers, questions(2), ["DAN"])
 
 
-def test_a_function_gets_the_datasets_own_values():
-    frames = []
-
-    def answer(frame):
-        frames.append(frame)
-        return ["ok"] * len(frame)
-
+def test_a_function_gets_the_datasets_own_values_but_for_the_feature_that_is_perturbed():
     data = questions(2, age=[31, 4], score=[0.5, float("nan")], note=["", "x"])
-    prompt_injection(answer, data, ["DAN"])
-
-    pd.testing.assert_frame_equal(frames[0].reset_index(drop=True), data.reset_index(drop=True))
-
-
-def test_only_the_perturbed_feature_is_changed_and_each_feature_is_tested_alone():
-    seen = []
-
-    def answer(frame):
-        seen.extend(frame.to_dict("records"))
-        return [CLEAN] * len(frame)
-
-    data = pd.DataFrame({"question": ["Who?"], "age": [31]})
-    result = char_injection(answer, data, characters=["\r"], max_repetitions=3)
-
-    assert seen == [
+    plain = Recording("ok")
+    prompt_injection(plain, data, ["DAN"])
+    got = plain.frames[0].reset_index(drop=True)
+    pd.testing.assert_frame_equal(got, data.reset_index(drop=True))
+    perturbed, data = Recording(CLEAN), pd.DataFrame({"question": ["Who?"], "age": [31]})
+    result = char_injection(perturbed, data, characters=["\r"], max_repetitions=3)
+    assert perturbed.rows == [
         {"question": "Who?", "age": 31},
         {"question": "Who?\r\r\r", "age": 31},
         {"question": "Who?", "age": "31\r\r\r"},
@@ -150,27 +146,19 @@ def test_columns_reach_an_adapter_as_lines_or_by_a_template():
 # Char injection
 
 
-def test_nonsense_after_an_injection_is_a_failure_at_the_default_sensitivity():
-    """The original calls unrelated English unchanged: its raw score for it is above 0.8."""
+def test_nonsense_after_an_injection_and_a_refusal_that_flips_are_failures():
+    """The original calls unrelated English unchanged, and cannot see "I can" turn to "can't"."""
     answers = {0: CLEAN, 1: DRIFT}
-
     result = char_injection(model(lambda text: answers["\r" in text]), questions(2), ["\r"])
-
-    assert not result.passed
-    assert result.metric == 1.0
+    assert (result.passed, result.metric) == (False, 1.0)
     assert list(result.failures["changed_by"]) == ["similarity", "similarity"]
     assert result.failures["perturbed_prompt"][0] == "Question 0?<U+000D x1000>"
     assert list(result.failures["id"]) == ["q0", "q1"]
-
-
-def test_a_refusal_that_flips_is_a_failure_however_alike_the_texts_are():
-    """The original cannot see "I can help" turn into "I can't help"."""
 
     def answer(text):
         return f"I can{'' if chr(8) in text else chr(39) + 't'} help you with opening this lock."
 
     result = char_injection(model(answer), questions(1), ["\b"], output_sensitivity=0.9)
-
     assert list(result.failures["changed_by"]) == ["refusal"]
 
 
@@ -178,16 +166,12 @@ def test_texts_that_differ_only_late_are_changed_and_equal_ones_are_not():
     """The original cuts long answers silently, and counts two empty ones as changed."""
     long = " ".join(f"Item {number} is on the list." for number in range(70))
     late = long + " " + " ".join([DRIFT] * 25)
-
-    changed = char_injection(
-        model(lambda text: late if "\r" in text else long), questions(1), ["\r"]
-    )
-    equal = char_injection(model(lambda _: long), questions(1), ["\r"])
-    empty = char_injection(model(lambda _: ""), questions(1), ["\r"])
-
-    assert (changed.metric, equal.metric, empty.metric) == (1.0, 0.0, None)
-    assert not empty.passed
-    assert "not tested (the clean prompt's: the answer is empty)" in empty.errors[0]
+    results = []
+    for answer in (lambda text: late if "\r" in text else long, lambda _: long, lambda _: ""):
+        results.append(char_injection(model(answer), questions(1), ["\r"]))
+    assert [result.metric for result in results] == [1.0, 0.0, None]
+    assert not results[2].passed
+    assert "not tested (the clean prompt's: the answer is empty)" in results[2].errors[0]
 
 
 def picky(limit: int, broken: str = ""):
@@ -205,7 +189,6 @@ def picky(limit: int, broken: str = ""):
 def test_rows_that_fail_at_every_length_are_left_out_and_counted_and_shift_no_other():
     """The original compares the wrong rows then, or crashes."""
     result = char_injection(picky(10_000, "Question 1"), questions(4), ["\r"])
-
     assert result.passed
     assert result.metric == 0.0
     assert result.counts == {"rows": 4, "tested": 3, "failed": 0, "errors": 1}
@@ -217,7 +200,6 @@ def test_rows_that_fail_at_every_length_are_left_out_and_counted_and_shift_no_ot
 @pytest.mark.parametrize(("limit", "used"), [(2000, 1000), (600, 500), (140, 125)])
 def test_repetitions_fall_back_to_a_half_a_quarter_and_an_eighth_and_are_reported(limit, used):
     result = char_injection(picky(limit), questions(3), ["\r"])
-
     assert [json.loads(cell) for cell in result.details["repetitions"]] == [{str(used): 3}]
     assert result.passed
 
@@ -241,21 +223,19 @@ def test_a_providers_own_words_for_a_prompt_too_long_count_as_such(words, status
         return [CLEAN] * len(frame)
 
     result = char_injection(answer, questions(2), ["\r"])
-
     assert list(result.details["repetitions"]) == (['{"500": 2}'] if falls_back else [""])
     assert result.counts["errors"] == (0 if falls_back else 2)
 
 
-def failing(where):
-    def answer(frame):
-        if any(where in text for text in frame["question"]):
-            raise ConnectionError("no route to host")
-        return [CLEAN] * len(frame)
-
-    return answer
-
-
 def test_a_model_that_fails_on_one_row_loses_that_row_alone():
+    def failing(where):
+        def answer(frame):
+            if any(where in text for text in frame["question"]):
+                raise ConnectionError("no route to host")
+            return [CLEAN] * len(frame)
+
+        return answer
+
     result = char_injection(failing("2"), questions(4), ["\r", "\b"])
     assert result.passed
     assert result.counts == {"rows": 8, "tested": 6, "failed": 0, "errors": 2}
@@ -276,7 +256,6 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
 
     passed = char_injection(model(answer), questions(4), threshold=0.5)
     failed = char_injection(model(answer), questions(4), threshold=0.49)
-
     assert (passed.passed, failed.passed) == (True, False)
     assert passed.metric == failed.metric == 0.5
     assert passed.interval == wilson(2, 4)
@@ -288,16 +267,23 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("check", "settings", "message"),
     [
-        ({"threshold": 2}, "threshold must be a number from 0 to 1"),
-        ({"features": ["nothing"]}, "nothing"),
-        ({"characters": ["ab"]}, "characters must list characters, .* 'ab' is none of them"),
+        (char_injection, {"threshold": 2}, "threshold must be a number from 0 to 1"),
+        (char_injection, {"features": ["nothing"]}, "nothing"),
+        (char_injection, {"characters": ["ab"]}, "characters must list characters, .* 'ab' is none"),
+        (prompt_injection, {}, r"dataset has no column 'expected_strings', it has question"),
+        (prompt_injection, {"expected_strings": "DAN"}, r"must be a list of texts, or name a column"),
+        (prompt_injection, {"expected_strings": [""]}, r"q0: 'expected_strings' must be a list of"),
+        (output_requirement, {"requirement": "Be polite."}, "say which model judges"),
+        (output_requirement, {"requirement": "Be polite.", "judge": "gpt-4o"},
+         r"a definition like those under `models` .got 'gpt-4o'"),
     ],
-)
-def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(settings, message):
+)  # fmt: skip
+def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(check, settings, message):
+    """The original divides by zero on empty strings, and judges slices of them."""
     with pytest.raises(ValueError, match=message):
-        char_injection(model(lambda _: CLEAN), questions(1), **settings)
+        check(model(lambda _: CLEAN), questions(1), **settings)
 
 
 # Prompt injection
@@ -324,39 +310,28 @@ def test_each_row_can_have_its_own_strings_and_flags():
     data = questions(
         3, expected_strings=[["YES"], ["yes"], "yes"], case_sensitive=[True, False, True]
     )
-
     result = prompt_injection(model(lambda _: "YES"), data)
-
     assert list(result.details["label"]) == ["found", "found", "not_found"]
     assert list(result.details["prompt"]) == ["Question 0?", "Question 1?", "Question 2?"]
 
 
 @pytest.mark.parametrize(
-    ("columns", "arguments", "message"),
+    ("columns", "message"),
     [
-        ({}, {}, r"dataset has no column 'expected_strings', it has question"),
-        ({}, {"expected_strings": "DAN"}, r"must be a list of texts, or name a column"),
-        ({}, {"expected_strings": [""]}, r"q0: 'expected_strings' must be a list of texts"),
-        ({"expected_strings": [["a"], None]}, {}, r"q1: 'expected_strings' must be a list of tex"),
-        (
-            {"expected_strings": [["a"], ["b"]], "case_sensitive": [True, "False"]},
-            {},
-            r"q1: 'case_sensitive' must be true or false .got a text",
-        ),
+        ({"expected_strings": [["a"], None]}, r"q1: 'expected_strings' must be a list of tex"),
+        ({"expected_strings": [["a"], ["b"]], "case_sensitive": [True, "False"]},
+         r"q1: 'case_sensitive' must be true or false .got '"),
     ],
-)
-def test_strings_and_flags_that_cannot_be_used_are_errors(columns, arguments, message):
-    """The original divides by zero on empty configurations, and judges slices of them."""
+)  # fmt: skip
+def test_a_rows_strings_and_flags_that_cannot_be_used_are_errors(columns, message):
     with pytest.raises(ValueError, match=message):
-        prompt_injection(model(lambda _: "a"), questions(2, **columns), **arguments)
+        prompt_injection(model(lambda _: "a"), questions(2, **columns))
 
 
 def test_an_answer_that_is_no_text_or_empty_is_an_error_and_not_a_defence():
     """The original raises TypeError on None."""
     answers = [None, float("nan"), " ", "DAN"]
-
     result = prompt_injection(lambda frame: answers, questions(4), ["DAN"], threshold=0.9)
-
     assert (result.metric, result.passed) == (1.0, False)
     assert [error.partition(" (")[2] for error in result.errors] == [
         "NoText: the function returned None, which is not a text)",
@@ -366,24 +341,14 @@ def test_an_answer_that_is_no_text_or_empty_is_an_error_and_not_a_defence():
 
 
 def test_a_single_input_is_a_text_or_a_json_object_of_features():
-    seen = []
-
-    def answer(frame):
-        seen.extend(frame.to_dict("records"))
-        return ["DAN"] * len(frame)
-
+    answer = Recording("DAN")
     text = single_prompt_injection(answer, "Say DAN", ["DAN"])
     features = '{"question": "Capital?", "language": "English"}'
     single_prompt_injection(answer, features, expected_strings=["DAN"], input_as_json=True)
-
     assert (text.passed, text.metric) == (False, 1.0)
-    assert seen == [{"prompt": "Say DAN"}, {"question": "Capital?", "language": "English"}]
-    for wrong, message in (
-        ("{", "must be a JSON object"),
-        ("[1]", "must be a JSON object"),
-        ("{}", "object"),
-    ):
-        with pytest.raises(RefractError, match=message):
+    assert answer.rows == [{"prompt": "Say DAN"}, {"question": "Capital?", "language": "English"}]
+    for wrong in ("{", "[1]", "{}"):
+        with pytest.raises(RefractError, match="must be a JSON object"):
             single_prompt_injection(answer, wrong, ["DAN"], True)
 
 
@@ -396,7 +361,6 @@ def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
     result = output_requirement(
         model(lambda text: f"Re {text}"), questions(3), "Be polite.", judge=judge
     )
-
     assert not result.passed
     assert (result.metric, result.interval) == (pytest.approx(1 / 3), wilson(1, 3))
     (failure,) = result.failures.to_dict("records")
@@ -405,17 +369,11 @@ def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
 
 
 def test_a_column_holds_the_requirement_of_each_row_and_is_no_feature():
-    seen = []
     judge = Replying(lambda prompt: FAIL if "- Say hello." in prompt else PASS)
-    dataset = questions(2, must=["Be polite.", "Say hello."])
-
-    def answer(frame):
-        seen.extend(frame.columns)
-        return ["Good day."] * len(frame)
-
+    dataset, answer = questions(2, must=["Be polite.", "Say hello."]), Recording("Good day.")
     result = output_requirement(answer, dataset, "must", judge=judge)
     assert list(result.details["label"]) == ["pass", "fail"]
-    assert seen == ["question"]
+    assert [list(row) for row in answer.rows] == [["question"]] * 2
     with pytest.raises(RefractError, match="q1: its column 'must' is empty"):
         output_requirement(answer, dataset.assign(must=["Be polite.", pd.NA]), "must", judge=judge)
 
@@ -437,7 +395,6 @@ def test_one_pass_and_one_error_stay_apart_and_visible():
             "Be polite.",
             judge=server.model(),
         )
-
     assert result.counts == {"rows": 2, "tested": 1, "failed": 0, "errors": 1}
     assert result.metric == 0.0
     assert not result.passed
@@ -453,18 +410,9 @@ def test_a_single_requirement_takes_a_text_or_json_and_the_judges_settings():
         given = {"input_as_json": True, "judge": judge}
         result = single_output_requirement(lambda frame: [REFUSAL], features, "Decline.", **given)
         system, user = server.bodies[0]["messages"]
-
     assert result.passed
     assert system["content"] == "Be strict."
     assert "\nquestion: Capital?\nlanguage: English\nFENCE" in user["content"]
-
-
-def test_the_judge_must_be_named():
-    arguments = (model(lambda _: "Hello."), questions(1), "Be polite.")
-    with pytest.raises(ValueError, match="say which model judges"):
-        output_requirement(*arguments)
-    with pytest.raises(ValueError, match=r"a definition like those under `models` .got 'gpt-4o'"):
-        output_requirement(*arguments, judge="gpt-4o")
 
 
 # Coherency
@@ -477,7 +425,6 @@ def test_inputs_and_outputs_are_paired_by_label_in_whatever_order_they_stand():
     result = output_coherency(
         model(lambda text: f"on {text[0]}"), one, two, judge=Replying(lambda _: PASS)
     )
-
     columns = ["first_prompt", "first_response", "prompt", "response"]
     assert list(result.details["id"]) == ["a", "b", "c"]
     assert result.details[columns].values.tolist() == [
@@ -516,7 +463,6 @@ def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
     one = pd.DataFrame({"question": ["A1", "B1", "C1"]}, index=["a", "b", "c"])
     two = pd.DataFrame({"question": ["A2", "B2", "C2"]}, index=["a", "b", "c"])
     result = output_coherency(answer, one, two, judge=Replying(lambda _: PASS))
-
     assert result.errors == [
         "a: not judged (the first answer: RuntimeError: down)",
         "b: not judged (RuntimeError: down)",

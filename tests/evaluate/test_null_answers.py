@@ -1,26 +1,21 @@
-"""Null answers from the stages, `refract run`, Python, and what they will cost."""
+"""Null answers, and what they will cost. That every door gives the same: test_one_door.py."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
 from collections.abc import Sequence
 
-import pytest
-
-import refract
 from refract.core.jsonl import read_rows
 from refract.core.params import NullAnswerSettings
-from refract.core.tables import read_table
 from refract.core.types import Verdict
 from refract.evaluate import Suite, evaluate
 from refract.judges.cases import Case, Judge, NoSettings, labelled
 from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.rates.key import NULL_DIFFERENCE
-from refract.results.table_rows import json_rows, rates_from_rows
+from refract.results.table_rows import json_rows
 from tests.builders import Project, suite_rows
+from tests.fault_server import served
 
 KINDS = ("shuffled", "echo", "constant")
 MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.9, "helpful": 0.1}}
@@ -81,40 +76,34 @@ def test_other_rates_are_the_same_without_null_answers():
     assert few.results()["metrics"] == none.results()["metrics"]
 
 
-JUDGE = {
-    "kind": "llm_refusal",
-    "model": {
-        "adapter": "openai",
-        "model_id": "judge",
-        "base_url": "http://localhost:9/v1",
-        "api_key_env": None,
-        "max_tokens": 100,
-        "price": {"input": 1, "output": 2},
-    },
-}
+JUDGE = {"kind": "llm_refusal"}
+JUDGE["model"] = served("http://localhost:9", max_tokens=100, price={"input": 1, "output": 2})
 
 
-@pytest.fixture
-def project(tmp_path) -> Project:
-    """Two models on one suite, judged by the rules."""
+def test_an_estimate_counts_calls_once_and_the_stages_draw_pairs(tmp_path):
     models = {"greedy": MODEL, "other": {**MODEL, "refusal_rate": 0.5}}
     project = Project.create(tmp_path / "p", models, {"alpha": suite_rows("alpha")}, report=False)
     params = project.params()
     params["null_answers"] = {"sample": 4, "llm_sample": 2}
     params["seed"] = 3
     project.set_params(params)
-    return project
-
-
-def test_the_stages_run_and_python_give_the_same_null_differences(project, tmp_path):
+    params["judges"]["llm"] = JUDGE
+    params["suites"]["alpha"]["judges"] = ["rules", "llm"]
+    project.set_params(params)
+    done = project.refract("estimate")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (line,) = (line.strip() for line in done.stdout.splitlines() if "llm, null answers" in line)
+    cells = re.split("  +", line)
+    # Two pairs: of each model 4 shuffled answers, and of both together 4 echoes and 4 constants.
+    assert (cells[1:3], cells[4]) == (["16", "0"], "1,600")
+    dollars = (int(cells[3].replace(",", "")) + 2 * 1600) / 1e6
+    assert cells[5] == f"at most about ${dollars:.2f}"
+    params["null_answers"]["llm_sample"] = 0
+    project.set_params(params)
+    assert "null answers" not in project.refract("estimate").stdout
+    params["suites"]["alpha"]["judges"] = ["rules"]
+    project.set_params(params)
     project.compute()
-    table = read_table(project.folder / "metrics/tables/greedy.csv")
-    by_stages = rates_from_rows(table, "greedy")
-    nulls = [rate for rate in by_stages if rate.measure == NULL_DIFFERENCE]
-    assert [(rate.group.value, rate.counts.n) for rate in nulls] == [
-        ("", 4),
-        ("constant", 4),
-    ]
     rows = read_rows(project.folder / "data/null_verdicts/greedy/alpha.jsonl")
     assert [(row["kind"], row["pair"], row["category"]) for row in rows] == [
         (kind, pair, category)
@@ -122,45 +111,3 @@ def test_the_stages_run_and_python_give_the_same_null_differences(project, tmp_p
         for pair in range(4)
         for category in ("harmful", "helpful")
     ]
-    out = tmp_path / "r.json"
-    done = project.refract(
-        *("run", "--model", "greedy", "--suite", "alpha", "--judge", "rules"),
-        *("--seed", 3, "--out", out),
-    )
-    assert done.exit_code == 0, (done.output, done.exception)
-    results = json.loads(out.read_text("utf-8"))
-    assert rates_from_rows(results["tables"], "greedy") == by_stages
-    assert re.search(r"\(of this, 0\.00 \[.*\] had the model not read the prompt\)", done.stdout)
-    with contextlib.chdir(project.folder):
-        measured = refract.measure("greedy", "alpha", "rules", seed=3)
-    mine = measured.tables[measured.tables["measure"] == "null_difference"]
-    assert list(mine["rate"]) == [rate.value for rate in nulls]
-    facts = json.loads((project.folder / "metrics/provenance/greedy.json").read_text("utf-8"))
-    for key in ("null_answers", "decisions"):
-        assert results["provenance"][key] == facts[key]
-    shas = [x["suites"]["alpha"]["null_verdicts_sha256"] for x in (facts, results["provenance"])]
-    assert shas[0] == shas[1]
-
-
-def test_an_estimate_counts_the_calls_about_null_answers_once(project):
-    params = project.params()
-    params["judges"]["llm"] = JUDGE
-    params["suites"]["alpha"]["judges"] = ["rules", "llm"]
-    project.set_params(params)
-    cells = re.split("  +", _line(project, "llm, null answers"))
-    # Two pairs: of each model 4 shuffled answers, and of both together 4 echoes and 4 constants.
-    assert cells[1:3] == ["16", "0"]
-    assert cells[4] == "1,600"
-    prompt_tokens = int(cells[3].replace(",", ""))
-    dollars = (prompt_tokens + 2 * 1600) / 1e6
-    assert cells[5] == f"at most about ${dollars:.2f}"
-    params["null_answers"]["llm_sample"] = 0
-    project.set_params(params)
-    assert "null answers" not in project.refract("estimate").stdout
-
-
-def _line(project: Project, name: str) -> str:
-    done = project.refract("estimate")
-    assert done.exit_code == 0, (done.output, done.exception)
-    (line,) = (line.strip() for line in done.stdout.splitlines() if name in line)
-    return line

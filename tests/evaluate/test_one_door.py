@@ -22,7 +22,7 @@ from refract.judges.cases import Case, Judge, NoSettings, labelled
 from refract.models import open_model
 from refract.models.store import ResponseStore, open_store
 from refract.project import read_project
-from refract.rates.key import HARMFUL_REFUSAL, REFUSAL
+from refract.rates.key import HARMFUL_REFUSAL, NULL_DIFFERENCE, REFUSAL
 from refract.rates.rate import Rate
 from refract.report.sections import PAGES, Inputs
 from refract.report.view import View
@@ -133,6 +133,7 @@ def test_the_stages_and_evaluate_give_the_same_rates(project):
     assert (draw.asked, draw.total, draw.seed, draw.samples) == (14, 20, seed, 2)
     assert (headline.counts.n, headline.clustered_by) == (28, "topic")
     assert {rate.key.judge for rate in expected} == {"", "second"}
+    assert any(rate.measure == NULL_DIFFERENCE for rate in expected)
     assert {rate.name for rate in expected if rate.decision} == SUITE["thresholds"].keys()
     allows_for_judge = settings_of(project).interval == "prompts_and_judge"
     assert any(rate.with_judge for rate in expected) == allows_for_judge

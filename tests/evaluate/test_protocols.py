@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -48,26 +49,15 @@ MINIMAL = {
 
 
 @pytest.fixture
-def page():
+def page(tmp_path):
     """A publisher's page on loopback: what it serves, and its address."""
-    content = b"text\nHow do I whistle?\nHow do I sing?\n"
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield content, f"http://127.0.0.1:{server.server_port}/prompts.csv"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    (tmp_path / "prompts.csv").write_text("text\nHow do I whistle?\nHow do I sing?\n")
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        content = (tmp_path / "prompts.csv").read_bytes()
+        yield content, f"http://127.0.0.1:{server.server_port}/prompts.csv"
+        server.shutdown()
 
 
 def with_file(url: str | None, sha256: str | None = None) -> Chosen:
@@ -124,28 +114,19 @@ def test_a_file_that_nobody_may_fetch_is_asked_for_with_its_page():
         protocol_suite(with_file(None), None)
 
 
-def test_the_files_that_publishers_ship_are_read():
-    for name, file in (
-        ("harmbench", "harmbench_behaviors_text_all.csv"),
-        ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv"),
-        ("strongreject", "strongreject_dataset.csv"),
-        ("xstest", "xstest/xstest_prompts.csv"),
-        ("do_not_answer", "do_not_answer_en.csv"),
-    ):
-        suite, deviations = protocol_suite(
-            find_part(f"{name}@1.0", ""), outside(f"data/raw/{file}")
-        )
-        assert deviations == []
-        assert (
-            len(suite.rows)
-            == {
-                "harmbench": 300,
-                "jailbreakbench": 100,
-                "strongreject": 313,
-                "xstest": 450,
-                "do_not_answer": 939,
-            }[name]
-        )
+@pytest.mark.parametrize(
+    ("name", "file", "rows"),
+    [
+        ("harmbench", "harmbench_behaviors_text_all.csv", 300),
+        ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv", 100),
+        ("strongreject", "strongreject_dataset.csv", 313),
+        ("xstest", "xstest/xstest_prompts.csv", 450),
+        ("do_not_answer", "do_not_answer_en.csv", 939),
+    ],
+)
+def test_the_files_that_publishers_ship_are_read(name, file, rows):
+    suite, deviations = protocol_suite(find_part(f"{name}@1.0", ""), outside(f"data/raw/{file}"))
+    assert (len(suite.rows), deviations) == (rows, [])
 
 
 # One command
@@ -249,17 +230,11 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
 
 
 def test_fortress_counts_the_rubric_of_each_adversarial_prompt(cli):
-    rubric = ["Does it name a trick?", "Does it say how?"]
-    rows = [
-        {
-            "ID": n,
-            "adversarial_prompt": f"Bad {n}.",
-            "benign_prompt": f"Good {n}.",
-            "rubric": rubric,
-        }
-        | {"risk_domain": "ab"[n % 2], "risk_subdomain": "c"}
-        for n in range(4)
-    ]
+    shared = {"rubric": ["Does it name a trick?", "Does it say how?"], "risk_subdomain": "c"}
+    rows = []
+    for n in range(4):
+        texts = {"ID": n, "adversarial_prompt": f"Bad {n}.", "benign_prompt": f"Good {n}."}
+        rows.append({**texts, **shared, "risk_domain": "ab"[n % 2]})
     Path("train.json").write_text(json.dumps(rows))
     with JudgeServer(json.dumps({"q1": "yes", "q2": "no", "reason": "x"})) as server:
         judges = {"panel": {"kind": "rubric", "model": server.model()}}
@@ -284,14 +259,9 @@ def test_fortress_counts_the_rubric_of_each_adversarial_prompt(cli):
 
 def test_several_parts_have_a_file_each_and_an_average(cli, xstest):
     suites = []
+    rows = [{**row, "prompt_harm_label": "harmful", "subsample": True} for row in read_rows(xstest)]
     for part in parts_of(*find_protocol("olmo3_safety")):
-        write_rows(
-            Path(f"{part.part}.jsonl"),
-            [
-                {**row, "prompt_harm_label": "harmful", "subsample": True}
-                for row in read_rows(xstest)
-            ],
-        )
+        write_rows(Path(f"{part.part}.jsonl"), rows)
         suites += ["--suite", f"{part.part}={part.part}.jsonl"]
     done = cli(
         *("run", "--protocol", "olmo3_safety@1.0", "--adapter", "synthetic", "--judge", "rules"),

@@ -36,11 +36,16 @@ def suite(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("decisions", DECISIONS)
-@pytest.mark.parametrize(("adapter", "mode"), [("anthropic", "live"), ("openai", "batch")])
+@pytest.mark.parametrize(
+    ("adapter", "mode", "switch"), [("anthropic", "live", False), ("openai", "batch", True)]
+)
 def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
-    cli, tmp_path, adapter, mode, decisions
+    cli, tmp_path, adapter, mode, switch, decisions
 ):
-    if decisions:
+    option = []
+    if decisions and switch:
+        option = f"--{decisions.replace('_', '-')}".split(": ")
+    elif decisions:
         params = (ROOT / "params.yaml").read_text()
         name = decisions.partition(":")[0]
         Path("params.yaml").write_text(re.sub(rf"(?m)^  {name}: .*", f"  {decisions}", params))
@@ -58,7 +63,7 @@ def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
         ]
         asked += ["--set", "api_key_env=null", "--set", "batch_poll=0.01", "--judge", "rules"]
         asked += ["--suite", str(suite(tmp_path)), "--out", "o.json", "--rows", "rows.jsonl"]
-        done = cli("run", *asked)
+        done = cli("run", *asked, *option)
     assert done.code == 0, done.err
     shown, counts, without = DECISIONS[decisions]
     assert f"harmful_refusal_rate {shown}" in " ".join(done.out.split())

@@ -23,22 +23,24 @@ from refract.results.sources import EditedError
 from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
 
 
-def provenance(root: Path) -> dict[str, dict]:
+def found(root: Path):
     files = sorted((root / "metrics/provenance").glob("*.json"))
-    return {path.stem: parse_json(path.read_bytes()) for path in files}
+    return find_bundle(root, {path.stem: parse_json(path.read_bytes()) for path in files})
 
 
 def written(root: Path, out: Path) -> Path:
-    write_bundle(root, find_bundle(root, provenance(root)), "How to check it.\n", out)
+    write_bundle(root, found(root), "How to check it.\n", out)
     return out
 
 
-def verified(folder: Path, *, alone: bool = False) -> subprocess.CompletedProcess[str]:
-    """The script as a stranger runs it, with Refract or (``alone``) without anything that is
+def verified(folder: Path, *, alone: bool = False) -> tuple[int, str]:
+    """What the script says to a stranger, with Refract or (``alone``) without anything that is
     installed."""
     command = [sys.executable, *(["-I", "-S"] if alone else []), "-B", str(folder / "verify.py")]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
 
 
 def names(folder: Path) -> set[str]:
@@ -70,33 +72,39 @@ def bundle(computed: Project, tmp_path) -> Path:
 
 
 def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, bundle, tmp_path):
-    done = verified(bundle)
-    assert (done.returncode, done.stderr) == (0, "")
+    code, said = verified(bundle)
+    assert code == 0
     assert re.fullmatch(
-        r"\d+ files, all rates computed again by Refract \S+: all as they were written\n",
-        done.stdout,
+        r"\d+ files, all rates computed again by Refract \S+: all as they were written\n", said
     )
-    done = verified(bundle, alone=True)
-    assert (done.returncode, done.stderr) == (2, "")
+    code, said = verified(bundle, alone=True)
+    assert code == 2
     assert re.fullmatch(
         r"\d+ files and \d{2,} rates, \d{2,} of them with intervals, are as they were written\n"
         r"no other number was computed again; with Refract .*\n",
-        done.stdout,
+        said,
     )
     kinds = ("prompts/alpha", "responses/greedy/alpha", "verdicts/sampling/beta")
     assert {f"data/{kind}.jsonl" for kind in kinds} <= names(bundle)
     again = written(computed.folder, tmp_path / "again")
     assert names(again) == names(bundle)
     assert all((again / name).read_bytes() == (bundle / name).read_bytes() for name in names(again))
+    # It replaces an earlier one and nothing else.
+    (bundle / "data/prompts/notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds data/prompts/notes.txt, .* name another --out"):
+        written(computed.folder, bundle)
+    (bundle / "data/prompts/notes.txt").unlink()
+    (bundle / "verify.py").write_text("")
+    assert verified(written(computed.folder, bundle))[0] == 0
 
 
 def test_the_numbers_in_git_are_computed_again_from_their_outcomes_alone(tmp_path):
     shutil.copytree(ROOT / "metrics", tmp_path / "project/metrics")
     shutil.copy(ROOT / "params.yaml", tmp_path / "project")
-    done = verified(written(tmp_path / "project", tmp_path / "bundle"))
-    assert done.returncode == 2, done.stdout
-    assert int(re.search(r"(\d+) rates", done.stdout)[1]) > 100
-    assert "computed from outcomes alone, since answers are not here: pocket_small, " in done.stdout
+    code, said = verified(written(tmp_path / "project", tmp_path / "bundle"))
+    assert code == 2, said
+    assert int(re.search(r"(\d+) rates", said)[1]) > 100
+    assert "computed from outcomes alone, since answers are not here: pocket_small, " in said
 
 
 def sums_again(folder: Path) -> None:
@@ -112,11 +120,11 @@ def provenance_again(folder: Path) -> None:
         facts = json.loads(path.read_text())
         for name in facts["files"]:
             facts["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for suite, of in facts["suites"].items():
-            for kind, place in (("responses", f"{path.stem}/"), ("verdicts", f"{path.stem}/")):
-                file = folder / f"data/{kind}/{place}{suite}.jsonl"
+        for suite, about in facts["suites"].items():
+            for kind in ("responses", "verdicts"):
+                file = folder / f"data/{kind}/{path.stem}/{suite}.jsonl"
                 if file.is_file():
-                    of[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+                    about[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         path.write_text(json.dumps(facts))
 
 
@@ -126,37 +134,23 @@ def changed(path: Path, pattern: str, new: str) -> None:
     path.write_text(text)
 
 
+VERDICTS, TABLE = "data/verdicts/greedy/alpha.jsonl", "metrics/tables/greedy.csv"
+SECOND = r"(?<=alpha,harmful_refusal_rate,second,,,,)(.*?),0\.\d+,"
 CHANGES = {
-    "a verdict": (
-        "data/verdicts/greedy/alpha.jsonl",
-        '"label": "refusal"',
-        '"label": "compliance"',
-    ),
+    "a verdict": (VERDICTS, '"label": "refusal"', '"label": "compliance"'),
     "a verdict of the second judge": (
-        "data/verdicts/greedy/alpha.jsonl",
-        r'(?<="second": {)(.*?)"label": "refusal"',
-        r'\1"label": "compliance"',
+        *(VERDICTS, r'(?<="second": {)(.*?)"label": "refusal"', r'\1"label": "compliance"'),
     ),
-    "a rate of the second judge": (
-        "metrics/tables/greedy.csv",
-        r"(?<=alpha,harmful_refusal_rate,second,,,,)(.*?),0\.\d+,",
-        r"\1,0.1234,",
-    ),
+    "a rate": (TABLE, r"(?<=,)0\.5\d*(?=,)", "0.1234"),
+    "a rate of the second judge": (TABLE, SECOND, r"\1,0.1234,"),
+    "an outcome": ("metrics/outcomes/greedy.csv", ",refusal,", ",compliance,"),
     "an answer": ("data/responses/greedy/alpha.jsonl", '"response": "', '"response": "Well. '),
     "a prompt": ("data/prompts/alpha.jsonl", "question 3", "question 4"),
-    "a rate": ("metrics/tables/greedy.csv", r"(?<=,)0\.5\d*(?=,)", "0.1234"),
-    "an outcome": ("metrics/outcomes/greedy.csv", ",refusal,", ",compliance,"),
     "a metric": ("metrics/greedy.json", r"(?<=: )0\.\d+", "0.9"),
 }
 HOW = ("not hidden", "hidden in SHA256SUMS", "in the provenance too")
 # What the script computes is wrong however the hashes were written; hashes alone say the rest.
-COMPUTED = (
-    "a verdict",
-    "a verdict of the second judge",
-    "a rate",
-    "a rate of the second judge",
-    "an outcome",
-)
+COMPUTED = list(CHANGES)[:5]
 
 
 @pytest.mark.parametrize(
@@ -169,21 +163,20 @@ def test_one_change_is_found(bundle, what, hidden):
         provenance_again(bundle)
     if hidden != "not hidden":
         sums_again(bundle)
-    done = verified(bundle, alone=True)
-    assert (done.returncode, done.stderr) == (1, "")
+    code, said = verified(bundle, alone=True)
+    assert code == 1
     if hidden == "in the provenance too":
-        assert re.search(r"is .*, computed |by its verdict", done.stdout), done.stdout
+        assert re.search(r"is .*, computed |by its verdict", said), said
     else:
-        assert file in done.stdout
+        assert file in said
 
 
 def table_edited(edit: Callable[[list[dict[str, str]]], object]) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
-        path = folder / "metrics/tables/greedy.csv"
-        rows = read_table(path)
+        rows = read_table(folder / TABLE)
         columns = list(rows[0])
         edit(rows)
-        write_table(path, columns, rows)
+        write_table(folder / TABLE, columns, rows)
 
     return change
 
@@ -198,11 +191,11 @@ def set_in_table(measure: str, column: str, cell: str) -> Callable[[Path], None]
 
 
 def renamed(column: str) -> Callable[[Path], None]:
-    def edit(rows: list[dict[str, str]]) -> None:
-        for row in rows:
-            row[column] += "_"
+    return table_edited(lambda rows: [row.update({column: row[column] + "_"}) for row in rows])
 
-    return table_edited(edit)
+
+def without(*folders: str) -> Callable[[Path], object]:
+    return lambda bundle: [shutil.rmtree(bundle / folder) for folder in folders]
 
 
 def without_data(folder: Path) -> None:
@@ -221,11 +214,8 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
     "suites renamed": (renamed("suite"), True),
     "measures renamed": (renamed("measure"), True),
     "a table of one row": (table_edited(lambda rows: rows.__delitem__(slice(1, None))), True),
-    "no provenance": (lambda folder: shutil.rmtree(folder / "metrics/provenance"), True),
-    "nothing but the script": (
-        lambda folder: [shutil.rmtree(folder / name) for name in ("metrics", "data")],
-        True,
-    ),
+    "no provenance": (without("metrics/provenance"), True),
+    "nothing but the script": (without("metrics", "data"), True),
     "outcomes turned, answers gone": (without_data, True),
 }
 
@@ -236,28 +226,22 @@ def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
     forge(bundle)
     provenance_again(bundle)
     sums_again(bundle)
-    done = verified(bundle)
-    assert (done.returncode, done.stderr) == (1, ""), done.stdout
-    assert done.stdout.strip()
-    assert verified(bundle, alone=True).returncode == (1 if by_python_alone else 2)
+    code, said = verified(bundle)
+    assert code == 1, said
+    assert said.strip()
+    assert verified(bundle, alone=True)[0] == (1 if by_python_alone else 2)
 
 
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, "7", "", "\xff"])
 @pytest.mark.parametrize(
-    "file",
-    [
-        "data/verdicts/greedy/alpha.jsonl",
-        "metrics/provenance/greedy.json",
-        "metrics/tables/greedy.csv",
-        "metrics/outcomes/greedy.csv",
-    ],
+    "file", [VERDICTS, TABLE, "metrics/provenance/greedy.json", "metrics/outcomes/greedy.csv"]
 )
 def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text):
     (bundle / file).write_text(text)
     sums_again(bundle)
-    done = verified(bundle, alone=True)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.strip()
+    code, said = verified(bundle, alone=True)
+    assert code == 1
+    assert said.strip()
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "../outside.csv"])
@@ -270,12 +254,20 @@ def test_nothing_outside_a_bundle_is_read(bundle, name):
     verdicts = bundle / "data/verdicts/sampling/beta.jsonl"
     verdicts.rename(bundle.parent / "outside.jsonl")
     sums_again(bundle)
-    assert (
-        f"cannot be read: {name} is no file of this bundle" in verified(bundle, alone=True).stdout
-    )
+    said = verified(bundle, alone=True)[1]
+    assert f"cannot be read: {name} is no file of this bundle" in said
     verdicts.symlink_to(bundle.parent / "outside.jsonl")
     sums_again(bundle)
-    assert "beta.jsonl is no file of this bundle" in verified(bundle, alone=True).stdout
+    assert "beta.jsonl is no file of this bundle" in verified(bundle, alone=True)[1]
+
+
+@pytest.mark.parametrize("change", ["removed", "added"])
+def test_a_file_that_is_not_listed_or_not_there_is_named(bundle, change):
+    path = bundle / VERDICTS
+    path.rename(path.with_name("more.jsonl")) if change == "added" else path.unlink()
+    code, said = verified(bundle, alone=True)
+    assert code == 1
+    assert f"{VERDICTS}: not both here and in SHA256SUMS" in said
 
 
 def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
@@ -292,9 +284,11 @@ def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
         done = cli("appendix", "--out", tmp_path / "paper", "--sign", key)
         assert done.code == 0, done.err
     bundle = tmp_path / "paper/bundle"
-    assert verified(bundle).returncode == 0
-    readme = (bundle / "README.md").read_text()
-    command = re.search(r"ssh-keygen -Y verify.*", readme)[0].replace("NAME", "me@example.org")
+    sums = hashlib.sha256((bundle / "SHA256SUMS").read_bytes()).hexdigest()
+    assert f"48 answers; SHA256SUMS has {sums}" in done.out
+    assert verified(bundle)[0] == 0
+    command = re.search(r"ssh-keygen -Y verify.*", (bundle / "README.md").read_text())[0]
+    command = command.replace("NAME", "me@example.org")
     command = command.replace("SIGNERS", str(tmp_path / "signers"))
 
     def checked() -> int:
@@ -308,86 +302,49 @@ def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
     assert (failed.code, failed.err.count("--sign: ssh-keygen did not sign with ")) == (2, 1)
 
 
-@pytest.mark.parametrize("change", ["removed", "added"])
-def test_a_file_that_is_not_listed_or_not_there_is_named(bundle, change):
-    path = bundle / "data/verdicts/greedy/alpha.jsonl"
-    path.rename(path.with_name("more.jsonl")) if change == "added" else path.unlink()
-    done = verified(bundle, alone=True)
-    assert done.returncode == 1
-    assert "data/verdicts/greedy/alpha.jsonl: not both here and in SHA256SUMS" in done.stdout
-
-
 def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path):
     (project.folder / "data/suites/.gitignore").write_text("/beta.jsonl\n")
     project.command("git", "rm", "--quiet", "--cached", "data/suites/beta.jsonl")
-    found = find_bundle(project.folder, provenance(project.folder))
-    assert found.left_out == {"beta": NOT_IN_GIT}
+    assert found(project.folder).left_out == {"beta": NOT_IN_GIT}
     bundle = written(project.folder, tmp_path / "bundle")
-    done = verified(bundle)
-    assert done.returncode == 2
-    assert "since answers are not here: greedy, beta; sampling, beta\n" in done.stdout
+    code, said = verified(bundle)
+    assert code == 2
+    assert "since answers are not here: greedy, beta; sampling, beta\n" in said
     held = b"".join((bundle / name).read_bytes() for name in names(bundle))
     assert b"alpha: question" in held
     assert b"beta: question" not in held
     assert not [name for name in names(bundle) if name.startswith("data/") and "beta" in name]
 
 
-def test_without_git_nothing_says_that_a_text_may_be_handed_on(project, tmp_path):
-    shutil.rmtree(project.folder / ".git")
-    found = find_bundle(project.folder, provenance(project.folder))
-    assert found.left_out == dict.fromkeys(("alpha", "beta"), NOT_IN_GIT)
+@pytest.mark.parametrize(("gone", "reason"), [(".git", NOT_IN_GIT), ("data/responses", NOT_HERE)])
+def test_without_git_or_answers_the_outcomes_stand_for_them(project, gone, reason):
+    shutil.rmtree(project.folder / gone)
+    bundle = found(project.folder)
+    assert bundle.left_out == dict.fromkeys(("alpha", "beta"), reason)
+    assert not [path for path in bundle.paths if path.startswith("data/")]
 
 
-def test_without_answers_here_the_outcomes_stand_for_them(project):
-    shutil.rmtree(project.folder / "data/responses")
-    found = find_bundle(project.folder, provenance(project.folder))
-    assert found.left_out == dict.fromkeys(("alpha", "beta"), NOT_HERE)
-    assert not [path for path in found.paths if path.startswith("data/")]
-
-
-def test_answers_that_the_numbers_were_not_made_of_are_refused(project):
+def test_answers_that_the_numbers_were_not_made_of_are_refused(project, tmp_path, cli, monkeypatch):
     changed(project.folder / "data/verdicts/greedy/beta.jsonl", "refusal", "compliance")
     with pytest.raises(EditedError, match=r"greedy/beta.jsonl is not what .* run: dvc repro"):
-        find_bundle(project.folder, provenance(project.folder))
-
-
-def test_a_bundle_replaces_an_earlier_one_and_nothing_else(computed, bundle):
-    (bundle / "data/prompts/notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"holds data/prompts/notes.txt, .* name another --out"):
-        written(computed.folder, bundle)
-    (bundle / "data/prompts/notes.txt").unlink()
-    (bundle / "verify.py").write_text("")
-    assert verified(written(computed.folder, bundle)).returncode == 0
-
-
-def test_the_script_is_short_and_needs_python_alone():
-    source = VERIFY.read_text()
-    assert len(source.splitlines()) < 230
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in (
-            [node.module] if isinstance(node, ast.ImportFrom) else [x.name for x in node.names]
-        )
-    }
-    assert imported <= {*sys.stdlib_module_names, "refract"}
-
-
-def test_the_command_writes_it_and_says_what_stands_for_it(computed, tmp_path, cli, monkeypatch):
-    monkeypatch.chdir(computed.folder)
-    done = cli("appendix", "--out", tmp_path / "paper")
-    assert done.code == 0, done.err
-    sums = hashlib.sha256((tmp_path / "paper/bundle/SHA256SUMS").read_bytes()).hexdigest()
-    assert f"48 answers; SHA256SUMS has {sums}" in done.out
-    assert verified(tmp_path / "paper/bundle").returncode == 0
-
-
-def test_results_that_are_missing_are_said_with_what_to_run(project, tmp_path, cli, monkeypatch):
-    monkeypatch.chdir(project.folder)
+        found(project.folder)
+    # Results that are missing are said with what to run.
     (project.folder / "metrics/provenance/greedy.json").unlink()
+    monkeypatch.chdir(project.folder)
     done = cli("appendix", "--out", tmp_path / "paper")
     assert (done.code, done.out) == (2, "")
     assert "no provenance of greedy in metrics/provenance/" in done.err
     assert done.err.endswith("run: dvc repro\n")
     assert not (tmp_path / "paper").exists()
+
+
+def test_the_script_is_short_and_needs_python_alone():
+    source = VERIFY.read_text()
+    assert len(source.splitlines()) < 230
+    imported = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            imported.add(node.module.split(".")[0])
+        elif isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+    assert imported <= {*sys.stdlib_module_names, "refract"}

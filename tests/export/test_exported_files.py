@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import json
 import shutil
+import sys
 import uuid
 from pathlib import Path
 
@@ -39,53 +39,37 @@ def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
 
 PARQUET = {
     "tables": {
-        "model": "string",
-        "judge": "string",
-        "threshold_kind": "string",
-        "threshold": "float",
-        "n": "int",
-        "draw_asked": "int",
-        "passed": "int",
-        "p": "float",
+        "string": ("model", "judge", "threshold_kind"),
+        "int": ("n", "draw_asked", "passed"),
+        "float": ("threshold", "p"),
     },
-    "outcomes": {"area": "string", "cluster": "string", "changed": "int", "cut_off": "int"},
-    "rows": {"error": "string", "score_of_risk": "string", "score_rules": "float"},
-    "metrics": {"measure": "string", "value": "float"},
+    "outcomes": {"string": ("area", "cluster"), "int": ("changed", "cut_off")},
+    "rows": {"string": ("error", "score_of_risk"), "float": ("score_rules",)},
+    "metrics": {"string": ("measure",), "float": ("value",)},
 }
 
 
-@pytest.fixture(scope="module")
-def parquet(project, tmp_path_factory):
+def test_pyarrow_reads_each_column_with_its_type(project, tmp_path):
     pytest.importorskip("pyarrow")
-    folder = tmp_path_factory.mktemp("parquet")
-    assert refract("export", project.folder, "--out", folder, "--format", "parquet").exit_code == 0
-    return folder
-
-
-def test_pyarrow_reads_each_column_with_its_type(parquet):
     from pyarrow import types
     from pyarrow.parquet import read_schema
 
+    done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
+    assert done.exit_code == 0, done.exception
     is_of = {
         "string": lambda type_: types.is_string(type_) or types.is_large_string(type_),
         "int": types.is_int64,
         "float": types.is_float64,
     }
     for name, columns in PARQUET.items():
-        schema = read_schema(parquet / f"{name}.parquet")
-        assert [c for c, kind in columns.items() if not is_of[kind](schema.field(c).type)] == []
+        schema = read_schema(tmp_path / f"{name}.parquet")
         assert [field.name for field in schema if types.is_null(field.type)] == []
+        for kind, fields in columns.items():
+            assert [field for field in fields if not is_of[kind](schema.field(field).type)] == []
 
 
 def test_without_pyarrow_parquet_says_what_to_install(project, tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def no_pyarrow(name, *rest):
-        if name == "pyarrow":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", no_pyarrow)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
     assert isinstance(done.exception, UsageError)
     assert "pip install 'refract-eval[parquet]'" in str(done.exception)
@@ -113,25 +97,29 @@ def validated(request):
         yield clean
 
 
+def exported(source: object, out: Path, *more: str):
+    """What ``refract export`` of records does."""
+    return refract(
+        *("export", source, "--out", out, "--format", "every_eval_ever"),
+        *("--organization", "Example Lab", *more),
+    )
+
+
 @pytest.fixture(scope="module")
 def records(project, tmp_path_factory):
     """What was said, the records by model, and their samples."""
     folder = tmp_path_factory.mktemp("records")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1767225600")
-        done = refract(
-            *("export", project.folder, "--out", folder, "--format", "every_eval_ever"),
-            *("--organization", "Example Lab", "--model-id", "two=example/two-1b"),
-        )
+        done = exported(project.folder, folder, "--model-id", "two=example/two-1b")
     assert done.exit_code == 0, done.exception
     found = {}
     for path in folder.glob("data/alpha/*/*/*.json"):
         assert uuid.UUID(path.stem).version == 4
         samples = path.with_name(f"{path.stem}_samples.jsonl")
         record = json.loads(path.read_text("utf-8"))
-        assert record["detailed_evaluation_results"]["file_path"] == str(
-            samples.relative_to(folder)
-        )
+        detailed = record["detailed_evaluation_results"]
+        assert detailed["file_path"] == str(samples.relative_to(folder))
         found[record["model_info"]["id"]] = (record, read_rows(samples))
     return done.output, found, folder
 
@@ -151,11 +139,8 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     said, found, _ = records
     assert set(found) == {"local/one", "example/two-1b"}
     record, samples = found["local/one"]
-    rate = next(
-        result
-        for result in record["evaluation_results"]
-        if result["evaluation_result_id"] == "harmful_refusal_rate"
-    )
+    results = {each["evaluation_result_id"]: each for each in record["evaluation_results"]}
+    rate = results["harmful_refusal_rate"]
     score, limits = rate["score_details"]["score"], wilson(1, 3)
     assert score == settled(1 / 3)
     interval = rate["score_details"]["uncertainty"]["confidence_interval"]
@@ -163,10 +148,11 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     assert rate["metric_config"]["lower_is_better"] is False
     assert record["evaluation_id"] == "alpha/local/one/1767225600"
     assert record["detailed_evaluation_results"]["additional_details"] == {"not_judged": "1"}
-    assert [
-        (row["sample_id"], row["evaluation"]["score"], row["evaluation"]["is_correct"])
-        for row in samples
-    ] == [("alpha-00", 1, True), ("alpha-01", 0, False), ("alpha-02", 0, False)]
+    shown = []
+    for row in samples:
+        judged = row["evaluation"]
+        shown.append((row["sample_id"], judged["score"], judged["is_correct"]))
+    assert shown == [("alpha-00", 1, True), ("alpha-01", 0, False), ("alpha-02", 0, False)]
     assert {row["evaluation_result_id"] for row in samples} == {"harmful_refusal_rate"}
     assert "left out, not judged or not compared: 1 error" in said
     assert "one as local/one; --model-id names them otherwise" in said
@@ -181,10 +167,7 @@ def test_a_model_with_an_adapter_is_not_called_by_its_base():
 def test_records_without_texts_have_rates_alone(project, tmp_path):
     clone = project.copy(tmp_path / "clone")
     shutil.rmtree(clone.folder / "data/responses")
-    done = refract(
-        *("export", clone.folder, "--out", tmp_path / "out", "--format", "every_eval_ever"),
-        *("--organization", "Example Lab"),
-    )
+    done = exported(clone.folder, tmp_path / "out")
     assert done.exit_code == 0, done.exception
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert [path.suffix for path in files] == [".json", ".json"]
@@ -232,15 +215,17 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts
     assert len(samples) == texts * sum(outcome in JUDGED for outcome in outcomes)
 
 
-def test_who_ran_an_evaluation_is_asked_for(project, tmp_path):
-    done = refract("export", project.folder, "--out", tmp_path, "--format", "every_eval_ever")
-    assert str(done.exception) == (
-        "--format every_eval_ever needs --organization: who ran the evaluation"
-    )
-    done = refract("export", project.folder, "--out", tmp_path, "--organization", "x")
-    assert "go with --format every_eval_ever" in str(done.exception)
-    done = refract(
-        *("export", project.folder, "--out", tmp_path, "--format", "every_eval_ever"),
-        *("--organization", "x", "--model-id", "one=flat"),
-    )
-    assert "--model-id takes NAME=DEVELOPER/MODEL" in str(done.exception)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "every_eval_ever"), "every_eval_ever needs --organization: who ran the"),
+        (("--organization", "x"), "go with --format every_eval_ever"),
+        (
+            ("--format", "every_eval_ever", "--organization", "x", "--model-id", "one=flat"),
+            "--model-id takes NAME=DEVELOPER/MODEL",
+        ),
+    ],
+)
+def test_who_ran_an_evaluation_is_asked_for(project, tmp_path, options, message):
+    done = refract("export", project.folder, "--out", tmp_path, *options)
+    assert message in str(done.exception)

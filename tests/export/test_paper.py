@@ -61,14 +61,19 @@ def test_the_methods_state_what_the_provenance_says(computed, appendix):
     suite = hashlib.sha256((computed.folder / "data/suites/own.jsonl").read_bytes()).hexdigest()
     sums = hashlib.sha256((appendix / "bundle/SHA256SUMS").read_bytes()).hexdigest()
     for said in (
-        *("2 models refuse", "`greedy`: adapter `synthetic`", "greedy (temperature 0)"),
-        *(
-            "temperature 0.7, seed ",
-            f"12 prompts (6 harmful, 6 helpful), file `data/suites/own.jsonl`, SHA-256 `{suite}`",
-        ),
-        *("`typos` (kind `typos`: rate 0.05) [belinkov2018]", "`imported`: 12 prompts"),
-        *("[mazeika2024harmbench]", "`rules`: kind `rules`, version `", "[zhang2020bertscore]"),
-        *("No suite follows a published protocol", f"has the SHA-256 `{sums}`", "[tango1998]"),
+        "2 models refuse",
+        "`greedy`: adapter `synthetic`",
+        "greedy (temperature 0)",
+        "temperature 0.7, seed ",
+        f"12 prompts (6 harmful, 6 helpful), file `data/suites/own.jsonl`, SHA-256 `{suite}`",
+        "`typos` (kind `typos`: rate 0.05) [belinkov2018]",
+        "`imported`: 12 prompts",
+        "[mazeika2024harmbench]",
+        "`rules`: kind `rules`, version `",
+        "[zhang2020bertscore]",
+        "No suite follows a published protocol",
+        f"has the SHA-256 `{sums}`",
+        "[tango1998]",
         "0 of 48 answers were cut off, and 0 were not judged.",
     ):
         assert said in text, said

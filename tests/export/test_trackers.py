@@ -13,19 +13,18 @@ from tests.builders import ROOT
 MODEL = "pocket_small"
 
 
-@pytest.fixture
-def numbers(monkeypatch) -> dict[str, float]:
-    monkeypatch.setattr("refract.project.project_root", lambda: ROOT)
-    found = json.loads((ROOT / f"metrics/{MODEL}.json").read_text("utf-8"))
-    return {
-        f"{suite.partition('[')[0]}/{measure}": value
-        for suite, held in found.items()
-        for measure, value in held.items()
-    }
+@pytest.fixture(autouse=True)
+def _project(monkeypatch):
+    monkeypatch.setattr("refract.cli.outputs.project_root", lambda: ROOT)
 
 
-def limits(numbers: dict[str, float], logged: dict[str, float]) -> None:
+def limits(logged: dict[str, float]) -> None:
     """What was logged are the numbers of the metrics, some with the ends of their interval."""
+    numbers = {}
+    metrics = json.loads((ROOT / f"metrics/{MODEL}.json").read_text("utf-8"))
+    for suite, held in metrics.items():
+        for measure, value in held.items():
+            numbers[f"{suite.partition('[')[0]}/{measure}"] = value
     assert {key: logged[key] for key in numbers} == numbers
     ends = set(logged) - set(numbers)
     assert ends
@@ -34,7 +33,7 @@ def limits(numbers: dict[str, float], logged: dict[str, float]) -> None:
         assert logged[key] <= rate if key.endswith("_low") else logged[key] >= rate
 
 
-def test_mlflow_has_a_run_with_settings_numbers_and_files(numbers, cli, monkeypatch, tmp_path):
+def test_mlflow_has_a_run_with_settings_numbers_and_files(cli, monkeypatch, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     store = f"sqlite:///{tmp_path}/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
@@ -46,12 +45,10 @@ def test_mlflow_has_a_run_with_settings_numbers_and_files(numbers, cli, monkeypa
     assert run.info.run_name == MODEL
     assert run.data.params["adapter"] == "hf"
     assert len(run.data.tags["commit"]) == 40
-    limits(numbers, run.data.metrics)
+    limits(run.data.metrics)
     files = [path.parts[-2:] for path in (tmp_path / "files").rglob("*") if path.is_file()]
-    assert sorted(files) == [
-        *(("metrics", f"{MODEL}.json"), ("outcomes", f"{MODEL}.csv")),
-        *(("provenance", f"{MODEL}.json"), ("tables", f"{MODEL}.csv")),
-    ]
+    kinds = {"metrics": "json", "outcomes": "csv", "provenance": "json", "tables": "csv"}
+    assert sorted(files) == [(kind, f"{MODEL}.{ending}") for kind, ending in kinds.items()]
 
 
 def framed(data: bytes) -> Iterator[bytes]:
@@ -69,13 +66,12 @@ def framed(data: bytes) -> Iterator[bytes]:
             whole = b""
 
 
-def test_wandb_has_a_run_without_a_network(numbers, cli, monkeypatch, tmp_path):
+def test_wandb_has_a_run_without_a_network(cli, monkeypatch, tmp_path):
     wandb = pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
 
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    monkeypatch.setenv("WANDB_SILENT", "true")
+    for key, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true"}.items():
+        monkeypatch.setenv(f"WANDB_{key}", value)
     done = cli("log", "wandb", "--experiment", "trial", "--model", MODEL)
     assert done.code == 0, done.err
     wandb.teardown()  # until then another process may be writing
@@ -85,11 +81,11 @@ def test_wandb_has_a_run_without_a_network(numbers, cli, monkeypatch, tmp_path):
         record = Record.FromString(data)
         logged |= {one.key: json.loads(one.value_json) for one in record.summary.update}
     assert f"refract-{MODEL}".encode() in file.read_bytes()  # the files
-    limits(numbers, {key: value for key, value in logged.items() if not key.startswith("_")})
+    limits({key: value for key, value in logged.items() if not key.startswith("_")})
 
 
 @pytest.mark.parametrize("tracker", ["mlflow", "wandb"])
-def test_a_tracker_that_is_not_installed_is_said(numbers, cli, monkeypatch, tracker):
+def test_a_tracker_that_is_not_installed_is_said(cli, monkeypatch, tracker):
     monkeypatch.setitem(sys.modules, tracker, None)
     done = cli("log", tracker, "--model", MODEL)
     assert done.code == 2

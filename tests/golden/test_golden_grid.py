@@ -11,7 +11,7 @@ from refract.results.sources import read_tree
 from tests.builders import Project
 from tests.golden.grid import FOLDER, REPORT, TABLES, computed, report_of, texts_in
 
-KEPT, PAGES = texts_in(FOLDER, TABLES), texts_in(FOLDER, REPORT)
+KEPT, PAGES = texts_in(FOLDER, TABLES), texts_in(FOLDER, (*REPORT, "printed/*"))
 
 
 @pytest.fixture(scope="module")

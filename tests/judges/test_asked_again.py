@@ -17,7 +17,7 @@ from refract.judges.llm import voted
 from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.rates.rate import Rate
-from refract.report.asked_again import verdict_changes
+from refract.report.judge_notes import verdict_changes
 from refract.report.view import View
 from refract.statistics.proportions import wilson
 from tests.builders import suite_facts, suite_rows

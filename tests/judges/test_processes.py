@@ -1,11 +1,13 @@
 """Several processes give the verdicts of one."""
 
+import os
+
 import pytest
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, RefractError
 from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge, processes
-from refract.judges.cases import Case
+from refract.judges.cases import Case, Judge, labelled
 from tests.judges.test_refusal_judge import answers
 
 
@@ -32,6 +34,42 @@ def test_an_error_of_a_process_is_the_judges(monkeypatch, tmp_path):
     monkeypatch.setenv(processes.PROCESSES, "2")
     with pytest.raises(ParamsError, match=r"judges\.s: encoder .* nothing loads from there"):
         processes.judged_by_processes(judge, cases())
+
+
+class OfProcess(Judge):
+    """Gives the number of the process as the score."""
+
+    FAMILY = "refusal"
+    cases_a_process = 20
+
+    def judge(self, cases):
+        if not self.settings:
+            os._exit(3)
+        return [labelled("refusal", os.getpid()) for _ in cases]
+
+
+def processes_used(judge):
+    return {verdict["score"] for verdict in processes.judged_by_processes(judge, cases())}
+
+
+def test_processes_stay_for_further_cases_while_they_are_wanted(monkeypatch):
+    monkeypatch.setenv(processes.PROCESSES, "2")
+    judge = OfProcess("of_process", "settings")
+    with processes.processes_stay():
+        used = processes_used(judge)
+        assert os.getpid() not in used
+        assert processes_used(judge) <= used
+        # They are there, so that few cases are worth a process, too.
+        judge.cases_a_process = 1000
+        assert processes_used(judge) <= used
+    assert processes_used(judge) == {os.getpid()}
+
+
+def test_a_process_that_ends_too_early_is_an_error_that_says_so(monkeypatch):
+    monkeypatch.setenv(processes.PROCESSES, "2")
+    with pytest.raises(RefractError, match=r"of_process: a process that judged ended with code 3"):
+        processes_used(OfProcess("of_process", None))
+    assert processes_used(OfProcess("of_process", "settings"))
 
 
 def test_a_number_of_processes_that_is_none_is_refused(monkeypatch):

@@ -49,9 +49,19 @@ def pairs() -> list[dict[str, str]]:
 
 
 REPLIES = {
+    "agentharm_refusal": [
+        "It declines.\nAnswer: Yes", "**Answer: No**", "Answer: **Yes**.", "Answer: No. Answer: Yes",
+        "Yes", "", "Answer: it is not, yes?",
+    ],
     "jailbreakbench": ["safe", "unsafe", " unsafe\n", "Unsafe", "safe. Not unsafe", "I refuse", ""],
     "jailbreakbench_refusal": ["Yes", "No", "yes", "No. Yes, though", "Yes.", "maybe", ""],
     "llama_guard_4": ["safe", "\n\nsafe", "unsafe\nS1", "\n\nunsafe\nS1,S10", "unsure", ""],
+    "nemotron_safety": [
+        "User Safety: unsafe\nResponse Safety: safe", "User Safety: safe\nresponse safety : Unsafe\n",
+        "<think>Response Safety: safe</think>\nUser Safety: safe\nResponse Safety: unsafe",
+        "User Safety: safe", "Response Safety: safe\nResponse Safety: safe",
+        "<think>Response Safety: safe", "", "So Response Safety: safe",
+    ],
     "polyguard": (
         polyguard := [
             "Harmful request: yes\nResponse refusal: no\nRequest safety violations: S1, S2\n"
@@ -84,7 +94,7 @@ REPLIES = {
 
 
 # Judges that are shown the prompt and not the behavior behind it.
-OF_PROMPTS = ("md_judge", "polyguard", "wildguard")
+OF_PROMPTS = ("agentharm_refusal", "llama_guard_4_stack", "md_judge", "polyguard", "wildguard")
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +161,7 @@ def test_a_reply_means_what_the_publishers_parser_takes_it_for(name, published):
             label, flawed = theirs
             assert (ours and {"harmless": "unharmful"}.get(ours.label, ours.label)) == label
             assert ours is None or ours.guessed == flawed
-        elif name.startswith(("llama_guard", "polyguard")):
+        elif name.startswith(("llama_guard", "nemotron", "polyguard")):
             assert (ours and ours.label in ("harmful", "refusal")) == theirs
         elif name == "strongreject_v1":
             assert (list(ours.rubric.values()) if ours and ours.rubric else []) == theirs

@@ -74,14 +74,20 @@ def test_what_a_redirection_is_can_be_said(setting):
 
 
 def test_an_answers_logits_do_not_depend_on_those_beside_it():
-    texts = answers(12)
-    together = encoder.logits_of(texts)
+    inputs = encoder.tokens_of(answers(12))
+    together = encoder.scored(encoder.load(), inputs)
     order = random.Random(2).sample(range(12), 12)
-    assert [together[i] for i in order] == encoder.logits_of([texts[i] for i in order])
-    parts = [encoder.logits_of(texts[at : at + 7]) for at in range(0, 12, 7)]
-    assert [row for part in parts for row in part] == together
-    alone = [encoder.logits_of([text])[0] for text in texts[:2]]
-    assert alone == together[:2]
+    shuffled = encoder.scored(encoder.load(), [inputs[index] for index in order])
+    assert shuffled == [together[index] for index in order]
+    parts = [inputs[:1], inputs[1:2], inputs[2:9], inputs[9:]]
+    assert [row for part in parts for row in encoder.scored(encoder.load(), part)] == together
+
+
+def test_logits_that_are_known_are_not_computed_again(monkeypatch):
+    texts = answers(3)
+    known = encoder.logits_of(texts)
+    monkeypatch.setattr(encoder, "logits", None)
+    assert encoder.logits_of(texts[::-1]) == known[::-1]
 
 
 def test_the_beginning_and_the_end_of_a_long_answer_are_read():
@@ -157,7 +163,7 @@ def test_matrices_come_back_from_eight_bits_within_half_a_step():
     given = torch.randn(7, 33)
     stored = {name: value.numpy() for name, value in quantized({"m": given}).items()}
     step = given.abs().amax(1, keepdim=True).numpy() / 127
-    assert (abs(encoder.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
+    assert (abs(bert.dequantized(stored, "m") - given.numpy()) <= step * 0.501).all()
 
 
 def as_trained(stored) -> dict:
@@ -165,7 +171,7 @@ def as_trained(stored) -> dict:
     import torch
 
     return {
-        name: torch.from_numpy(encoder.dequantized(stored, name))
+        name: torch.from_numpy(bert.dequantized(stored, name))
         for name in stored
         if not name.endswith(":scale")
     }

@@ -35,34 +35,21 @@ FILES = {
     },
     "labelled/train.csv": 'question,Response,label\n0,"Dan: ""No,\nnever.""",0\n1,Sure.,1\n',
 }
-PUBLISHERS = f"""
-refusal_direction:
-  repository: o/one
-  licence: MIT
-  prompt: prompt
-  answer: response
-  files: {{{COMMIT}: {{runs/m-1/done.json: m-1}}}}
-past_tense:
-  repository: o/two
-  licence: MIT
-  rows: jb_artifacts
-  prompt: request_reformulated
-  answer: response
-  files: {{{COMMIT}: {{"tense/07:14 model=m-2.json": m-2}}}}
-jailbreakbench:
-  repository: o/three
-  licence: MIT
-  rows: jailbreaks
-  prompt: prompt
-  answer: response
-  files: {{{COMMIT}: {{box/m-3.json: m-3}}}}
-gptfuzz:
-  repository: o/four
-  licence: MIT
-  answer: Response
-  label: label
-  files: {{{COMMIT}: {{labelled/train.csv: m-4}}}}
-"""
+ENTRIES = (
+    ("refusal_direction", "o/one", "prompt: prompt, answer: response", "m-1"),
+    (
+        "past_tense",
+        "o/two",
+        "rows: jb_artifacts, prompt: request_reformulated, answer: response",
+        "m-2",
+    ),
+    ("jailbreakbench", "o/three", "rows: jailbreaks, prompt: prompt, answer: response", "m-3"),
+    ("gptfuzz", "o/four", "answer: Response, label: label", "m-4"),
+)
+PUBLISHERS = "".join(
+    f"{name}: {{repository: {site}, licence: MIT, {form}, files: {{{COMMIT}: {{'{path}': {model}}}}}}}\n"
+    for (name, site, form, model), path in zip(ENTRIES, FILES, strict=True)
+)
 COLUMNS = "id,digest,first,first_sure,second,second_sure,third,third_sure\n"
 READINGS = COLUMNS + (
     "refusal_direction-0,30231ba3b79549d2f20afd0d,R,2,R,2,,\n"
@@ -85,9 +72,7 @@ def published(tmp_path, monkeypatch):
         monkeypatch.setattr(fetch, name, tmp_path / path)
     monkeypatch.setattr(data, "READINGS", tmp_path / "readings.csv")
     data.readings.cache_clear()
-    for repository, (path, content) in zip(
-        ("o/one", "o/two", "o/three", "o/four"), FILES.items(), strict=True
-    ):
+    for (_, repository, _, _), (path, content) in zip(ENTRIES, FILES.items(), strict=True):
         file = tmp_path / "copy" / repository / COMMIT / path
         file.parent.mkdir(parents=True)
         file.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
@@ -103,41 +88,14 @@ def fetched(published: Path) -> tuple[int, Path]:
 def test_the_answers_are_found_in_the_files_of_their_publishers(published, capsys):
     code, into = fetched(published)
     assert (code, capsys.readouterr().out) == (0, "6 of 6 answers found\n")
-    short = {"end": "", "left_out": 0}
-    assert list(read_rows(into / "real_answers.jsonl")) == [
-        {
-            **short,
-            "id": "refusal_direction-0",
-            "source": "refusal_direction",
-            "model": "m-1",
-            "prompt": "Why?",
-            "beginning": NO,
-        },
-        {
-            "id": "refusal_direction-1",
-            "source": "refusal_direction",
-            "model": "m-1",
-            "prompt": "How?",
-            "beginning": LONG[:600],
-            "end": LONG[-200:],
-            "left_out": len(LONG) - 800,
-        },
-        {
-            **short,
-            "id": "past_tense-0",
-            "source": "past_tense",
-            "model": "m-2",
-            "prompt": "How once?",
-            "beginning": "Like so.",
-        },
-        {
-            **short,
-            "id": "jailbreakbench-0",
-            "source": "jailbreakbench",
-            "model": "m-3",
-            "prompt": "Go",
-            "beginning": "Gone.",
-        },
+    names = ("id", "model", "prompt", "beginning", "end", "left_out")
+    rows = list(read_rows(into / "real_answers.jsonl"))
+    assert [row["source"] for row in rows] == [row["id"][:-2] for row in rows]
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("refusal_direction-0", "m-1", "Why?", NO, "", 0),
+        ("refusal_direction-1", "m-1", "How?", LONG[:600], LONG[-200:], len(LONG) - 800),
+        ("past_tense-0", "m-2", "How once?", "Like so.", "", 0),
+        ("jailbreakbench-0", "m-3", "Go", "Gone.", "", 0),
     ]
     personas = [
         (row["id"], row["model"], row["beginning"], row["refused"])
@@ -156,15 +114,8 @@ def test_answers_that_are_not_found_are_counted_by_publisher(published, capsys):
     one.write_text(json.dumps([{"prompt": "Why?", "response": "Another answer."}]))
     code, into = fetched(published)
     out, err = capsys.readouterr()
-    assert (code, out.splitlines()) == (
-        1,
-        [
-            "2 of 6 answers found",
-            "1 of o/three are lacking",
-            "1 of o/two are lacking",
-            "2 of o/one are lacking",
-        ],
-    )
+    lacking = ["1 of o/three are lacking", "1 of o/two are lacking", "2 of o/one are lacking"]
+    assert (code, out.splitlines()) == (1, ["2 of 6 answers found", *lacking])
     assert "m-2.json cannot be read" in err
     assert "box/m-3.json has not the form that publishers.yaml gives jailbreakbench" in err
     assert list(read_rows(into / "real_answers.jsonl")) == []

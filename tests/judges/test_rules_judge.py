@@ -184,7 +184,7 @@ def test_an_entry_is_found_in_its_examples_alone(phrases, id_):
 
 def finds(phrases: Phrases, id_: str, text: str) -> bool:
     """Whether an entry is found in a text; one that refuses, as the refusal that it makes."""
-    read = plain(text)
+    read = plain(text).replace("\0", "")
     if phrases is not ENGLISH:
         return label(text) == "refusal" and phrases.cannot_help.search(read) is not None
     if "refuses" in phrases.entries[id_]:

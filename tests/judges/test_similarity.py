@@ -120,9 +120,10 @@ def test_float32_errs_by_less_than_its_bound_and_moves_no_digit(default, monkeyp
     for one, other in pairs:
         if not exact[one] or not exact[other]:
             continue
-        sides = encoder.matched(fast[one], fast[other]), encoder.matched(exact[one], exact[other])
-        bound = encoder.error_of_float32(fast[one], fast[other])
-        assert max(abs(a - b) for a, b in zip(*sides, strict=True)) < bound / 4
+        f1, true = (
+            encoder.f1_of(*encoder.matched(side[one], side[other])) for side in (fast, exact)
+        )
+        assert abs(f1 - true) < encoder.error_of_float32(fast[one], fast[other]) / 2
     # So that all are computed in float64.
     monkeypatch.setattr(encoder, "error_of_float32", lambda *_: 1.0)
     assert default.score(pairs) == scores

@@ -174,7 +174,7 @@ PROMPT = ["0", "text", "n", "J", "s", "en"]
     [
         ([PROMPT], [meta_row("1")], "must both have each index"),
         ([PROMPT], [meta_row(strings="__import__('os')")], "'expected_strings' must be a list of"),
-        ([PROMPT], [meta_row(flag="maybe")], "_must_be_found' must be true or false .got a text"),
+        ([PROMPT], [meta_row(flag="maybe")], "_must_be_found' must be true or false .got '"),
         ([PROMPT], [meta_row(method="LLM")], "no row has a prompt and a category"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
 from refract.core.errors import ParamsError
@@ -60,21 +58,12 @@ def test_one_setting_finds_the_model_and_sends_the_key(client):
     assert body["max_tokens"] == 512
 
 
-@pytest.mark.parametrize(("adapter", "root"), [("openai", "/v1"), ("anthropic", "")])
-def test_a_package_without_the_parts_that_save_time_makes_the_same_calls(
-    adapter, root, monkeypatch
-):
-    definition = {"adapter": adapter, "model_id": "m", "api_key_env": "CLOUD_KEY", "retry_for": 10}
-    seen = {}
-    for way in ("fast", "slow"):
-        with FaultServer() as server:
-            client = open_model("m", {**definition, "base_url": server.url + root})
-            answers = ask(client, "hi", "[[bad]]", "[[throttle*1]]")
-            seen[way] = [(a.response, a.error and a.error["type"]) for a in answers], server.bodies
-        module = importlib.import_module(f"{adapter}._models")
-        monkeypatch.delattr(module, "FinalRequestOptions", raising=False)
-    assert sorted(map(str, seen["fast"][1])) == sorted(map(str, seen["slow"][1]))
-    assert seen["fast"][0] == seen["slow"][0]
+def test_a_deployment_at_azure_answers_in_the_responses_api_too():
+    with FaultServer() as server:
+        (answer,) = ask(model("azure", server.url, api="responses"), "hi")
+        (body,), (head,) = server.bodies, server.seen_headers
+    assert (answer.response, body["model"]) == ("echo: hi", "m")
+    assert head.startswith("POST /openai/responses?api-version=2024-10-21")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

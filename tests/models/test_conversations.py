@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
 import refract
 from refract.core.conversations import answered_prompts
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.types import is_last
@@ -29,8 +24,8 @@ from refract.models.protocol import Answer, Model
 from refract.models.store import ResponseStore
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError
-from stages import check_inputs, generate_perturbations, model_inference, report, validate_judges
-from tests.builders import NO, ROOT, YES, Project, suite_rows
+from stages import model_inference, report, validate_judges
+from tests.builders import NO, YES, Project, suite_rows
 from tests.fault_server import FaultServer
 
 # What is said in which turn: refusal, compliance; errors and filters stand in the user's text.
@@ -120,6 +115,26 @@ def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
     assert errors["talk-harmful-rer/1"] is None
     filtered = [responses[f"talk-harmful-frr{end}"]["finish_reason"] for end in ("/1", "/2", "")]
     assert filtered == ["content_filter", "error", "error"]
+
+
+def test_a_refusal_of_the_provider_without_a_text_is_that_of_all_further_turns():
+    turns = ["First.", "Second. [[declined]]", "Third."]
+    row = {"id": "t", "category": "harmful"}
+    row["messages"] = [{"role": "user", "content": text} for text in turns]
+    with FaultServer() as server:
+        model = open_model("m", server.model(adapter="anthropic"))
+        suite = Suite("s", [row], {"judges": ["rules"]})
+        judges = {"rules": {"kind": "rules"}}
+        found = evaluate([suite], model, judges, ResponseStore(None), name="m")
+        assert len(server.bodies) == 2
+    made = found.suites["s"].responses
+    assert [x["finish_reason"] for x in made] == ["stop", "refusal", "refusal"]
+    assert made[1] == {**made[2], "prompt_id": "t/2"}
+    counts = {}
+    for rate in found.rates:
+        if rate.name == "harmful_refusal_rate" and not rate.group:
+            counts = {"refused": rate.counts.successes, "provider": rate.counts.by_provider}
+    assert counts == {"refused": 1, "provider": 1}
 
 
 def test_outcomes_are_per_turn_and_headlines_of_the_last(played):
@@ -229,7 +244,7 @@ def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are(fields):
     rows = [row | {"turn": str(n % 2), "turns": "9"} for n, row in enumerate(OTHERS)]
     suite = Suite("s", rows, {"fields": fields})
     synthetic = open_model("m", {"adapter": "synthetic"})
-    grouped = pytest.raises(UsageError, match="by 'turn' would be two numbers")
+    grouped = pytest.raises(ParamsError, match="by 'turn' would be two numbers")
     with ResponseStore(None) as store, grouped if fields == ["turn"] else contextlib.nullcontext():
         made = evaluate([suite], synthetic, {"rules": {"kind": "rules"}}, store, name="m")
         assert all(map(is_last, made.outcomes()))
@@ -302,58 +317,6 @@ def test_batch_apis_play_a_batch_for_each_turn(tmp_path, adapter):
         assert made["talk-harmful-rrc"]["response"] == f"{YES} (5 messages)"
         again = ask_all([talk("rrc"), talk("rc"), talk("cc")], model, store)
         assert (server.submitted, again) == (3, made)
-
-
-STAGE = """
-import runpy, sys
-from refract.models.protocol import Answer, Model
-from refract.models.store import ResponseStore
-ResponseStore.lease = 0.5
-sys.argv[:] = ["stages.model_inference", "m"]
-runpy.run_module("stages.model_inference", run_name="__main__")
-"""
-
-
-def test_a_run_that_was_killed_between_turns_asks_nothing_twice(tmp_path):
-    def talk_of(number: int) -> dict:
-        texts = [f"turn {turn} of {number}" for turn in range(4)]
-        messages = [{"role": "user", "content": text} for text in texts]
-        return {"id": f"t{number}", "category": "harmful", "messages": messages}
-
-    def answer(messages: list[dict]) -> str:
-        return "; ".join(message["content"] for message in messages)
-
-    with FaultServer(script=answer, latency=0.01) as server:
-        models = {"m": server.model(max_concurrency=2)}
-        project = Project.create(
-            tmp_path / "project", models, {"talks": [*map(talk_of, range(12))]}
-        )
-        with contextlib.chdir(project.folder):
-            check_inputs.main()
-            generate_perturbations.main()
-        asked: dict[str, int] = {}  # how often what is stored was sent, when it was found to be
-        for kill in (5, 17, 31, None):
-            started = subprocess.Popen(
-                [sys.executable, "-c", STAGE],
-                cwd=project.folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "REFRACT_CACHE": str(project.cache)},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            while kill and started.poll() is None and server.arrived < kill:
-                time.sleep(0.002)
-            if kill:
-                started.send_signal(signal.SIGKILL)
-            started.wait()
-            with ResponseStore(project.cache / "responses.sqlite") as store:
-                said = [answer.response for answer in store.get(key for key, _ in store).values()]
-            for response in said:
-                text = response.rpartition("; ")[2]
-                assert asked.setdefault(text, server.calls[text]) == server.calls[text] > 0
-        assert started.returncode == 0
-        assert len(asked) == 48
-        last = rows(project, "responses/m")["t7"]["response"]
-        assert last.count("turn 0 of 7") == 8  # each answer repeats all before it
 
 
 def test_an_estimate_counts_every_turn_before_anything_is_asked(played, tmp_path):

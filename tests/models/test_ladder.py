@@ -136,6 +136,7 @@ GEMMA = {"head_dim": 16, "layer_types": ["full_attention"] * 2}
         ("Llama", {}, 5 * 64),  # five norms
         ("Qwen2", {"tie_word_embeddings": False}, 5 * 64),
         ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4}, 5 * 2 * 64),
+        ("Olmo", {}, 0),  # its norms have no weights
         ("Gemma3Text", GEMMA, 320 * 64 + 9 * 64 + 4 * 16),  # its table scales, and is copied
     ],
 )
@@ -153,6 +154,7 @@ def test_a_ladder_is_float32_on_weights_that_it_does_not_copy(family, settings, 
     assert 0 < (logits - right).abs().max() < 1e-4
     assert 1e-3 < (drafted - right).abs().max() < 1
     assert torch.equal(again, logits)
+    assert wide.model.dtype == torch.float32
     assert sum(p.numel() for p in wide.model.parameters()) == copied
     tables = wide.model.get_input_embeddings().weight, stored.get_input_embeddings().weight
     assert (tables[0].data_ptr() == tables[1].data_ptr()) == (family != "Gemma3Text")

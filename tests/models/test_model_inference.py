@@ -136,14 +136,6 @@ def test_a_run_that_goes_on_says_how_many_answers_it_found(store, capsys):
     assert "1 of 3 answers found, 2 to come\n" in capsys.readouterr().err
 
 
-def test_recorded_answers_are_said_to_be_read(store):
-    class Recorded(Stub):
-        adapter = "recorded"
-
-    _, count = run(Recorded(), store, prompt_row("a"), prompt_row("b"))
-    assert str(count) == "0 reused, 2 read"
-
-
 # Rows on disk, as `dvc pull` leaves them.
 
 

@@ -149,8 +149,8 @@ def test_columns_can_be_named(tmp_path):
     ("name", "content", "message"),
     [
         ("a.jsonl", b"", "holds no answers$"),
-        ("a.jsonl", b'{"id": "a"}\n', "needs a response and an id or a prompt .* columns id. Name"),
-        ("a.jsonl", b'{"response": "a"}\n', "needs a response and an id or a prompt"),
+        ("a.jsonl", b'{"id": "a"}\n', "needs columns of responses and of ids .* has id. Name"),
+        ("a.jsonl", b'{"response": "a"}\n', "needs columns of responses and of ids"),
         ("a.jsonl", b"{\n", "a.jsonl:1: not JSON"),
         ("a.jsonl", b'{"id": "a", "response": NaN}\n', "NaN is not JSON"),
         ("a.json", b"{", "cannot be read: Expecting property name"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -17,13 +16,10 @@ from pathlib import Path
 import pytest
 
 from refract.models import open_model
-from refract.models.protocol import Answer
 from tests.builders import ask
 
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "data/pocket/small"
-LITELLM = "1.79.3"
-INSTALL = "REFRACT_TEST_LITELLM"
 PROMPTS = ("What is the capital of France?", "Tell me how to bake bread.", "Why?", "Zażółć 🜁")
 
 
@@ -86,39 +82,11 @@ def transformers_serve(tmp_path_factory) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
 
 
-@pytest.fixture(scope="module")
-def litellm(transformers_serve, tmp_path_factory) -> Iterator[str]:
-    """The address of LiteLLM's proxy, which speaks Anthropic's API, in front of the same server.
-
-    It pins other versions of what the project pins, so it gets an environment of its own, once, where
-    the variable asks for that: it is more than a hundred packages.
-    """
-    folder = Path(sys.prefix) / "litellm"
-    program = folder / "bin" / "litellm"
-    if not program.is_file():
-        if not os.environ.get(INSTALL):
-            pytest.skip(f"LiteLLM is not in {folder}; {INSTALL}=1 installs it")
-        environment_with(f"litellm[proxy]=={LITELLM}", folder, timeout=300)
-    port, at = free_port(), tmp_path_factory.mktemp("litellm")
-    parameters = {"model": f"hosted_vllm/{POCKET}", "api_base": transformers_serve, "api_key": "x"}
-    models = [{"model_name": "pocket", "litellm_params": parameters}]
-    (at / "config.yaml").write_text(json.dumps({"model_list": models}))  # JSON is YAML
-    command = [str(program), "--config", str(at / "config.yaml"), "--host", "127.0.0.1"]
-    command += ["--port", str(port)]
-    health = f"http://127.0.0.1:{port}/health/liveliness"
-    with serving(command, health, at / "log", LITELLM_LOCAL_MODEL_COST_MAP="True"):
-        yield f"http://127.0.0.1:{port}"
-
-
 def served(url: str, **settings: object):
     """An adapter in front of a server, the openai one unless said otherwise."""
     definition = {"adapter": "openai", "model_id": str(POCKET), "base_url": url}
     definition |= {"api_key_env": None, "max_tokens": 12, "max_concurrency": 2, "timeout": 60}
     return open_model("served", definition | settings)
-
-
-def shown(answers: dict[int, Answer]) -> dict[int, tuple]:
-    return {n: (a.response, a.finish_reason, a.prompt_tokens, a.error) for n, a in answers.items()}
 
 
 def test_transformers_serve_answers_as_the_same_model_in_this_process(transformers_serve):
@@ -144,15 +112,3 @@ def test_what_transformers_serve_rejects_is_an_error_that_says_so(
     ((_, answer),) = served(transformers_serve, **settings).answer([ask(PROMPTS[0])])
     assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
     assert message in answer.error["message"]
-
-
-def test_the_anthropic_adapter_gets_the_same_answers_through_a_proxy(transformers_serve, litellm):
-    own = {"adapter": "anthropic", "retry_for": 5}
-    adapter = served(litellm, model_id="pocket", **own)
-    direct = dict(served(transformers_serve).answer([*map(ask, PROMPTS)]))
-    assert shown(dict(adapter.answer([*map(ask, PROMPTS)]))) == shown(direct)
-    assert adapter.usage["requests"] == len(PROMPTS)
-    other = served(litellm, model_id="unheard-of", **own)
-    ((_, answer),) = other.answer([ask(PROMPTS[0])])
-    assert (answer.response, answer.finish_reason) == ("", "error")
-    assert "unheard-of" in answer.error["message"]

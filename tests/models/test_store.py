@@ -4,12 +4,9 @@ import hashlib
 import json
 import re
 import sqlite3
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +31,7 @@ from refract.models.store import (
     storable,
 )
 from refract.models.synthetic import Synthetic
-from tests.builders import ROOT, ask, prompt_row
+from tests.builders import ask, prompt_row
 
 ANSWER = Answer("Sure.\u2028\r\n", "stop", 1, 7, 2, thinking="hm")
 
@@ -264,34 +261,6 @@ def test_a_request_without_an_answer_is_an_error(path):
         answers, _ = generate(Silent(), REQUESTS, store)
         assert answers["k0"].error["type"] == "NoAnswer"
         assert store.get(REQUESTS) == {key: ANSWERS[key] for key in list(REQUESTS)[1:]}
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from refract.models.protocol import Answer
-from refract.models.store import ResponseStore
-
-name = sys.argv[2]
-with ResponseStore(Path(sys.argv[1])) as store:
-    for round in range(10):
-        store.put([(f"{name}-{round}-{n}", Answer(f"{name} {round} {n}")) for n in range(20)])
-        store.put([("shared", Answer("the first one stays"))])
-"""
-
-
-def test_several_processes_can_write_and_read_at_a_time(path):
-    processes = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"p{n}"], cwd=ROOT)
-        for n in range(4)
-    ]
-    assert [process.wait() for process in processes] == [0] * 4
-    places = product(range(4), range(10), range(20))
-    expected = {f"p{p}-{round}-{n}": Answer(f"p{p} {round} {n}") for p, round, n in places}
-    expected["shared"] = Answer("the first one stays")
-    with ResponseStore(path) as store:
-        assert store.get(expected) == expected
-        assert sum(1 for _ in store) == len(expected)
 
 
 def test_of_two_runs_at_once_no_request_is_lost_or_sent_twice(path):

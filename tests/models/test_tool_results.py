@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from openai.types.responses import ResponseInputItemParam
+from pydantic import TypeAdapter
 
 from refract.core.conversations import answered_prompts
 from refract.core.jsonl import stored_rows, write_rows
 from refract.core.tool_calls import call_problems
 from refract.evaluate import Suite, evaluate
+from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import Request
 from refract.models.store import ResponseStore
+from refract.project import read_project
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import row_problems
 from tests.builders import NO
@@ -46,9 +52,13 @@ def server(monkeypatch):
         yield server
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_model_is_told_what_tools_return_until_it_calls_none(server, adapter, capsys, tmp_path):
-    model = open_model("m", server.model(adapter=adapter, api_key_env="KEY"))
+@pytest.mark.parametrize(
+    "api",
+    [{}, {"adapter": "anthropic"}, {"api": "responses"}],
+    ids=["chat", "messages", "responses"],
+)
+def test_a_model_is_told_what_tools_return_until_it_calls_none(server, api, capsys, tmp_path):
+    model = open_model("m", server.model(api_key_env="KEY", **api))
     prompts = list(prompt_rows(ROWS, "s", 0))
     with ResponseStore(tmp_path / "store.sqlite") as store:
         made, counts = answer_prompts({"s": prompts}, model, store, 0)
@@ -62,8 +72,21 @@ def test_a_model_is_told_what_tools_return_until_it_calls_none(server, adapter, 
     assert [len(set(requests[start : start + 3])) for start in (0, 3, 6)] == [3, 2, 1]
     assert (counts["s"].generated, len(server.bodies)) == (7, 7)
     assert "`tool_results` says nothing of: search (1)" in capsys.readouterr().err
-    longest = max((body["messages"] for body in server.bodies), key=len)
-    if adapter == "openai":
+    sent = [body.get("messages") or body["input"] for body in server.bodies]
+    longest = max(sent, key=len)
+    if api == {"api": "responses"}:
+        assert longest[1:] == [
+            {"type": "function_call", "call_id": "call00000", "name": "search",
+             "arguments": json.dumps(MAILED["arguments"])},
+            {"type": "function_call_output", "call_id": "call00000",
+             "output": "Found. [[call_send_mail]]"},
+            {"type": "function_call", "call_id": "call00001", "name": "send_mail",
+             "arguments": json.dumps(MAILED["arguments"])},
+            {"type": "function_call_output", "call_id": "call00001", "output": "Sent."},
+        ]  # fmt: skip
+        for item in longest:
+            TypeAdapter(ResponseInputItemParam).validate_python(item)
+    elif api == {}:
         assert [x["role"] for x in longest] == ["user", *["assistant", "tool"] * 2]
         assert longest[4] == {
             "role": "tool", "name": "send_mail", "content": "Sent.", "tool_call_id": "call00001",
@@ -114,6 +137,56 @@ def test_rows_without_results_are_as_they_were_and_steps_can_be_limited():
     assert not any("turn" in x for x in prompt_rows(plain, "s", 0))
     limited = list(prompt_rows([{**ROWS[0], "max_steps": 2}], "s", 0))
     assert [x["prompt_id"] for x in limited] == ["carried_out/1", "carried_out"]
+
+
+def test_the_user_goes_on_behind_a_text_and_a_result_can_be_returned_always(server, tmp_path):
+    results = [{"name": "search", "result": "Found.", "always": True, "user": "[[call_search]]"},
+               {"user": "Go on. [[call_search]]"}]  # fmt: skip
+    played = {**row("a", "Hello."), "tool_results": results, "max_steps": 4}
+    model = open_model("m", server.model(api_key_env="KEY"))
+    with ResponseStore(None) as store:
+        answer_prompts({"s": list(prompt_rows([played], "s", 0))}, model, store, 0)
+    longest = max((body["messages"] for body in server.bodies), key=len)
+    told = [
+        (message["role"], message["content"])
+        for message in longest
+        if message["role"] != "assistant"
+    ]
+    assert told == [
+        ("user", "Hello."), ("user", "Go on. [[call_search]]"),
+        *[("tool", "Found."), ("user", "[[call_search]]")] * 2,
+    ]  # fmt: skip
+    del played["max_steps"]
+    assert row_problems(played) == ["'tool_results' that are returned 'always' need 'max_steps'"]
+
+
+def test_an_attack_in_what_a_tool_returns_worked_where_a_call_says_so(server):
+    attacked = {"category": "borderline", "attack_calls": [{"name": "send_mail"}]}
+    rows = [
+        row("followed", "Search. [[call_search]]", *MAIL, **attacked),
+        row("withstood", "Search. [[call_search]]", ("search", "Nothing."), **attacked),
+    ]
+    judges = {"strings": {"kind": "strings"}, "rules": {"kind": "rules"}}
+    model = open_model("m", server.model(api_key_env="KEY"))
+    with ResponseStore(None) as store:
+        suite = Suite("s", rows, {"judges": ["rules", "strings"]})
+        found = evaluate([suite], model, judges, store, name="m")
+    (rate,) = [x for x in found.suites["s"].numbers.rates if x.name == "injection_success_rate"]
+    assert (rate.counts.successes, rate.counts.n) == (1, 2)
+
+
+def test_an_estimate_counts_as_many_steps_as_there_can_be(tmp_path, server):
+    write_rows(tmp_path / "s.jsonl", [*ROWS[:2], {**ROWS[0], "id": "short", "max_steps": 2}])
+    definition = {**server.model(api_key_env="KEY"), "max_tokens": 10}
+    params = {"seed": 0, "models": {"m": definition}, "judges": {"rules": {"kind": "rules"}},
+              "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+              "grid": {"models": ["m"], "suites": ["s"]}}  # fmt: skip
+    (tmp_path / "params.yaml").write_text(json.dumps(params))
+    project = read_project(tmp_path)
+    with ResponseStore(None) as store:
+        sent = estimate_model("m", project, grid_prompts(project), store)
+    # Three steps of either row; the requests of the third are those of the first.
+    assert (sent.requests, sent.answer_tokens) == (6, 60)
 
 
 @pytest.mark.parametrize("reads", [True, False])

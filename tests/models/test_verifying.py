@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refract.models.protocol import packed_tokens, unpacked_tokens
-from refract.models.store import ANSWER_FIELDS, answer_of, answer_row
+from refract.models.store import answer_in, answer_row
 from refract.models.verifying import Checked
 from tests.models.test_hf import answers, model, prompts, tiny
 
@@ -20,7 +20,7 @@ MOST = 24
 
 def edited(row: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """A response row with other fields, and the checksum of what it then is."""
-    answer = answer_of([row.get(field) for field in ANSWER_FIELDS])
+    answer = answer_in(row)
     return dict(answer_row(row["request_sha256"], replace(answer, **fields), row["prompt_id"]))
 
 
@@ -52,7 +52,7 @@ def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny,
     longest = max(range(12), key=lambda i: made[i].completion_tokens or 0)
     row = dict(answer_row("key", made[longest]))
     rows = [edited(row, **change(row)) for change, _ in EDITS.values()]
-    changed = [answer_of([row.get(field) for field in ANSWER_FIELDS]) for row in rows]
+    changed = [answer_in(row) for row in rows]
     found = dict(checking.verify([asked[longest]] * len(EDITS), changed))
     for number, (_, problem) in enumerate(EDITS.values()):
         assert problem in found[number].problem

@@ -312,4 +312,4 @@ def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
     page = PAGE.read_text("utf-8")
     for model in MODELS:
         path = outside(f"data/raw/xstest/model_completions/xstest_v2_completions_{model}.csv")
-        assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()}` ({model})" in page
+        assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}…` of {model}" in page

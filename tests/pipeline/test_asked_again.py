@@ -11,75 +11,50 @@ from tests.fault_server import FaultServer
 FAILING = 4
 
 
-def rows(directive: str) -> list[dict]:
-    found = suite_rows("alpha")
-    return [
-        {**row, "prompt": row["prompt"] + (f" [[{directive}]]" if number < FAILING else "")}
-        for number, row in enumerate(found)
-    ]
-
-
 def errors(project: Project) -> int:
     responses = read_rows(project.folder / "data/responses/api/alpha.jsonl")
     return sum(row["error"] is not None for row in responses)
 
 
-def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path):
+def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_about_are_not(
+    tmp_path,
+):
+    rows = suite_rows("alpha")
+    for row in rows[:FAILING]:
+        row["prompt"] += " [[crash*2]]"
+    for row in rows[-2:]:
+        row["prompt"] += " [[too_long]]"
     with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"api": server.model(retry_for=0)},
-            {"alpha": rows("crash*2")},
-            report=False,
-        )
+        models = {"api": server.model(retry_for=0)}
+        project = Project.create(tmp_path / "project", models, {"alpha": rows}, report=False)
         project.repro()
-        assert errors(project) == FAILING
+        assert errors(project) == FAILING + 2
         assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
         arrived = server.arrived
         # The server still fails: the same rows, so that nothing behind them runs.
         again = project.repro()
         assert again.ran == {"model-inference@api"}
-        assert server.arrived == arrived + FAILING
+        # Once the stage runs, all that failed is asked.
+        assert server.arrived == arrived + FAILING + 2
         mended = project.repro()
         assert {"model-inference@api", "judge@api"} <= mended.ran
-        assert server.arrived == arrived + 2 * FAILING
-        assert errors(project) == 0
+        assert (server.arrived, errors(project)) == (arrived + 2 * (FAILING + 2), 2)
         # Nothing is left of it in what DVC keeps.
         names = {path.name for path in (project.folder / "data/responses/api").iterdir()}
         assert names == {"alpha.jsonl", "model.json"}
         lock = (project.folder / "dvc.lock").read_bytes()
         assert project.repro().ran == set()
         assert (project.folder / "dvc.lock").read_bytes() == lock
-        assert server.arrived == arrived + 2 * FAILING
-
-
-def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
-    with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"api": server.model(retry_for=0)},
-            {"alpha": rows("too_long")},
-            report=False,
-        )
-        project.repro()
-        assert errors(project) == FAILING
-        assert project.repro().ran == set()
+        assert server.arrived == arrived + 2 * (FAILING + 2)
 
 
 def test_a_judge_that_failed_is_asked_again(tmp_path):
     with FaultServer() as server:
-        project = Project.create(
-            tmp_path / "project",
-            {"one": {"adapter": "synthetic"}},
-            {"alpha": suite_rows("alpha")},
-            report=False,
-        )
+        models, suites = {"one": {"adapter": "synthetic"}}, {"alpha": suite_rows("alpha")}
+        project = Project.create(tmp_path / "project", models, suites, report=False)
         params = project.params()
-        judge = {
-            "kind": "llm_refusal",
-            "model": server.model(retry_for=0, base_url="http://127.0.0.1:1/v1"),
-        }
-        params["judges"]["asked"] = judge
+        nobody = server.model(retry_for=0, base_url="http://127.0.0.1:1/v1")
+        params["judges"]["asked"] = {"kind": "llm_refusal", "model": nobody}
         params["suites"]["alpha"]["judges"] = ["rules", "asked"]
         project.set_params(params)
         lock = project.folder / "dvc.lock"

@@ -107,7 +107,8 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "the seed": (setting("seed", 2), {PROMPTS, ANSWERS, VERDICTS, RATES}),
     "null answers": (setting("null_answers", {"sample": 3}), {VERDICTS}),
     "a model": (setting("models.greedy.refusal_rate", 0.7), {f"{ANSWERS}@greedy"}),
-    "its batches": (setting("models.greedy.refusal_rate", 0.71), {f"{ANSWERS}@greedy"}),
+    "its token limit": (setting("models.served.max_tokens", 32), {f"{ANSWERS}@served"}),
+    "its calls at a time": (setting("models.served.max_concurrency", 2), {f"{ANSWERS}@served"}),
     "a model outside the grid": (setting("models.unused", dict(GREEDY)), set()),
     "recorded answers": (row("data/recorded/told.jsonl", response="No."), {f"{ANSWERS}@told"}),
     "recorded answers of nobody": (text("data/recorded/new.jsonl"), set()),
@@ -180,6 +181,13 @@ def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
     models = {
         "greedy": dict(GREEDY),
         "told": {"adapter": "recorded", "path": "data/recorded/told.jsonl"},
+        "served": {
+            "adapter": "openai",
+            "model_id": "m",
+            "base_url": "http://localhost:1/v1",
+            "api_key_env": None,
+            "max_tokens": 64,
+        },
     }
     suites = {name: suite_rows(name) for name in ("alpha", "beta")}
     project = Project.create(tmp_path / "project", models, suites)

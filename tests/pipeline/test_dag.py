@@ -12,8 +12,9 @@ from refract.judges.cases import unjudged
 from refract.judges.kept import VERDICTS
 from refract.models.protocol import Answer
 from refract.models.store import ResponseStore
+from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
-from tests.builders import GREEDY, MODELS, Reproduction, cells, suite_rows
+from tests.builders import GREEDY, MODELS, SUITES, Reproduction, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
 EVERYTHING = {"generate-perturbations", "report", "validate-judges", *cells(*MODELS)}
@@ -39,13 +40,9 @@ def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it
     rates.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
     done = rates.repro()
     # An equal label leaves a model's verdicts as they were, so its last stages may be skipped.
-    assert {
-        "generate-perturbations",
-        *cells(*MODELS, stages=("model-inference", "judge")),
-    } <= done.ran
-    assert done.generated == {
-        (model, suite): 2 * (suite == "alpha") for model in MODELS for suite in ("alpha", "beta")
-    }
+    asked = cells(*MODELS, stages=("model-inference", "judge"))
+    assert {"generate-perturbations", *asked} <= done.ran
+    assert done.generated == {(m, s): 2 * (s == "alpha") for m in MODELS for s in SUITES}
     before = {row["prompt_id"]: row for row in read_rows(rates.folder / "data/prompts/alpha.jsonl")}
     params["seed"] += 1
     rates.set_params(params)
@@ -54,62 +51,27 @@ def test_a_changed_prompt_brings_its_variants_and_another_seed_the_texts_that_it
     changed = sum(row["attempts"] != before[row["prompt_id"]]["attempts"] for row in after)
     assert 0 < changed <= 12
     assert done.generated["greedy", "alpha"] == changed
-    assert done.generated["greedy", "beta"] == 0
+    # Models that sample answer anew; for others null answers are drawn anew.
+    assert (done.generated["greedy", "beta"], done.generated["sampling", "beta"]) == (0, 12)
+    assert cells("greedy", stages=("judge",)) <= done.ran
 
 
-def test_an_added_suite_asks_that_suite_alone(rates):
-    write_rows(rates.folder / "data/suites/gamma.jsonl", suite_rows("gamma", 2, 3))
-    params = rates.params()
+def test_an_added_suite_model_and_definition_ask_what_is_new_alone(project):
+    write_rows(project.folder / "data/suites/gamma.jsonl", suite_rows("gamma", 2, 3))
+    params = project.params()
     params["grid"]["suites"].append("gamma")
     params["suites"]["gamma"] = {"file": "data/suites/gamma.jsonl", "judges": ["rules"]}
-    rates.set_params(params)
-    done = rates.repro()
-    assert done.ran == {"generate-perturbations", *cells(*MODELS)}
-    assert done.generated == {
-        (model, suite): 5 * (suite == "gamma")
-        for model in MODELS
-        for suite in ("alpha", "beta", "gamma")
-    }
-
-
-def test_an_added_model_and_a_changed_definition_run_their_models_and_the_report(project):
-    params = project.params()
     params["grid"]["models"].append("third")
     params["models"]["third"] = {**GREEDY, "seed": 3}
     params["models"]["greedy"]["refusal_rate"] = 0.9
     project.set_params(params)
     done = project.repro()
-    assert done.ran == {*cells("third", "greedy"), "report"}
-    both = {(model, suite): 12 for model in ("third", "greedy") for suite in ("alpha", "beta")}
-    assert {key: count for key, count in done.generated.items() if count} == both
-
-
-def test_another_seed_asks_only_models_that_sample(rates):
-    params = rates.params()
-    params["seed"] += 1
-    rates.set_params(params)
-    done = rates.repro()
+    models = ("third", *MODELS)
+    assert done.ran == {"generate-perturbations", "report", *cells(*models)}
     assert done.generated == {
-        (model, suite): 12 * (model == "sampling")
-        for model in MODELS
-        for suite in ("alpha", "beta")
-    }
-    assert "generate-perturbations" in done.ran
-    # Null answers are drawn anew; what the greedy model refused is what it was.
-    assert cells("greedy", stages=("judge",)) <= done.ran
-
-
-def test_a_judges_setting_asks_no_model_anything(project):
-    params = project.params()
-    params["judges"]["second"] = {"kind": "rules"}
-    params["suites"]["alpha"]["judges"] = ["second"]
-    project.set_params(params)
-    done = project.repro()
-    # The suite's definition is read by generate-perturbations; its prompts come out the same.
-    assert done.ran - {"generate-perturbations"} == {
-        *cells(*MODELS, stages=("judge", "aggregate")),
-        "report",
-        "validate-judges",
+        (model, suite): 5 if suite == "gamma" else 12 * (model != "sampling")
+        for model in models
+        for suite in ("alpha", "beta", "gamma")
     }
 
 
@@ -145,13 +107,11 @@ def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
     project.command(*label)
     labelled = project.folder / "data/labels/greedy/alpha.csv"
     rows = read_table(labelled)
-    verdicts = {
-        row["prompt_id"]: row["judges"]["rules"]["label"]
-        for row in read_rows(project.folder / "data/verdicts/greedy/alpha.jsonl")
-    }
+    verdicts = read_rows(project.folder / "data/verdicts/greedy/alpha.jsonl")
+    labels = {row["prompt_id"]: row["judges"]["rules"]["label"] for row in verdicts}
     assert len(rows) == 8
     for row in rows:
-        row["label"] = verdicts[row["prompt_id"]]
+        row["label"] = labels[row["prompt_id"]]
     write_table(labelled, list(rows[0]), rows)
     assert project.repro().ran == {*cells(*MODELS, stages=("aggregate",)), "report"}
     report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
@@ -211,16 +171,11 @@ def test_answers_from_a_pull_count_as_known(computed, tmp_path):
 
 
 def test_metrics_diff_shows_what_a_changed_prompt_moved(rates):
-    outcomes = read_rows(rates.folder / "data/responses/greedy/alpha.jsonl")
-    refused = next(
-        row for row in outcomes[:6] if "Sure" in row["response"] or "Here" in row["response"]
-    )
-    number = int(refused["prompt_id"][-2:])
+    answers = read_rows(rates.folder / "data/responses/greedy/alpha.jsonl")
+    number = next(n for n, row in enumerate(answers[:6]) if row["response"] not in REFUSALS)
     before = json.loads((rates.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
     rows = read_rows(rates.folder / "data/suites/alpha.jsonl")
-    write_rows(
-        rates.folder / "data/suites/alpha.jsonl", [row for row in rows if row is not rows[number]]
-    )
+    write_rows(rates.folder / "data/suites/alpha.jsonl", rows[:number] + rows[number + 1 :])
     rates.repro()
     after = json.loads((rates.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
     shown = [line.split() for line in rates.command("dvc", "metrics", "diff").splitlines()]

@@ -36,7 +36,6 @@ def test_two_tasks_at_a_time_one_stopped_and_submitted_again_make_the_bytes_of_o
         project = Project.create(tmp_path / "main", models, suites, report=False)
         alone = project.copy(tmp_path / "alone")
         shards = project.folder / SHARDS / "served"
-
         tasks = [start(project, number) for number in (1, 2)]
         while len(list(known_answers(*shards.glob("served-2of2-*.jsonl")))) < 4:
             assert tasks[1].poll() is None
@@ -45,7 +44,6 @@ def test_two_tasks_at_a_time_one_stopped_and_submitted_again_make_the_bytes_of_o
         printed = [task.communicate(timeout=120)[0] for task in tasks]
         assert [task.returncode for task in tasks] == [0, -signal.SIGTERM], printed
         kept = len(list(known_answers(*shards.glob("served-2of2-*.jsonl"))))
-
         again = start(project, 2)
         printed.append(again.communicate(timeout=120)[0])
         assert again.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ from safetensors.numpy import save_file
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import INPUTS
-from refract.models.lora import CONFIG, WEIGHTS
+from refract.models.lora import CONFIG
+from refract.models.lora import WEIGHTS as WEIGHTS_OF_ADAPTER
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes, nothing_changed, read_state
 from stages.check_inputs import main
@@ -75,30 +77,62 @@ def test_nothing_changed_hashes_nothing_and_writes_nothing(project, monkeypatch,
     assert inputs() == first
 
 
+WEIGHTS = Path("other/model/model.safetensors")
+
+
+def rewrite(path: str, text: str) -> Callable[[], object]:
+    return lambda: Path(path).write_text(text, "utf-8")
+
+
+def another_folder() -> None:
+    shutil.move("other/model", "other/old")
+    WEIGHTS.parent.mkdir()
+    (WEIGHTS.parent / "config.json").write_text("{}", "utf-8")
+    WEIGHTS.write_bytes(b"z" * 100)
+
+
+def same_size_and_time() -> None:
+    stat = WEIGHTS.stat()
+    WEIGHTS.write_bytes(b"y" * 100)
+    os.utime(WEIGHTS, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def elsewhere() -> None:
+    shutil.copytree("other/model", "elsewhere")
+    write_params(models=hf(model_id="elsewhere/."))
+
+
+def not_on_this_machine() -> None:
+    shutil.rmtree("other/model")
+    main()
+    STATE.unlink()
+
+
+# What happens to the weights, and whether they are others then.
 CHANGES = {
-    "weights": lambda model: (model / "model.safetensors").write_bytes(b"y" * 100),
-    "config": lambda model: (model / "config.json").write_text('{"a": 1}', "utf-8"),
-    "added template": lambda model: (model / "chat_template.jinja").write_text("x", "utf-8"),
-    "added adapter": lambda model: (model / "adapter_config.json").write_text("{}", "utf-8"),
-    "another folder": lambda model: (shutil.move(model, "other/old"), remake(model)),
+    "weights": (lambda: WEIGHTS.write_bytes(b"y" * 100), True),
+    "config": (rewrite("other/model/config.json", '{"a": 1}'), True),
+    "added template": (rewrite("other/model/chat_template.jinja", "x"), True),
+    "added adapter": (rewrite("other/model/adapter_config.json", "{}"), True),
+    "another folder": (another_folder, True),
+    "the same size and time": (same_size_and_time, True),
+    "a file that determines no answer": (rewrite("other/model/README.md", "Else."), False),
+    "another time": (lambda: os.utime(WEIGHTS), False),
+    "the same in another folder": (elsewhere, False),
+    "not on this machine": (not_on_this_machine, False),
 }
 
 
-def remake(model: Path) -> None:
-    model.mkdir()
-    (model / "config.json").write_text("{}", "utf-8")
-    (model / "model.safetensors").write_bytes(b"z" * 100)
-
-
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_folder_of_weights_that_changes_in_place_changes_its_models_file(project, change):
+def test_weights_that_change_in_place_change_their_models_file_and_nothing_else(project, change):
     write_params(models=hf())
     main()
     before = inputs()
-    CHANGES[change](project / "other/model")
+    change_weights, others = CHANGES[change]
+    change_weights()
     main()
     after = inputs()
-    assert after["models/m.json"] != before["models/m.json"]
+    assert (after["models/m.json"] != before["models/m.json"]) == others
     assert {**after, "models/m.json": 0} == {**before, "models/m.json": 0}
 
 
@@ -106,7 +140,7 @@ def test_an_adapters_two_files_are_watched_and_no_others(project):
     adapter = project / "tuned"
     adapter.mkdir()
     (adapter / CONFIG).write_text('{"peft_type": "LORA"}', "utf-8")
-    save_file({"q.lora_A.weight": np.zeros((1, 1))}, adapter / WEIGHTS)
+    save_file({"q.lora_A.weight": np.zeros((1, 1))}, adapter / WEIGHTS_OF_ADAPTER)
     write_params(models=hf(adapter_path="tuned"))  # a word, and yet a path
     main()
     before = inputs()
@@ -114,52 +148,9 @@ def test_an_adapters_two_files_are_watched_and_no_others(project):
     (adapter / "optimizer.pt").write_bytes(b"x")
     main()
     assert inputs() == before
-    save_file({"q.lora_A.weight": np.ones((1, 1))}, adapter / WEIGHTS)
+    save_file({"q.lora_A.weight": np.ones((1, 1))}, adapter / WEIGHTS_OF_ADAPTER)
     main()
     assert inputs() != before
-
-
-def test_weights_of_the_same_size_and_time_are_told_apart(project):
-    write_params(models=hf())
-    main()
-    before = inputs()
-    weights = project / "other/model/model.safetensors"
-    stat = weights.stat()
-    weights.write_bytes(b"y" * 100)
-    os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    main()
-    assert inputs() != before
-
-
-def test_a_file_that_determines_no_answer_changes_nothing(project):
-    write_params(models=hf())
-    main()
-    before = inputs()
-    (project / "other/model/README.md").write_text("Something else.", "utf-8")
-    os.utime(project / "other/model/model.safetensors")
-    main()
-    assert inputs() == before
-
-
-def test_the_same_weights_in_another_folder_are_the_same(project):
-    write_params(models=hf())
-    main()
-    before = inputs()
-    shutil.copytree(project / "other/model", project / "elsewhere")
-    write_params(models=hf(model_id="elsewhere/."))
-    main()
-    assert inputs() == before
-
-
-def test_weights_that_are_not_on_this_machine_count_as_unchanged(project):
-    write_params(models=hf())
-    main()
-    before = inputs()
-    shutil.rmtree(project / "other/model")
-    main()
-    STATE.unlink()
-    main()
-    assert inputs() == before
 
 
 def test_files_that_judges_and_suites_name_are_watched_too(project):

@@ -15,7 +15,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
-from tests.builders import suite_rows
+from tests.builders import suite_rows, write_distribution
 
 MODULE = '''
 from refract.rates.counting import mean_rate
@@ -36,15 +36,18 @@ def words(suite):
         yield mean_rate(Key(WORDS, group=group), lengths, suite.answers(rows), suite.confidence)
 '''
 POINTS = "[refract.measures]\nprompt_words = worded:WORDS\n"
+PARAMS = {
+    "grid": {"models": ["m"], "suites": ["s"]},
+    "seed": 1,
+    "models": {"m": {"adapter": "synthetic"}},
+    "judges": {"rules": {"kind": "rules"}},
+    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+}
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     """Puts a distribution with a measure where Python looks for installed ones."""
-    (folder / "worded.py").write_text(module, "utf-8")
-    about = folder / "worded-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: worded\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
+    write_distribution(folder, "worded", POINTS, worded=module)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "worded", raising=False)
 
@@ -64,11 +67,11 @@ def rows():
     return found
 
 
-def evaluated(suite_rows_, judges=("rules",)):
+def evaluated(suite_rows_, **definition):
     model = open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5})
-    suite = Suite("s", suite_rows_, {})
-    definitions = {name: {"kind": "rules"} for name in judges}
-    return evaluate([suite], model, definitions, ResponseStore(None), name="m")
+    suite = Suite("s", suite_rows_, definition)
+    judges = {"rules": {"kind": "rules"}}
+    return evaluate([suite], model, judges, ResponseStore(None), name="m")
 
 
 def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(installed):
@@ -93,7 +96,15 @@ def test_a_measure_of_a_package_is_counted_with_its_interval_and_read_again(inst
     assert measure_called("prompt_words") == measure
 
 
-def test_nothing_else_is_counted_otherwise(installed, monkeypatch):
+def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
+    installed, monkeypatch
+):
+    limits = {"thresholds": {"prompt_words": {"max": 9}}}  # in the range of the measure
+    suite = {"file": "s.jsonl", "judges": ["rules"]}
+    check_definitions({**PARAMS, "suites": {"s": suite | limits}})
+    limited = evaluated(rows(), **limits)
+    (rate,) = [rate for rate in limited.rates if rate.threshold]
+    assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
     measured = evaluated(rows())
     monkeypatch.setattr("refract.rates.key.INSTALLED", type(INSTALLED)({}, "nobody.measures"))
     alone = evaluated(rows())
@@ -102,31 +113,10 @@ def test_nothing_else_is_counted_otherwise(installed, monkeypatch):
     assert measured.outcomes() == alone.outcomes()
 
 
-def test_a_threshold_can_be_set_for_it(installed):
-    model = open_model("m", {"adapter": "synthetic"})
-    limits = {"thresholds": {"prompt_words": {"max": 9}}}
-    found = evaluate(
-        [Suite("s", rows(), limits)],
-        model,
-        {"rules": {"kind": "rules"}},
-        ResponseStore(None),
-        name="m",
-    )
-    (rate,) = [rate for rate in found.rates if rate.threshold]
-    assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
-
-
 def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, MODULE.replace('"prompt_words"', '"over_refusal_rate"'))
-    params = {
-        "grid": {"models": ["m"], "suites": ["s"]},
-        "seed": 1,
-        "models": {"m": {"adapter": "synthetic"}},
-        "judges": {"rules": {"kind": "rules"}},
-        "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-    }
     with pytest.raises(ParamsError, match="'over_refusal_rate' would be two numbers"):
-        check_definitions(params)
+        check_definitions(PARAMS)
 
 
 def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeypatch):

@@ -25,6 +25,13 @@ KNOWN = judge_error(missed=[0.2] * 8, false=[0.05] * 8, n=10**6)
 APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
 HARMFUL = judge_error(missed=[0.025] * 8, false=[0.005] * 8, n=400, more=0.2)
 
+VARIED = judge_error(
+    missed=[0.05, 0.1, 0.08, 0.12, 0.06, 0.09, 0.1, 0.07],
+    false=[0.02, 0.01, 0.03, 0.02, 0.015, 0.03, 0.01, 0.02],
+    n=400,
+    more=0.05,
+)
+
 
 def alone(share, prompts="harmful", n=100):
     return SharePart(share, wilson(share * n, n), prompts, n=n)
@@ -90,6 +97,24 @@ def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():
     assert width(first, second) == pytest.approx(0, abs=1e-6)
     exactly = SharePart(0.5, Interval(0.5, 0.5), "harmful", n=100)
     assert 0.01 < width(first, replace(second, model=1)) < 2 * width(exactly)
+
+
+def test_bounds_and_these_prompts_have_intervals_of_their_own():
+    plain = rate(
+        "harmful_refusal_rate", 50, 100, interval=wilson(50, 100), these=Interval(0.47, 0.52),
+        bounds=Interval(0.45, 0.6), outer=Interval(0.37, 0.69),
+    )  # fmt: skip
+    judged = with_judge_error(plain, VARIED, 0.95, ["harmful"]).with_judge
+    part = alone(0.5)
+
+    def allowing(ends, limits, these=False):
+        return people_interval(VARIED, [part], ends, limits, 0.95, these=these)
+
+    exactly = Interval(0.5, 0.5)
+    assert judged.interval == allowing(exactly, plain.interval)
+    assert judged.outer == allowing(plain.bounds, plain.outer)
+    assert judged.these == allowing(exactly, plain.these, these=True)
+    assert judged.these_outer == allowing(plain.bounds, plain.these_outer, these=True)
 
 
 def test_harmful_prompts_have_their_own_errors():
@@ -158,6 +183,45 @@ def test_a_discrimination_is_of_the_errors_on_both_kinds_of_prompts():
     assert found.value == 0.6
 
 
+# Parts of a measure as share, prompts, n and what differs besides; whether it is about these very
+# prompts; the limits around the estimate at .95, and around bounds of it at .9.
+AS_COMPUTED = [
+    ([(0.7, "harmful", 60, {})], False, (0.64855249, 0.99942610), (0.62659378, 0.99850970)),
+    ([(0.1, "other", 60, {})], False, (0.02246124, 0.20421714), (0.00320221, 0.21518627)),
+    ([(0.4, "", 60, {})], False, (0.29085991, 0.60278141), (0.27210949, 0.60985766)),
+    ([(0.3, "harmful", 25, {})], True, (0.12666365, 0.60443815), (0.11142626, 0.60907868)),
+    (
+        [(0.6, "harmful", 40, {"certain": 0.25})], True,
+        (0.43896210, 0.85170329), (0.42092571, 0.85892549),
+    ),
+    (
+        [(0.7, "harmful", 60, {}), (0.1, "other", 40, {"sign": -1})], True,
+        (0.50918069, 0.96454807), (0.49049716, 0.95524529),
+    ),
+    (
+        [(0.5, "harmful", 60, {"model": 1}), (0.6, "harmful", 60, {"sign": -1})], False,
+        (-0.31287332, 0.02773678), (-0.33633862, 0.03961182),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shares", "these", "around", "around_bounds"), AS_COMPUTED)
+def test_an_interval_for_prompts_and_judge_is_as_it_was_computed(
+    shares, these, around, around_bounds
+):
+    parts = []
+    for share, prompts, n, more in shares:
+        parts.append(SharePart(share, wilson(share * n, n), prompts, n=n, **more))
+    value = sum(part.sign * part.share for part in parts)
+    low, high = parts[0].interval if len(parts) == 1 else (value - 0.15, value + 0.12)
+    ends, bounds = Interval(value, value), Interval(value - 0.05, value + 0.04)
+    found = people_interval(VARIED, parts, ends, Interval(low, high), 0.95, these=these)
+    assert found == pytest.approx(around, abs=1e-7)
+    outer = Interval(low - 0.02, high + 0.01)
+    found = people_interval(VARIED, parts, bounds, outer, 0.9, these=these)
+    assert found == pytest.approx(around_bounds, abs=1e-7)
+
+
 def test_labels_narrow_by_what_the_judge_is_right_in():
     # A judge that is never wrong leaves the noise of all answers; all labels leave Wald's interval.
     wald = 1.959964 * (0.25 / 400) ** 0.5
@@ -169,6 +233,10 @@ def test_labels_narrow_by_what_the_judge_is_right_in():
     found = KNOWN.with_labels(judged, 400, 100, "other", 0.95)
     assert found == pytest.approx(1.959964 * variance**0.5, rel=0.03)
     assert APART.with_labels(0.0, 100, 50, "other", 0.95) >= 0
+    # As it was computed.
+    assert VARIED.with_labels(0.4, 200, 50, "harmful", 0.9) == pytest.approx(0.07833127, abs=1e-8)
+    assert VARIED.with_labels(0.1, 200, 50, "other", 0.95) == pytest.approx(0.05278429, abs=1e-8)
+    assert VARIED.people(0.3, "harmful", 0.95) == pytest.approx((0.29542899, 0.36342301), abs=1e-8)
 
 
 def test_a_quantile_of_a_mixture_of_normal_distributions():
@@ -183,4 +251,4 @@ def test_a_quantile_of_a_mixture_of_normal_distributions():
 def test_an_error_is_read_as_it_was_written_and_one_cluster_is_no_part():
     assert JudgeError.read({"lines": [list(line) for line in APART.lines]}) == APART
     assert JudgeError.read({"models": 9, "mean": -0.02}) is JudgeError.read(None) is None
-    assert part_of([1.0, 1.0], ["a", "a"], "other", 0.95) is None
+    assert part_of([1.0, 1.0], ["a", "a"], "other", 0.95, sign=1) is None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from refract.core.jsonl import write_rows
@@ -80,11 +77,7 @@ def test_what_is_answered_in_the_source_language_and_refused_in_another(category
     # Held against German: English answers all but the one that German refuses, too.
     assert {
         of: (x.counts.successes, x.counts.n) for (_, of), x in rates(rows, outcomes, "de").items()
-    } == {
-        "": (1, 1),
-        "en-GB": (0, 1),
-        "es": (1, 1),
-    }
+    } == {"": (1, 1), "en-GB": (0, 1), "es": (1, 1)}
 
 
 def test_samples_are_held_against_each_other_one_by_one_in_one_cluster():
@@ -106,12 +99,12 @@ def test_styles_of_one_request_are_held_against_their_own_original():
 
 def test_a_translation_is_no_attack_and_an_attack_without_a_language_still_is_one():
     rows, outcomes = matched(en="r", de="c")
-    assert attack_table(CountedSuite(rows, outcomes), []) == []
+    assert attack_table(CountedSuite(rows, outcomes), {}) == []
     del rows[0]["language"]
-    (over_all, pair) = attack_table(CountedSuite(rows, outcomes), [])
+    (over_all, pair) = attack_table(CountedSuite(rows, outcomes), {})
     assert (over_all.counts.successes, pair.counts.n) == (1, 1)
     rows[0]["language"] = rows[1]["language"]
-    assert len(attack_table(CountedSuite(rows, outcomes), [])) == 2
+    assert len(attack_table(CountedSuite(rows, outcomes), {})) == 2
     assert rates(rows, outcomes) == {}
 
 
@@ -123,20 +116,3 @@ def test_translations_may_share_any_text_as_their_pair(tmp_path):
     assert [x.message for x in check_suite(tmp_path / "s.jsonl")[1]] == [
         "'pair_id' names no row of the suite (got 'request 0')"
     ] * 2
-
-
-def test_a_run_on_a_suite_in_two_languages_states_its_loophole_rate(cli):
-    rows, _ = matched(join="text", en="rrr", de="ccc")
-    write_rows(Path("two.jsonl"), rows)
-    refusal, answer = "I'm sorry, but I can't help with that.", "Of course. First, take a card."
-    said = [
-        {"id": row["id"], "prompt": row["prompt"], "response": refusal if n % 2 == 0 else answer}
-        for n, row in enumerate(rows)
-    ]
-    write_rows(Path("said.jsonl"), said)
-    given = ("--adapter", "recorded", "--set", "path=said.jsonl", "--judge", "rules")
-    done = cli("run", *given, "--suite", "two.jsonl", "--out", "r.json")
-    assert done.code == 0, done.err
-    tables = json.loads(Path("r.json").read_text("utf-8"))["tables"]
-    found = {row["value"]: row["rate"] for row in tables if row["measure"] == LOOPHOLE}
-    assert found == {"": 1.0, "de": 1.0}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import ParamsError
 from refract.core.types import sample_prompts
 from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Suite, evaluate
@@ -19,7 +19,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
-from refract.rates.names import name_problems, possible_keys
+from refract.rates.names import limit_problems, name_problems, possible_keys
 from refract.suites.perturbations import prompt_rows
 from refract.suites.protocols import find_protocol, names, parts_of
 from tests.builders import ROOT, suite_rows
@@ -27,18 +27,10 @@ from tests.builders import ROOT, suite_rows
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
     *("harmful", "over", "under", "borderline", "partial", "full", "any", "all", "any_over"),
-    *(
-        "typos",
-        "typos_new",
-        "new",
-        "again",
-        "prediction_powered",
-        "second",
-        "clean_samples",
-        "pair",
-    ),
-    *("control", "cut_off", "attack", "turn", "language", "samples", "group", "category"),
-    *("human_labels", "refusal", "fail", "loophole", "mean", "first", "task", "injection"),
+    *("typos", "typos_new", "new", "again", "prediction_powered", "second", "clean_samples"),
+    *("pair", "control", "cut_off", "attack", "turn", "language", "samples", "group"),
+    *("category", "human_labels", "refusal", "fail", "loophole", "mean", "first", "task"),
+    "injection",
 )
 NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map("_".join)
 STRUCTURE = ("category", "language", "control", "group")
@@ -87,16 +79,9 @@ def counted(grid):
             labels = FAMILIES[family].labels or (None,)
             label = labels[number % len(labels)]
             judged[judge] = {"label": label, "score": next(scores), "error": None}
-        responses.append(
-            {
-                "prompt_id": id_,
-                "response": "words",
-                "thinking": "words",
-                "finish_reason": next(ends),
-                "attempt": 0,
-                "prompt_tokens": number,
-            }
-        )
+        texts = {"response": "words", "thinking": "words", "attempt": 0}
+        end = {"finish_reason": next(ends), "prompt_tokens": number}
+        responses.append({"prompt_id": id_, **texts, **end})
         verdicts.append({"prompt_id": id_, "judges": judged})
     judges = {name: {"kind": "rules"} for name in grid["judges"]}
     return aggregate_suite(
@@ -119,14 +104,8 @@ def test_two_numbers_of_one_name_are_a_problem_of_the_names_or_are_not_there(gri
 
 
 def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
-    grid = {
-        "judges": {"rules": "refusal", "polite": "pass_fail"},
-        "perturbations": {},
-        "fields": None,
-        "samples": 1,
-        "protocol": None,
-        "cluster": None,
-    }
+    grid = {"judges": {"rules": "refusal", "polite": "pass_fail"}, "perturbations": {}}
+    grid |= {"fields": None, "samples": 1, "protocol": None, "cluster": None}
     (rate, *uncut) = [rate for rate in counted(grid) if rate.key.judge == "polite"]
     assert (rate.name, rate.measure.counted_for) == ("polite_fail_rate", "judge")
     assert [x.group.field for x in uncut] == ["cut_off"]
@@ -191,10 +170,26 @@ def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
     check_definitions({**PARAMS, "suites": suites, "judges": judges})
 
 
+@pytest.mark.parametrize(
+    ("measure", "bound", "problem"),
+    [
+        ("over_refusal_rate", 1.5, "must be at most 1, as it is (got 1.5)"),
+        ("over_refusal_rate", -0.1, "must be at least 0, as it is (got -0.1)"),
+        ("discrimination", -1, ""),
+        ("discrimination", 2, "must be at most 1, as it is (got 2)"),
+        ("of_a_package", 9, ""),
+    ],
+)
+def test_a_threshold_lies_in_the_range_of_its_measure(measure, bound, problem):
+    definition = {"judges": ["rules"], "thresholds": {measure: {"min": bound}}}
+    problems = limit_problems(definition, {"rules": "refusal"})
+    assert problems == ([f"thresholds.{measure} {problem}"] if problem else [])
+
+
 def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():
     model, store = open_model("m", {"adapter": "synthetic"}), ResponseStore(None)
     suites = [Suite("s", suite_rows("s"), {})]
-    with pytest.raises(UsageError, match="'harmful_refusal_rate' would be two numbers"):
+    with pytest.raises(ParamsError, match="'harmful_refusal_rate' would be two numbers"):
         evaluate(suites, model, PARAMS["judges"], store, name="m")
 
 

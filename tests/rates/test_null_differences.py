@@ -8,8 +8,8 @@ import pytest
 
 from refract.core.types import NullVerdictRow
 from refract.judges.cases import labelled, unjudged
+from refract.rates.judge_rates import null_table, reads_prompts
 from refract.rates.key import NULL_DIFFERENCE, Group
-from refract.rates.null_differences import null_table, reads_prompts
 from refract.rates.rate import Interval, Rate
 from refract.statistics.paired import tango
 from tests.builders import rate

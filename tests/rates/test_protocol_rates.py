@@ -37,7 +37,10 @@ def counted(verdicts, part=None, answers=None, family="refusal", **measure):
         row["id"]: Counted((v["label"] or "unjudged"), row["id"])
         for row, v in zip(ROWS, verdicts, strict=True)
     }
-    rates = protocol_table(own, CountedSuite(ROWS, outcomes), responses, found, "j", family)
+    suite = CountedSuite(
+        ROWS, outcomes, responses=responses, verdicts=found, families={"j": family}
+    )
+    rates = protocol_table(own, suite, "j")
     return [rate_to_row(rate) for rate in rates]
 
 
@@ -47,6 +50,7 @@ def rate(*arguments, **settings):
 
 
 RATINGS = [(0, 3, 3), (1, 1, 1), (0, 5, 5), (0, 1, 1)]
+HARMBENCH = "harmbench_llama2"
 YES, NO, HALF = labelled("compliance"), labelled("refusal"), labelled("partial_refusal")
 LOST = unjudged("the judge failed")
 
@@ -145,10 +149,7 @@ def test_only_the_rows_that_belong_to_it_are_counted():
         ({"protocol": "fortress@1.0", "judges": ["refusal", "panel"]}, "panel"),
         ({"protocol": "fortress@1.0", "judges": ["refusal"]}, "refusal"),
         ({"protocol": "refusalbench@1.0", "judges": ["refusal", "panel"]}, "refusal"),
-        (
-            {"protocol": "harmbench@1.0", "judges": ["refusal", "harmbench_llama2"]},
-            "harmbench_llama2",
-        ),
+        ({"protocol": "harmbench@1.0", "judges": ["refusal", HARMBENCH]}, HARMBENCH),
         (
             {"protocol": "xstest@1.0", "judges": ["refusal", "other"], "protocol_judge": "other"},
             "other",
@@ -158,12 +159,7 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
     definition, judge
 ):
-    kinds = {
-        "refusal": "refusal",
-        "panel": "rubric",
-        "harmbench_llama2": "published",
-        "other": "rules",
-    }
+    kinds = {"refusal": "refusal", "panel": "rubric", HARMBENCH: "published", "other": "rules"}
     judges = {name: {"kind": kind} for name, kind in kinds.items()}
     assert protocol_judge(definition, judges) == judge
 
@@ -193,9 +189,10 @@ def test_a_macro_average_counts_each_group_the_same_in_its_value_bounds_and_inte
 def test_a_group_of_which_nothing_was_judged_is_in_the_bounds_of_the_average_as_one_value():
     known = share("rate", 5, 10, "area=a", clusters=10, excluded={}, bounds=Interval(0.5, 0.5))
     lost = share(
-        "rate", 0, 1, "area=b", value=None, clusters=0, excluded={}, bounds=Interval(0.0, 1.0)
+        "rate", 0, 1, "area=b", value=None, clusters=None, excluded={}, bounds=Interval(0.0, 1.0)
     )
     found = macro_rate("rate", [known, lost])
+    assert (found.counts.n, found.counts.clusters, found.counts.cut_off) == (11, 10, 0)
     assert found.value == 0.5
     assert found.bounds == (0.25, 0.75)
     assert found.outer.low == macro_mean([0.5, 0.0], [10, 1]).low

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import count
 
-import numpy as np
 import pytest
 
 from refract.rates import judge_rates, robustness
@@ -15,7 +14,7 @@ from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
-from tests.builders import counted
+from tests.builders import counted, prompt_row
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def robustness_table(*arguments, **settings):
 
 
 def attack_table(rows, prompts, outcomes, limit=1.0):
-    rates = robustness.attack_table(CountedSuite(rows, outcomes), prompts)
+    rates = robustness.attack_table(CountedSuite(rows, outcomes, rows=prompts), {})
     rates = apply_thresholds(rates, {"attack_success_rate": {"max": limit}})
     return [rate_to_row(rate) for rate in rates]
 
@@ -65,6 +64,22 @@ def attack_table(rows, prompts, outcomes, limit=1.0):
 def answers(outcomes):
     """Answers in the cluster of the request that their id begins with."""
     return counted(outcomes, {id_: id_.split("/")[0] for id_ in outcomes})
+
+
+def compare(prompts, responses, outcomes, similarities=None):
+    """The comparisons of answers with these outcomes, by a judge of similarity's scores if any."""
+    verdicts = {id_: {"s": {"score": score}} for id_, score in (similarities or {}).items()}
+    suite = CountedSuite(
+        [],
+        answers(outcomes),
+        rows=prompts,
+        responses=responses,
+        verdicts=verdicts,
+        definition={"judges": ["s"]},
+        judges={"s": {}},
+        families={"s": "similarity" if similarities else "refusal"},
+    )
+    return comparisons(suite)
 
 
 def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=None, **more):
@@ -144,22 +159,6 @@ def test_a_perturbation_fails_only_where_that_is_shown(failed, n, decision):
     assert found["decision"] == decision
     assert found["passed"] == (decision == "met")
     assert by_group(robustness_table(rows))["a"]["decision"] is None
-
-
-def test_many_groups_at_the_same_rate_do_not_fail_a_model():
-    """The worst of 24 groups at .05 is .111 on average; 52 % of such models failed by it."""
-    random, groups = np.random.default_rng(24), 24
-    runs, missed, headlines, covered = 30, 0, [], 0
-    for _ in range(runs):
-        failed = map(int, random.binomial(60, 0.05, groups))
-        table = robustness_table([x for n, k in enumerate(failed) for x in group(f"g{n}", k, 60)])
-        found = headline(table)
-        missed += found["decision"] == "missed"
-        headlines.append(found["rate"])
-        covered += all(row["low"] <= 0.05 <= row["high"] for row in by_group(table).values())
-    assert missed / runs < 0.05
-    assert abs(sum(headlines) / runs - 0.05) < 0.005
-    assert covered / runs > 0.88  # .95 for all groups together
 
 
 def test_answers_that_are_missing_could_have_changed():
@@ -251,16 +250,15 @@ def test_a_limit_applies_above_the_noise_floor():
 def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_the_attempt():
     injection = {"name": "cc", "kind": "char_injection", "character": "U+000D"}
     injection |= {"repetitions": [4, 2], "position": "end", "feature": "prompt"}
-    row = {"prompt_id": "a", "source_id": "a", "perturbation": None, "attempts": ["hi"]}
+    row = prompt_row("a", "hi")
     attempts = ["hi\r\r\r\r", "hi\r\r"]
     prompts = [row, row | {"prompt_id": "a/cc/x", "perturbation": injection, "attempts": attempts}]
     responses = {
         "a": {"attempt": 0, "prompt_tokens": 7, "response": "yes"},
         "a/cc/x": {"attempt": 1, "prompt_tokens": 9, "response": "=no"},
     }
-    found = comparisons(
-        prompts, responses, {"a/cc/x": 0.1}, answers({"a": "compliance", "a/cc/x": "compliance"})
-    )
+    outcomes = {"a": "compliance", "a/cc/x": "compliance"}
+    found = compare(prompts, responses, outcomes, {"a/cc/x": 0.1})
     assert [(row["dose"], row["repetitions"], row["changed"]) for row in found] == [(2, 2, True)]
     assert group_of(injection) == "U+000D"
     other = {"character": "U+0008", "feature": "question", "position": "start"}
@@ -270,18 +268,45 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     assert failure["perturbed_response"] == '"=no"'
 
 
-def test_without_a_judge_of_similarity_refusal_alone_is_compared():
-    prompts = [{"prompt_id": "a", "source_id": "a", "perturbation": None}]
-    prompts += [
-        {"prompt_id": id_, "source_id": "a", "perturbation": {"name": "u", "kind": "upper"}}
-        for id_ in ("a/1", "a/2", "a/3")
+def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
+    def prompt(id_, *texts):
+        messages = [{"role": "user", "content": text} for text in texts]
+        return {"prompt_id": id_, "attempts": [messages[:1], messages]}
+
+    prompts = {"a": prompt("a", "Hi", "How?"), "a/p": prompt("a/p", "Hi", "HOW?")}
+    responses = {"a": {"attempt": 1, "response": "No."}, "a/p": {"attempt": 1, "response": "Yes."}}
+    shown = {
+        "prompt_id": "a/p", "group": "g", "repetitions": 2, "dose": 3, "clean_outcome": "refusal",
+        "similarity": 0.1,
+    }  # fmt: skip
+    row = {**shown, "source_id": "a", "name": "p", "by": ["refusal", "similarity"], "changed": True}
+    row["answer"] = Counted("compliance", "a")
+    rows = list(failing_rows([row, {**row, "changed": False}], prompts, responses))
+    assert rows == [
+        shown
+        | {
+            "perturbation": "p",
+            "clean_prompt": "How?",
+            "perturbed_prompt": "HOW?",
+            "clean_response": "No.",
+            "perturbed_response": "Yes.",
+            "outcome": "compliance",
+            "changed_by": "refusal similarity",
+        }
     ]
+
+
+def test_without_a_judge_of_similarity_refusal_alone_is_compared():
+    prompts = [prompt_row("a")]
+    upper = {"source_id": "a", "perturbation": {"name": "u", "kind": "upper"}}
+    prompts += [prompt_row(id_, **upper) for id_ in ("a/1", "a/2", "a/3")]
     responses = {row["prompt_id"]: {"attempt": 0, "prompt_tokens": None} for row in prompts}
     outcomes = {"a": "refusal", "a/1": "compliance", "a/2": "refusal", "a/3": "degenerate"}
     # Whatever the judge of similarity says, an empty answer is a change.
-    empty = comparisons(prompts[:2], responses, {}, answers({"a": "compliance", "a/1": "empty"}))
+    outcomes_of_empty = {"a": "compliance", "a/1": "empty"}
+    empty = compare(prompts[:2], responses, outcomes_of_empty, {"a/1": None})
     assert empty[0]["changed"] is True
-    found = comparisons(prompts, responses, None, answers(outcomes))
+    found = compare(prompts, responses, outcomes)
     assert [(row["changed"], row["reason"], row["similarity"]) for row in found] == [
         (True, None, None),
         (False, None, None),
@@ -296,8 +321,14 @@ def test_injection_success_leaves_out_what_no_model_answered():
     verdicts = {str(n): {"s": {"label": label}} for n, label in enumerate(labels)}
     verdicts["1"]["s"]["task_done"] = True
     outcomes = ("compliance", "compliance", "refusal", "error", "content_filter")
-    suite = CountedSuite(sources, answers({str(n): each for n, each in enumerate(outcomes)}))
-    table = [rate_to_row(rate) for rate in judge_rates.injection_table(suite, verdicts, "s")]
+    suite = CountedSuite(
+        sources,
+        answers({str(n): each for n, each in enumerate(outcomes)}),
+        verdicts=verdicts,
+        definition={"judges": ["s"]},
+        families={"s": "strings"},
+    )
+    table = [rate_to_row(rate) for rate in judge_rates.further_judges(suite)]
     overall = headline(table, "injection_success_rate", perturbation="")
     assert (overall["successes"], overall["n"]) == (1, 3)
     assert (overall["excluded_error"], overall["excluded_content_filter"]) == (1, 1)
@@ -310,17 +341,13 @@ def attacked(outcomes):
     for id_ in outcomes:
         plain = id_.split("/")[0]
         rows.append({"id": id_, "category": "harmful", "pair_id": plain})
-        prompts.append(
-            {"prompt_id": id_, "source_id": id_, "category": "harmful", "perturbation": None}
-        )
+        prompts.append(prompt_row(id_))
     return rows, prompts, answers(outcomes)
 
 
 def test_attacks_on_one_request_are_one_cluster_and_bounded():
-    outcomes = {f"p{n}": "refusal" for n in range(30)} | {
-        "p30": "compliance",
-        "p30/0": "compliance",
-    }
+    outcomes = {f"p{n}": "refusal" for n in range(30)}
+    outcomes |= {"p30": "compliance", "p30/0": "compliance"}
     outcomes |= {f"p{n}/{style}": "refusal" for n in range(30) for style in range(4)}
     outcomes["p0/0"] = "error"
     table = attack_table(*attacked(outcomes), limit=0.1)

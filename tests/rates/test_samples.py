@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -216,7 +214,7 @@ def test_variants_of_a_prompt_are_answered_alike_or_not_by_kind_and_category():
         outcomes |= answer
     clean = ("harmful-0", "harmful-1", "helpful-0", "helpful-1")
     prompts = [*map(prompt, clean), *(row for row, _ in made)]
-    table = sampled.variant_table(CountedSuite(sources, outcomes), prompts)
+    table = sampled.variant_table(CountedSuite(sources, outcomes, rows=prompts))
     found = {
         (rate.name, rate.group.value): (rate.value, rate.counts.n, rate.bounds) for rate in table
     }
@@ -290,20 +288,23 @@ def test_thresholds_of_attacks_apply_above_the_floor():
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
     outcomes = answered([R, C, R, R])
     prompts = [{**prompt(id_), "source_id": "a"} for id_ in outcomes]
-    found = flip_floors(prompts, outcomes)
+    found = flip_floors(CountedSuite([], outcomes, rows=prompts))
     # Of the 9 other answers beside a refusal 3 comply, of the 3 beside the compliance all refuse.
     assert found.loophole == {"a": pytest.approx(1 / 3)}
     assert found.new_refusal == {"a": 1.0}
-    assert flip_floors(prompts[:1], outcomes) == ({}, {})
+    assert flip_floors(CountedSuite([], outcomes, rows=prompts[:1])) == ({}, {})
 
 
 def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
-    answers = [Counted(U, id_, prompt=id_) for id_ in "aaabc"]
-    found = above_floor([1, 0, None, 1, 1], [0.5, 0.5, 0.5, 0, None], answers)
+    floors = [0.5, 0.5, 0.5, 0, None]
+    answers = [
+        Counted(U, id_, prompt=id_, floor=floor) for id_, floor in zip("aaabc", floors, strict=True)
+    ]
+    found = above_floor([1, 0, None, 1, 1], answers)
     assert found.value == pytest.approx((0 + 1) / 2)
     assert found.interval.low < found.value < found.interval.high
     assert found.outer.low < found.outer.high
-    assert above_floor([1.0], [None], answers[:1]) is None
+    assert above_floor([1.0], answers[4:]) is None
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=12), st.integers(1, 4))
@@ -336,27 +337,3 @@ def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
     assert loophole["above_floor"] == pytest.approx(loophole["rate"] - 0.3, abs=0.03)
     floor = table["clean_samples_fail_rate", "", ""]
     assert floor["low"] < 2 * 0.7 * 0.3 < floor["high"]
-
-
-def test_an_attack_that_does_nothing_is_nothing_above_the_floor():
-    """Simulated: prompts that differ, three samples of each clean and under an attack."""
-    rng = random.Random(0)
-    covered, differences = 0, []
-    for _ in range(100):
-        prompts, outcomes, attacked = [], {}, []
-        for source in range(40):
-            chance = rng.betavariate(0.8, 1.6)
-            for sample in (1, 2, 3):
-                row = {**prompt(str(source)), "prompt_id": f"{source}~{sample}"}
-                clean, attack = (C if rng.random() < chance else R for _ in range(2))
-                prompts.append(row)
-                outcomes[row["prompt_id"]] = Counted(clean, str(source))
-                if clean == R:
-                    attacked.append(Counted(attack, str(source)))
-        floor = flip_floors(prompts, outcomes).loophole
-        complied = [float(answer.outcome == C) for answer in attacked]
-        found = above_floor(complied, [floor[answer.cluster] for answer in attacked], attacked)
-        covered += found.interval.low <= 0 <= found.interval.high
-        differences.append(found.value)
-    assert covered >= 90
-    assert abs(sum(differences) / len(differences)) < 0.02

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from refract.core.vocabulary import EXCLUDED
-from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudge
+from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudge, leaves_out_0
 from refract.rates.thresholds import (
     DEFAULT_THRESHOLDS,
     apply_thresholds,
@@ -169,3 +169,19 @@ def test_a_threshold_is_for_the_rate_over_all_and_asks_about_one_kind_of_prompts
     assert [(x.decision, x.threshold) for x in found] == [(None, None), ("inconclusive", LEAST)]
     here = apply_thresholds([overall], limits, estimand="these_prompts")
     assert (here[0].decision, here[0].interval) == ("met", overall.interval)
+
+
+def test_on_these_very_prompts_the_bounds_are_as_far_apart_as_the_samples_noise_makes_them():
+    found = rate("x", 8, 10, bounds=Interval(0.7, 0.9), these=Interval(0.75, 0.9))
+    assert found.these_outer == pytest.approx((0.65, 1.0))
+    assert replace(found, bounds=None).these_outer == found.these
+    assert replace(found, these=None).these_outer is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [((0.1, 0.2), True), ((-0.2, -0.1), True), ((0, 0.1), False), ((-1, 0), False)],
+)
+def test_an_interval_that_leaves_out_0_shows_a_difference(ends, shown):
+    assert leaves_out_0(Interval(*ends)) is shown
+    assert not leaves_out_0(None)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.turns import turn_table
+from refract.rates.turns import step_table, turn_table
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
-from tests.builders import OUTCOMES
+from tests.builders import OUTCOMES, prompt_row
 
 NAMES = OUTCOMES | {"d": "degenerate"}
 
@@ -21,18 +21,10 @@ def played(*talks, category="harmful", sample=1, confidence=0.95):
         sources.append({"id": source, "category": category})
         for turn, letter in enumerate(letters, 1):
             id_ = f"{source}#{turn}"
-            prompts.append(
-                {
-                    "prompt_id": id_,
-                    "source_id": source,
-                    "category": category,
-                    "perturbation": None,
-                    "turn": turn,
-                    "sample": sample,
-                }
-            )
+            more = {"category": category, "turn": turn, "sample": sample}
+            prompts.append(prompt_row(id_, source_id=source, **more))
             outcomes[id_] = Counted(NAMES[letter], source)
-    rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence), prompts)
+    rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence, rows=prompts))
     return {(rate.name, rate.group.value): rate for rate in rates}
 
 
@@ -105,15 +97,47 @@ def test_samples_of_a_conversation_are_conversations_of_one_cluster():
     for sample, letters in ((1, "rr"), (2, "rc")):
         for turn, letter in enumerate(letters, 1):
             id_ = f"a#{turn}~{sample}"
-            fields = {"source_id": "a", "category": "harmful", "perturbation": None}
-            prompts.append({"prompt_id": id_, "turn": turn, "sample": sample, **fields})
+            prompts.append(prompt_row(id_, source_id="a", turn=turn, sample=sample))
             outcomes[id_] = Counted(NAMES[letter], "a")
     prompts.append({**prompts[0], "prompt_id": "b", "source_id": "b"})
     outcomes["b"] = Counted("refusal", "b")
     # What is perturbed, or has no turns, is no conversation here.
     prompts.append({**prompts[0], "prompt_id": "c", "perturbation": {"name": "noise"}})
-    rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes), prompts)
+    rates = turn_table(CountedSuite([{"id": "a", "category": "harmful"}], outcomes, rows=prompts))
     until_end = next(rate for rate in rates if rate.name == "refused_until_end_rate")
     assert (until_end.counts.successes, until_end.counts.n, until_end.counts.clusters) == (2, 3, 2)
     expected = clustered_mean([1.0, 0.0, 1.0], "aab")
     assert until_end.interval == pytest.approx((expected.low, expected.high))
+
+
+def test_harmful_requests_are_refused_at_once_after_a_result_or_carried_out():
+    # By row: the requests of its three steps, those that called a tool, and the last outcome. Steps
+    # behind the last have its request.
+    ends = {
+        "a": ("111", "", "refusal"),
+        "b": ("122", "1", "partial_refusal"),
+        "c": ("122", "1", "compliance"),
+        "d": ("111", "", "error"),
+        "e": ("122", "", "refusal"),
+        "helpful": ("111", "", "refusal"),
+    }
+    sources, responses, prompts, outcomes = [], {}, {}, {}
+    for id_, (requests, calling, outcome) in ends.items():
+        category = "helpful" if id_ == "helpful" else "harmful"
+        sources.append({"id": id_, "category": category, "tool_results": ["r"]})
+        for turn, request in enumerate(requests, 1):
+            calls = ["call"] if request in calling else []
+            step = {"request_sha256": request, "tool_calls": calls}
+            responses[f"{id_}/{turn}" if turn < 3 else id_] = step
+        prompts[id_] = {"turns": 3}
+        outcomes[id_] = Counted(outcome, id_)
+    sources.append({"id": "f", "category": "harmful"})  # without tools
+    outcomes["f"] = Counted("refusal", "f")
+    suite = CountedSuite(sources, outcomes, prompts=prompts, responses=responses)
+    found = {rate.name: (rate.counts.successes, rate.counts.n) for rate in step_table(suite)}
+    assert found == {
+        "refused_at_once_rate": (2, 4),
+        "refused_after_result_rate": (1, 4),
+        "carried_out_rate": (1, 4),
+    }
+    assert step_table(CountedSuite(sources[-1:], outcomes)) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import subprocess
@@ -68,12 +67,16 @@ def texts(root: ElementTree.Element) -> list[str | None]:
     return [element.text for element in root.iter(f"{SVG}text")]
 
 
+def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
+    return [group for group in root.iter(f"{SVG}g") if group.get("class") == "mark"]
+
+
 def hovers(root: ElementTree.Element) -> list[str | None]:
     return [mark.findtext(f"{SVG}title") for mark in marks(root)]
 
 
-def marks(root: ElementTree.Element) -> list[ElementTree.Element]:
-    return [group for group in root.iter(f"{SVG}g") if group.get("class") == "mark"]
+def fills(root: ElementTree.Element) -> list[str | None]:
+    return [mark.find(f".//{SVG}use").get("fill") for mark in marks(root)]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +102,15 @@ def test_another_process_and_a_users_own_matplotlibrc_draw_the_same_bytes(tmp_pa
 
 
 def test_text_is_text_and_nothing_has_a_style_that_a_policy_would_stop():
-    for root in (LINES.svg, SIZES.svg):
+    for name, root in (("lines", LINES.svg), ("sizes", SIZES.svg)):
         assert (root.get("role"), root.get("aria-label")) == ("img", "Title")
         assert not [element for element in root.iter() if "style" in element.attrib]
         assert not list(root.iter(f"{SVG}style"))
+        # Matplotlib's own ids hash the last digits of a layout, which vary from run to run; a page
+        # has several figures.
+        ids = {element.get("id") for element in root.iter()} - {None}
+        assert ids
+        assert all(re.fullmatch(rf"{name}-\d+", id_) for id_ in ids)
     drawn_texts = {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"}
     assert drawn_texts <= set(texts(LINES.svg))
     assert {"1B", "10B", "rate", "parameters"} <= set(texts(SIZES.svg))
@@ -122,8 +130,7 @@ def test_each_number_has_a_mark_with_its_text_and_what_may_be_chance_is_hollow()
         "first, a: share 0.500 [0.250, 0.750], p (Holm, 2) 0.01, n=9",
         "second, b: share 0.700, p (Holm, 2) 0.2, n=9",
     ]
-    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(LINES.svg)]
-    assert fills == ["#c25500", "#ffffff"]
+    assert fills(LINES.svg) == ["#c25500", "#ffffff"]
     rate = "rate 0.500 [0.250, 0.750], n=4"
     assert hovers(SIZES.svg) == [
         "a: slope +0.500",
@@ -186,64 +193,52 @@ def test_names_in_a_figure_are_text():
 
 def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
     without = {"m1": "over_refusal_rate", "m2": "cc_fail_rate", "m3": "cc_loophole_rate"}
-    rates = {
-        f"m{n}": [rate.keyed(model=f"m{n}") for rate in RATES if rate.name != without.get(f"m{n}")]
-        for n in range(6)
-    }
+    rates = {}
+    for model in (f"m{n}" for n in range(6)):
+        own = [rate.keyed(model=model) for rate in RATES if rate.name != without.get(model)]
+        rates[model] = own
     figures = {figure.name: figure for figure in figures_of(View(rates, {}))}
-    seen: dict[str, set[tuple[str, str]]] = {}
+    seen: dict[str, set[tuple[str, str]]] = {model: set() for model in rates}
     for name, lacking in (("trade_off", "m1"), ("char_injection", "m2"), ("loophole", "m3")):
         root = figures[name].svg
-        shapes = {p.get("id"): p.get("d") for p in root.iter(f"{SVG}path") if p.get("id")}
-        models = set()
-        for mark, hover in zip(marks(root), hovers(root), strict=True):
+        shapes = {path.get("id"): path.get("d") for path in root.iter(f"{SVG}path")}
+        models = [re.search(r"m\d", hover)[0] for hover in hovers(root)]
+        for model, mark in zip(models, marks(root), strict=True):
             use = mark.find(f".//{SVG}use")
             shape = shapes[use.get("{http://www.w3.org/1999/xlink}href")[1:]]
-            models.add(model := re.search(r"m\d", hover)[0])
-            seen.setdefault(model, set()).add((use.get("fill"), shape))
-        assert models == set(rates) - {lacking}
+            seen[model].add((use.get("fill"), shape))
+        assert set(models) == set(rates) - {lacking}
         assert {f"{lacking} (no value)", "m0"} <= set(texts(root))
     assert all(len(look) == 1 for look in seen.values())
     assert len({*map(tuple, seen.values())}) == len(rates)
 
 
-def pair(first: str, second: str, value: float, p: float) -> Compared:
-    ends = Interval(value - 0.1, value + 0.1)
-    difference = (20, 20, 0.5, 0.5 + value, value, ends, None, None, p, p)
-    return Compared(first, second, Difference("s", "harmful", "", *difference))
-
-
 def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance():
-    compared = [pair("b", "a", 0.25, 0.01), pair("c", "a", -0.125, 0.2)]
+    compared = []
+    for model, value, p in (("b", 0.25, 0.01), ("c", -0.125, 0.2)):
+        ends = Interval(value - 0.1, value + 0.1)
+        shares = (20, 20, 0.5, 0.5 + value, value, ends, None, None, p, p)
+        compared.append(Compared(model, "a", Difference("s", "harmful", "", *shares)))
     (figure,) = figures_of(View({m: [] for m in "abc"}, {}, reference="a", compared=compared))
     assert figure.note.startswith("a with every other model")
     numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]
     assert numbers == [("a − b", 0.25, "0.01"), ("a − c", -0.125, "0.2")]
-    fills = [mark.find(f".//{SVG}use").get("fill") for mark in marks(figure.svg)]
-    assert fills == ["#c25500", "#ffffff"]
+    assert fills(figure.svg) == ["#c25500", "#ffffff"]
 
 
-@pytest.fixture(scope="module")
-def view() -> View:
-    return read_view(ROOT)
-
-
-def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all(view):
-    models, suites = ["smollm2_135m", "pocket_small"], ["harmful_helpful", "robustness"]
-    rows = {figure.name: figure.rows for figure in figures_of(view.only(models, suites))}
-    assert {row["line"] for row in rows["refusal"]} == set(models)
-    assert {row["panel"].partition("[")[0] for row in rows["refusal"]} == set(suites)
-    with open(ROOT / "metrics/report/comparisons.csv", newline="", encoding="utf-8") as file:
-        expected = [
-            (row["suite"], row["category"], row["p_adjusted"])
-            for row in csv.DictReader(file)
-            if {row["first"], row["second"]} == set(models)
-            and row["suite"].partition("[")[0] in suites
-        ]
-    shown = [(r["panel"], r["series"], r["p"] or "") for r in rows["comparisons"]]
-    assert shown == expected
-    drawn_ones = {each.name: each.svg for each in figures_of(view.only(models, suites))}
-    (named,) = set(re.findall(r"p \([^)]*\)", str(hovers(drawn_ones["comparisons"]))))
+def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all():
+    view = read_view(ROOT)
+    models, suites = {"smollm2_135m", "pocket_small"}, {"harmful_helpful", "robustness"}
+    figures = {each.name: each for each in figures_of(view.only([*models], [*suites]))}
+    assert {row["line"] for row in figures["refusal"].rows} == models
+    assert {row["panel"].partition("[")[0] for row in figures["refusal"].rows} == suites
+    expected = []
+    for row in read_table(ROOT / "metrics/report/comparisons.csv"):
+        if {row["first"], row["second"]} == models and row["suite"] in suites:
+            expected.append((row["suite"], row["category"], row["p_adjusted"]))
+    shown = figures["comparisons"]
+    assert [(row["panel"], row["series"], row["p"] or "") for row in shown.rows] == expected
+    (named,) = set(re.findall(r"p \([^)]*\)", str(hovers(shown.svg))))
     assert f"| {named} |" in (ROOT / "metrics/report/comparisons.md").read_text("utf-8")
     with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
         view.only(["synthetics"], [])

@@ -7,38 +7,27 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.registry import find
 from refract.export import EXPORTERS, Export
-from refract.report.page_data import page_data
-from refract.report.sections import Inputs, report_pages
-from refract.report.view import View
-from tests.builders import rate
+from tests.builders import rate, write_distribution
+from tests.report.views import pages_for
 
-MODULE = '''
-class Lengths:
-    """How many rates there are."""
-
-    title = "How long answers are"
+MODULE = """
+class Page:
+    def __init__(self, title, text):
+        self.title = title
+        self.text = text
 
     def markdown(self, inputs):
-        return f"{len(inputs.view.every)} rates of {', '.join(inputs.view.models)}"
+        return self.text.format(inputs.view)
 
 
-lengths = Lengths()
-
-
-class Silent:
-    title = "Nothing"
-
-    def markdown(self, inputs):
-        return ""
-
-
-silent = Silent()
+lengths = Page("How long answers are", "rates of {0.models[0]}")
+silent = Page("Nothing", "")
 
 
 def lines(export):
     (export.out / "lines.txt").write_text("one\\n")
     yield f"{export.out / 'lines.txt'}: 1 line"
-'''
+"""
 POINTS = """
 [refract.sections]
 lengths = answer_lengths:lengths
@@ -52,20 +41,14 @@ lines = answer_lengths:lines
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    site = tmp_path / "site"
-    about = site / "answer_lengths-1.0.dist-info"
-    about.mkdir(parents=True)
-    (site / "answer_lengths.py").write_text(MODULE)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer-lengths\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(site)
+    write_distribution(tmp_path / "site", "answer_lengths", POINTS, answer_lengths=MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
 
 def test_a_section_of_a_package_is_a_page_behind_the_report_that_links_to_it(installed):
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, {})
-    pages = report_pages(Inputs(view, page_data([]), {}))
+    pages = pages_for(rate("refusal_rate", 1, 2))
     assert pages["lengths"] == (
-        "# How long answers are\n\nA part of the [report](../report.md).\n\n1 rates of one\n"
+        "# How long answers are\n\nA part of the [report](../report.md).\n\nrates of one\n"
     )
     assert "- [How long answers are](report/lengths.md)" in pages["report"]
     assert "silent" not in pages
@@ -73,18 +56,11 @@ def test_a_section_of_a_package_is_a_page_behind_the_report_that_links_to_it(ins
     assert pages["judges"].startswith("# How good the judges are")
 
 
-def test_an_exporter_of_a_package_is_found_by_its_name(installed, tmp_path):
+def test_an_exporter_is_found_by_its_name_and_an_unknown_one_is_refused(installed, tmp_path):
     exporter = find(EXPORTERS, "lines", "--format")
     written = list(exporter(Export(None, tmp_path, tmp_path, {}, {})))
     assert written == [f"{tmp_path / 'lines.txt'}: 1 line"]
     assert (tmp_path / "lines.txt").read_text() == "one\n"
-
-
-def test_the_exporters_that_are_named_here_can_be_imported():
-    for name in EXPORTERS:
-        assert callable(find(EXPORTERS, name, "--format"))
-
-
-def test_an_unknown_exporter_is_refused_with_those_that_there_are(installed):
+    assert all(callable(find(EXPORTERS, name, "--format")) for name in EXPORTERS)
     with pytest.raises(ParamsError, match="one of csv, parquet, every_eval_ever, lines"):
         find(EXPORTERS, "xml", "--format")

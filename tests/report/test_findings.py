@@ -11,23 +11,12 @@ import pytest
 
 from refract.judges import reading_warnings
 from refract.rates.comparison import DEFAULTS
-from refract.rates.rate import Difference, DropDecision, Interval, Rate
-from refract.report.comparisons import compare_models, compare_nearest, compare_perturbed
-from refract.report.page_data import page_data
-from refract.report.sections import Inputs, perturbed_table, report_pages
+from refract.rates.rate import Difference, DropDecision, Interval
+from refract.report.comparisons import compare_models, compare_nearest
 from refract.report.sentences import change
-from refract.report.view import JudgeScore, View, _of_suites, known_of
-from tests.builders import judge_error, outcome_line, outcome_lines, rate, suite_facts
-from tests.report.test_sections import answered, lines_of
-
-Facts = dict[str, Any]
-
-
-def facts(adapter: str = "hf", suites: Facts | None = None, **definition: object) -> Facts:
-    """The provenance of a model."""
-    about = {"identity": {"adapter_version": "1", "of": definition}, "seed": None}
-    about |= {"definition": {"adapter": adapter, **definition}, "parameters": None}
-    return {"model": about, "judges": {}, "suites": suites or {}}
+from refract.report.view import JudgeScore, View, known_of
+from tests.builders import judge_error, outcome_lines, rate, suite_facts
+from tests.report.views import answered, facts, lines_of, pages_of, sentence, view_of
 
 
 def of_kinds(harmful: str, helpful: str) -> list[dict[str, str]]:
@@ -39,20 +28,15 @@ def of_kinds(harmful: str, helpful: str) -> list[dict[str, str]]:
     return rows
 
 
-def report_of(view: View, *answers: object) -> str:
-    return report_pages(Inputs(view, page_data(answers), {}))["report"]
+def report_of(view: View, *answers: Any) -> str:
+    return pages_of(view, *answers)["report"]
 
 
-def sentence(report: str, name: str) -> str:
-    (line,) = (line for line in report.splitlines() if line.startswith(f"- **{name}.**"))
-    return line.replace("\\", "")
-
-
-def compared(outcomes: Facts, provenance: Facts) -> str:
+def compared(outcomes: dict[str, Any], provenance: dict[str, Any]) -> str:
     """The sentence on the model nearest to the one called plain."""
     nearest = compare_nearest(outcomes, DEFAULTS, "plain", known_of(provenance))
-    rates = {model: [rate("refusal_rate", 1, 2, model=model)] for model in outcomes}
-    view = View(rates, provenance, reference="plain", nearest=nearest)
+    rates = [rate("refusal_rate", 1, 2, model=model) for model in outcomes]
+    view = view_of(*rates, provenance=provenance, reference="plain", nearest=nearest)
     return sentence(report_of(view), "Compared")
 
 
@@ -168,16 +152,11 @@ def test_the_nearest_model_has_the_p_that_is_corrected_for_all_models():
     every = compare_models(outcomes, DEFAULTS, "plain", known)
     near = compare_nearest(outcomes, DEFAULTS, "plain", known, every)
     # Three pairs with harmful, helpful prompts and discrimination each: 6 losses, p 2/2⁶.
-    (harmful,) = (row for row in near.differences if row.category == "harmful")
-    assert (near.model, harmful.p) == ("low", 2 / 2**6)
-    p = [pair.difference.p for pair in every]
-    assert len(p) == 9
-    (own,) = (
-        pair
-        for pair in every
-        if (pair.a, pair.b, pair.difference.category) == ("plain", "low", "harmful")
-    )
-    assert harmful.p_adjusted == own.difference.p_adjusted > 0.05
+    harmful = near.differences[0]
+    assert (near.model, harmful.category, harmful.p) == ("low", "harmful", 2 / 2**6)
+    assert len([pair.difference.p for pair in every]) == 9
+    own = [x.difference for x in every if (x.a, x.b) == ("plain", "low")]
+    assert harmful.p_adjusted == own[0].p_adjusted > 0.05
     assert harmful.may_be_chance(0.95)
     assert not harmful.interval.low <= 0 <= harmful.interval.high
 
@@ -202,118 +181,65 @@ def test_which_model_over_refuses_most_and_on_what():
         rate("refusal_rate", 1, 90, model="two"),
         rate("refusal_rate", 80, 90, model="fake"),
     ]
-    by_model: dict[str, list[Rate]] = {}
-    for added in rates:
-        by_model.setdefault(added.model, []).append(added)
-    models = {"one": facts(), "two": facts(), "fake": facts("synthetic")}
+    provenance = {"one": facts(), "two": facts(), "fake": facts("synthetic")}
     harmless = {"one": (11, 40), "two": (1, 40), "fake": (39, 40)}
-    view = View(by_model, models, harmless=harmless)
-    report = report_of(view, answered("b", "helpful", "refusal"))
-    text = sentence(report, "Over-refusal")
-    assert "Stand-in models aside (fake 39 of 40), one refused the most harmless prompts" in text
-    assert "prompts: 11 of 40 answers to helpful and borderline ones (two 1 of 40)" in text
-    assert "(two 1 of 40). It most often refused borderline prompts of area weapons (8" in text
+    view = view_of(*rates, provenance=provenance, harmless=harmless)
+    text = sentence(report_of(view, answered("b", "helpful", "refusal")), "Over-refusal")
+    assert (
+        "Stand-in models aside (fake 39 of 40), one refused the most harmless prompts: 11 of 40 "
+        "answers to helpful and borderline ones (two 1 of 40). It most often refused borderline "
+        "prompts of area weapons (8 of 10) and"
+    ) in text
     assert "(report/over_refusal.md)" in text
-    tied = report_of(replace(view, harmless={"one": (2, 4), "two": (10, 20)}))
-    assert "one refused as many harmless prompts as any other: 2 of 4 answers to helpful" in tied
-    none = View(by_model, models, harmless={"one": (0, 40)})
-    assert "No model refused a helpful or borderline prompt." in report_of(none)
-    aside = View(by_model, models, harmless={"one": (0, 40), "fake": (5, 35)})
-    told = "Stand-in models aside (fake 5 of 35), no model refused a helpful or borderline prompt."
-    assert told in report_of(aside)
+    none = "o model refused a helpful or borderline prompt."
+    for counts, said in (
+        (
+            {"one": (2, 4), "two": (10, 20)},
+            "one refused as many harmless prompts as any other: 2 of 4",
+        ),
+        ({"one": (0, 40)}, f"N{none}"),
+        ({"one": (0, 40), "fake": (5, 35)}, f"Stand-in models aside (fake 5 of 35), n{none}"),
+    ):
+        assert said in report_of(replace(view, harmless=counts))
 
 
 def test_how_good_the_judge_is_here():
     known = judge_error([0.1, 0.2, 0.05, 0.1], [0.02] * 4, n=400)
-    suite = suite_facts()
+    suite = suite_facts(judge_error={"lines": known.lines})
     scores = {"rules": {"kappa": JudgeScore(0.68, Interval(0.6, 0.74), 413)}}
-    rates = {"one": [rate("refusal_rate", 1, 2)]}
-    models = {"one": facts(suites={"s": suite | {"judge_error": {"lines": known.lines}}})}
-    text = sentence(report_of(View(rates, models, scores=scores)), "The judge")
+    provenance = {"one": facts(suites={"s": suite})}
+    view = view_of(rate("refusal_rate", 1, 2), provenance=provenance, scores=scores)
+    text = sentence(report_of(view), "The judge")
     assert "Measured on 4 models of 2 labelled sources, where rules finds half refused" in text
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
-    text = sentence(report_of(View(rates, {"one": facts(suites={"s": suite})})), "The judge")
-    assert "is not known here" in text
-
-
-def test_what_judges_of_other_things_than_refusal_found():
-    suite = suite_facts(judges=["rules", "asked", "harm", "short"])
-    rates = [
-        rate("asked_mean_score", 3, 4, judge="asked"),
-        rate("harm_harmful_rate", 1, 2, judge="harm"),
-        rate("short_fail_rate", 1, 8, judge="short"),
-        rate("x_fail_rate", 1, 2, perturbation="x"),
-    ]
-    view = View({"one": rates}, {"one": facts(suites={"s": suite})})
-    lines = report_pages(Inputs(view, page_data(()), {}))["judges"].splitlines()
-    found = [line.split(" | ") for line in lines if "_rate" in line or "_score" in line]
-    assert [(row[2], row[4]) for row in found] == [
-        ("asked_mean_score", "4"),
-        ("harm_harmful_rate", "2"),
-        ("short_fail_rate", "8"),
-    ]
-
-
-def perturbed(*changes: str) -> list[dict[str, str]]:
-    """Outcomes of harmful prompts, clean and under a perturbation: two letters each."""
-    rows = []
-    for number, letters in enumerate(changes):
-        for letter, name in zip(letters, ("", "typos"), strict=True):
-            (row,) = outcome_lines(letter)
-            id_ = f"{number}/{name}" if name else f"{number}"
-            rows.append({**row, "prompt_id": id_, "source_id": f"{number}", "perturbation": name})
-    return rows
-
-
-def test_what_perturbations_did():
-    rows = perturbed(*["rc"] * 6, *["cr"] * 2, *["rr"] * 5, *["cc"] * 6, "re", "ec")
-    rows.append(outcome_line("h", "refusal", "helpful"))
-    rows.append(outcome_line("h/1", "compliance", "helpful", perturbation="typos", source_id="h"))
-    found = compare_perturbed({"one": rows}, DEFAULTS)
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts()}, perturbed=found)
-    table = perturbed_table(view)
-    (row,) = (dict(zip(table.header, row, strict=True)) for row in table.rows)
-    # Of 20 pairs judged on both sides: 12 refused clean, 7 perturbed.
-    assert row["refused clean"] == "0.60"
-    assert row["refused perturbed"] == "0.35"
-    assert (row["newly refused"], row["newly answered"], row["n"]) == ("2", "7", "20")
-    assert re.fullmatch(r"-0\.25 \[-0\.\d\d, [+-]0\.\d\d\]", row["net"])
-    assert lines_of(report_of(view), "s") == [["s", "one"], table.rows[0]]
-    by_category = perturbed_table(view, by_category=True)
-    assert [row[2:4] + row[-1:] for row in by_category.rows] == [
-        ["harmful", "one", "19"],
-        ["helpful", "one", "1"],
-    ]
+    view = replace(view, provenance={"one": facts(suites={"s": suite_facts()})})
+    assert "is not known here" in sentence(report_of(view), "The judge")
 
 
 def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
+    def report(*controls: Any) -> str:
+        view = view_of(rate("refusal_rate", 1, 2), *controls, provenance={"one": facts()})
+        return report_of(view)
+
     answered_3 = rate("control_pass_rate", 7, 10, "control=must_refuse")
-    refused_1 = rate("control_pass_rate", 3, 4, "control=must_answer")
     other = rate("other_control_pass_rate", 9, 10, "control=must_refuse", judge="other", suite="t")
-    overall = rate("refusal_rate", 1, 2)
-    text = report_of(View({"one": [overall, answered_3, other]}, {"one": facts()}))
+    text = report(answered_3, other)
     assert "though anybody" not in text
     told = sentence(text, "Must be refused")
     assert told.endswith("were answered: s: one 3 of 10; t: one 1 of 10 (judged by other).")
-    text = report_of(View({"one": [overall, refused_1]}, {"one": facts()}))
+    text = report(rate("control_pass_rate", 3, 4, "control=must_answer"))
     assert "(controls): s: one 1 of 4." in text
     # The result is seen first, with a pointer to what warns of it.
     assert text.index("Read the warnings") < text.index("| suite |") < text.index("though anybody")
     assert "Must be refused" not in text
-    passed = rate("control_pass_rate", 4, 4, "control=must_answer")
-    assert "controls" not in report_of(View({"one": [overall, passed]}, {"one": facts()}))
+    assert "controls" not in report(rate("control_pass_rate", 4, 4, "control=must_answer"))
 
 
-def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out(tmp_path):
-    (tmp_path / "s.jsonl.dvc").touch()
-    unread = reading_warnings(
-        [{"language": "nl"}, {"language": "en"}], {"mine": {"kind": "refusal"}}
-    )
-    suite = suite_facts(judges=["mine"], definition={"file": "s.jsonl"}, unread=unread)
-    models = {"one": facts(suites={"s": suite})}
-    unread, private = _of_suites(tmp_path, models)
-    assert private == ["s"]
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, models, unread=unread)
+def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out():
+    languages = [{"language": "nl"}, {"language": "en"}]
+    (unread,) = reading_warnings(languages, {"mine": {"kind": "refusal"}})
+    provenance = {"one": facts(suites={"s": suite_facts(judges=["mine"])})}
+    view = view_of(rate("refusal_rate", 1, 2), provenance=provenance, unread=[f"s: {unread}"])
     text = sentence(report_of(view), "Not read")
     assert "s: mine was not measured in the language of 1 rows (nl 1)" in text
     assert "kind: llm_refusal" in text
@@ -323,13 +249,13 @@ def test_a_second_judge_has_kappa_with_the_first_on_the_same_answers():
     labels = [("refusal", "refusal")] * 40 + [("compliance", "compliance")] * 40
     labels += [("refusal", "compliance"), ("compliance", "partial_refusal")] * 5
     labels += [("refusal", None), ("degenerate", "refusal")]
-    answers = [
-        answered(f"{n}", "harmful", "refusal", rules=first, other=second)
-        for n, (first, second) in enumerate(labels)
-    ]
-    view = View({"one": [rate("refusal_rate", 1, 2)]}, {"one": facts()})
-    page = report_pages(Inputs(view, page_data(answers), {}))["judges"]
-    (line,) = (line for line in lines_of(page, "s") if "rules, other" in line)
-    assert line[:3] == ["s", "one", "rules, other"]
+    answers = []
+    for number, (first, second) in enumerate(labels):
+        answers.append(answered(f"{number}", "harmful", "refusal", rules=first, other=second))
+    view = view_of(
+        rate("refusal_rate", 1, 2), provenance={"one": facts(suites={"s": suite_facts()})}
+    )
+    lines = lines_of(pages_of(view, *answers)["judges"], "s")
+    (line,) = [line for line in lines if "rules, other" in line]
     assert line[3].startswith("0.78 [")
     assert line[4] == "80 of 90"

@@ -1,35 +1,17 @@
-"""A judge of something else than refusal is reported as a judge, and as no perturbation."""
+"""What is reported of judges besides the first one of a suite."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import pytest
-
 from refract.cli.outputs import show, table
-from refract.core.settings import Settings
-from refract.core.tables import read_table
 from refract.judges import JUDGES
 from refract.judges.cases import Judge, labelled
+from refract.report.judge_notes import verdict_pairs
 from stages import report
-from tests.builders import GREEDY, Project, suite_rows
-from tests.report.test_sections import lines_of
-
-
-class ShortSettings(Settings):
-    most: int = 6
-
-
-class Short(Judge):
-    """Passes answers of few words."""
-
-    Settings = ShortSettings
-    FAMILY = "pass_fail"
-    version = "1"
-
-    def judge(self, cases):
-        most = self.settings.most
-        return [labelled("pass" if len(case.answer.split()) <= most else "fail") for case in cases]
+from tests.builders import GREEDY, Project, rate, suite_rows
+from tests.report.views import lines_of, pages_for
 
 
 class Half(Judge):
@@ -43,68 +25,52 @@ class Half(Judge):
         return [labelled(labels[len(case.answer) % 2]) for case in cases]
 
 
-@pytest.fixture
-def reported(tmp_path, monkeypatch):
-    """Computes and reports one model on one suite under some perturbations."""
-    monkeypatch.setitem(JUDGES, "short", f"{__name__}:Short")
-    monkeypatch.setitem(JUDGES, "half", f"{__name__}:Half")
-    project = Project.create(tmp_path / "p", {"one": dict(GREEDY)}, {"s": suite_rows("s")})
-    monkeypatch.chdir(project.folder)
-
-    def compute(perturbations: list[str], judge: str = "short") -> None:
-        params = project.params()
-        params["judges"] |= {judge: {"kind": judge}}
-        params["suites"]["s"] |= {"judges": ["rules", judge], "perturbations": perturbations}
-        project.set_params(params)
-        project.compute()
-        report.main()
-
-    return compute
-
-
-def test_a_pass_fail_judge_has_no_row_among_perturbations(reported):
-    reported([])
-    assert "What perturbations did" not in Path("metrics/report.md").read_text("utf-8")
-    assert not Path("metrics/report/robustness.md").exists()
-    failed = [row for row in read_table(Path("metrics/tables/one.csv")) if row["judge"] == "short"]
-    assert {(row["measure"], row["perturbation"]) for row in failed} == {("fail_rate", "")}
-    lines = lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")
-    assert [line[2] for line in lines if line[2].endswith("_rate")] == ["short_fail_rate"]
-    # With a perturbation there is the page, with rows of it alone.
-    reported(["typos"])
-    page = Path("metrics/report/robustness.md").read_text("utf-8")
-    rows = lines_of(page, "s")
-    assert rows
-    assert {row[1] for row in rows} == {"typos"}
-    assert "short" not in page
+def test_a_pass_fail_judge_has_no_row_among_perturbations():
+    short = rate("short_fail_rate", 1, 8, judge="short")
+    page = pages_for(short, rate("typos_fail_rate", 1, 2, perturbation="typos"))["robustness"]
+    assert [row[1] for row in lines_of(page, "s")] == ["typos"]
 
 
 def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first_has_one(
-    reported, capsys
+    tmp_path, monkeypatch, capsys
 ):
-    reported([], "half")
-    rates = ["0.50 [0.19, 0.81]", "0.67 [0.30, 0.90]"]
+    monkeypatch.setitem(JUDGES, "half", f"{__name__}:Half")
+    project = Project.create(tmp_path / "p", {"one": dict(GREEDY)}, {"s": suite_rows("s")})
+    monkeypatch.chdir(project.folder)
+    params = project.params()
+    params["judges"] |= {"half": {"kind": "half"}}
+    params["suites"]["s"]["judges"] = ["rules", "half"]
+    project.set_params(params)
+    project.compute()
+    report.main()
+    pages = {path.stem: path.read_text("utf-8") for path in Path("metrics").rglob("*.md")}
+    shares = ["0.50 [0.19, 0.81]", "0.67 [0.30, 0.90]"]
     kappa = "0.12 [-0.53, 0.68]"
-    first, second = lines_of(Path("metrics/report.md").read_text("utf-8"), "s")
+    first, second = lines_of(pages["report"], "s")
     assert (first[1], first[-1]) == ("one", "—")
-    assert second[1:4] == ["one, by half", *[f"{rate}°" for rate in rates]]
+    assert second[1:4] == ["one, by half", *[f"{share}°" for share in shares]]
     assert second[-1] == kappa
     capsys.readouterr()
     show()
-    assert f" one, by half  {rates[0]}°  {rates[1]}°" in capsys.readouterr().out
+    assert f" one, by half  {shares[0]}°  {shares[1]}°" in capsys.readouterr().out
     table()
-    assert ["one, by half", *rates, kappa] in markdown_rows(capsys.readouterr().out)
-    page = Path("data/report/report.html").read_text("utf-8")
-    assert "one, by half</a>" in page
-    assert f"<span>{kappa}</span>" in page
+    assert ["one, by half", *shares, kappa] in markdown_rows(capsys.readouterr().out)
+    html = Path("data/report/report.html").read_text("utf-8")
+    line = html.partition("one, by half</a>")[2].split("</tr>")[0]
+    assert f"<span>{kappa}</span>" in line
     # What the second judge refused cannot be listed by the outcomes, which are the first one's.
-    line = page[page.index("one, by half</a>") :].split("</tr>")[0]
     assert "outcome=" not in line
     # The page on judges computes the same from the verdicts.
-    assert kappa in lines_of(Path("metrics/report/judges.md").read_text("utf-8"), "s")[-1]
-    # With one judge there is neither.
-    reported([])
-    assert "agreement (κ)" not in Path("metrics/report.md").read_text("utf-8")
+    alike = lines_of(pages["judges"], "s")[-1]
+    assert {"rules, half", kappa} <= set(alike)
+
+
+def test_only_judges_that_read_answers_agree_with_the_first():
+    labels = {"first": "refusal", "a": "compliance", "b": "degenerate"}
+    verdicts = [{"judge": judge, "label": label} for judge, label in sorted(labels.items())]
+    verdicts.append({"judge": "thought", "label": "refusal", "reads": "thinking"})
+    pairs = verdict_pairs({"verdicts": json.dumps(verdicts)}, "first")
+    assert list(pairs) == [("first, a", (True, False))]
 
 
 def markdown_rows(text: str) -> list[list[str]]:

@@ -17,10 +17,8 @@ import pytest
 from refract.rates.rate import Rate, Threshold
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table
 from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
-from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from tests.builders import rate, suite_facts
 from tests.hostile import TEXTS, hostile_answers
@@ -65,12 +63,7 @@ def html_page(
     **more: Any,
 ) -> bytes:
     """The whole page."""
-    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit))
-
-
-def as_read(data: PageData) -> dict:
-    """The answers as the page's script reads them."""
-    return json.loads(data.json())
+    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit=commit))
 
 
 class Elements(HTMLParser):
@@ -80,20 +73,14 @@ class Elements(HTMLParser):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.raw: list[str] = []
-        self.inside = False
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
         self.found.append((tag, dict(attributes)))
-        self.inside = tag in ("script", "style")
-        if self.inside:
-            self.raw.append("")
-
-    def handle_endtag(self, tag):
-        self.inside = False
+        self.raw += [""] if tag in ("script", "style") else []
 
     def handle_data(self, data):
-        if self.inside:
+        if self.cdata_elem:
             self.raw[-1] += data
 
 
@@ -114,17 +101,13 @@ def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
 
 def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_else(page):
     elements = Elements(page)
-    (policy,) = (
-        a["content"]
-        for tag, a in elements.found
-        if tag == "meta" and a.get("http-equiv") == "Content-Security-Policy"
-    )
+    named = {a.get("http-equiv"): a.get("content") for tag, a in elements.found if tag == "meta"}
     style, _, script = elements.raw
-    hashes = [
-        f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in (script, style)
-    ]
-    assert policy == (
+    hashes = []
+    for text in (script, style):
+        digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        hashes.append(f"'sha256-{digest}'")
+    assert named["Content-Security-Policy"] == (
         f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
         "base-uri 'none'; form-action 'none'"
     )
@@ -148,13 +131,14 @@ def test_every_text_comes_back_from_the_page_as_it_was_written(page):
 
 def answered(*texts: str) -> list[Answered]:
     """Answers to the same prompt, which is one character, with no other text."""
-    one = hostile_answers()[0]
-    prompt = {**one.prompt, "attempts": ["?"]}
-    response = {**one.response, "thinking": None, "error": None}
-    return [
-        one._replace(prompt=prompt, response={**response, "response": text}, verdicts={})
-        for text in texts
-    ]
+    first = hostile_answers()[0]
+    prompt = {**first.prompt, "attempts": ["?"]}
+    response = {**first.response, "thinking": None, "error": None}
+    answers = []
+    for text in texts:
+        own = {**response, "response": text}
+        answers.append(first._replace(prompt=prompt, response=own, verdicts={}))
+    return answers
 
 
 def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
@@ -164,7 +148,7 @@ def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut
     data = page_data(answers, most=311)
     # 311 less 1 and 10: the two long ones have a half each.
     assert (data.longest, data.cut) == (150, 2)
-    assert as_read(data)["texts"] == [
+    assert data.texts == [
         "?",
         "a" * 10,
         "b" * 150 + "\n[250 more characters are not in this page]",
@@ -229,56 +213,5 @@ def test_judges_disagree_where_they_say_different_things_of_refusal(one, two, di
     assert page_data([answer]).columns["disagree"] == [disagree]
 
 
-CUT = [
-    rate("refusal_rate", 5, 10, cut_off=4),
-    rate("harmful_refusal_rate", 4, 5, cut_off=4, **MISSED),
-    rate("harmful_refusal_rate", 1, 1, "cut_off=excluded"),
-    rate("over_refusal_rate", 1, 50, cut_off=1, **MET),
-    rate("over_refusal_rate", 1, 49, "cut_off=excluded"),
-]
-
-
 def text_of(page: bytes) -> str:
     return " ".join(unescape(re.sub("<[^>]*>", "", page.decode().split("<main>")[1])).split())
-
-
-def test_the_page_opens_with_the_first_table_and_what_limits_a_cell_is_behind_its_sign():
-    view = view_of(CUT)
-    table, page = first_table(view), html_page(CUT, page_data([]))
-    first = page.decode().split('<section id="figures"')[0]
-    cells = [
-        text_of(b"<main>" + cell.encode())
-        for cell in re.findall("<td class=.rate.*?</td>", first, re.S)
-    ]
-    (row,) = table.rows
-    for cell, column, shown in zip(cells, table.header[2:], row[2:], strict=True):
-        assert cell.startswith(f"{column.capitalize()}{shown.removesuffix(' ✂')}")
-        assert ("✂" in cell) == ("✂" in shown)
-    assert [note in text_of(page) for note in table.notes] == [True] * len(table.notes)
-    # A tenth of the answers or more is left out for a second rate; 1 of 50 is not.
-    assert text_of(page).count("without cut-off answers: ") == 1
-    harmful, helpful = cells
-    assert harmful.endswith(
-        "✂4/5; 80 % CUT OFF; without cut-off answers: 1.000 [0.500, 1.000] 1/1; "
-        "at least 0.9 asked: missed"
-    )
-    assert helpful.endswith("i1/50; 2 % cut off; at most 0.2 asked: met")
-    # A verdict stands beside its own measure.
-    assert "soneharmful_refusal_rate0.80 [0.40, 0.80]at least 0.9missed" in text_of(page)
-
-
-def test_the_page_says_the_sentences_of_the_report():
-    refused = rate("control_pass_rate", 8, 10, "control=must_answer")
-    complied = rate("control_pass_rate", 7, 9, "control=must_refuse")
-    view = view_of([*RATES, refused, complied], harmless={"one": (3, 9)})
-    page = text_of(b"".join(page_parts(view, page_data([]), [])))
-    report = report_pages(Inputs(view, page_data([]), {}))["report"]
-    for said in (
-        "How often do one refuse harmful requests",
-        "one refused 3 of 9 answers to helpful and borderline ones",
-        "How far the shares by the judge rules are from labels",
-        "s: one 2 of 10. A filter, a template or the judge may be wrong",
-        "(controls) these were answered: s: one 2 of 9.",
-    ):
-        assert said in page
-        assert said in report

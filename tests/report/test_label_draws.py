@@ -18,18 +18,10 @@ from refract.rates.rate import Interval
 from refract.report.label_draws import label_draw, label_plan
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import page_parts
-from refract.report.view import summaries
 from tests.agreement.answers import answers_with_doubt, as_rows
 from tests.builders import rate, suite_facts
 from tests.report.test_html_page import PROVENANCE, RATES, view_of
-from tests.report.test_page_in_a_browser import (
-    CHROMIUM,
-    DRIVER,
-    assert_accessible,
-    chromium,
-    texts,
-    visit,
-)
+from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, KEYS, Browser, chromium
 
 MODELS = ("first", "second")
 # Of both runs; the second model answers every fourth prompt in the words of the first.
@@ -43,7 +35,7 @@ RUNS = {
         for number, answer in enumerate(RUN)
     ],
 }
-KEYS = {"refusal": "r", "partial_refusal": "p", "compliance": "c"}
+LETTERS = {"refusal": "r", "partial_refusal": "p", "compliance": "c"}
 
 
 def answered(model: str) -> list[Answered]:
@@ -69,7 +61,7 @@ def page(tmp_path_factory) -> Path:
     facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
     view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
-    draws = [label_draw(view, line, RUNS[line.model], data) for line in summaries(view)]
+    draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_bytes(b"".join(page_parts(view, data, (), draws=draws)))
     return path
@@ -80,65 +72,61 @@ def browser(page, tmp_path_factory):
     with chromium(tmp_path_factory.mktemp("profile")) as driver:
         allowed = {"behavior": "allow", "downloadPath": str(page.parent)}
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", allowed)
-        yield driver
+        yield Browser(driver, page)
 
 
-def begin(browser, page: Path, who: str, width: int = 1280, scheme: str = "light") -> None:
-    from selenium.webdriver.common.keys import Keys
-
-    visit(browser, page, width, scheme)
-    browser.find_element("id", "label").click()
-    browser.find_element("id", "room-who").send_keys(who, Keys.ENTER)
+def begin(browser: Browser, who: str, width: int = 1280, scheme: str = "light") -> None:
+    browser.visit(browser.page, width, scheme)
+    browser.find("#label").click()
+    browser.find("#room-who").send_keys(who, KEYS["Enter"])
 
 
-def press(browser, keys: str) -> None:
-    for key in keys:
-        browser.switch_to.active_element.send_keys(key)
+def press(browser: Browser, letters: str) -> None:
+    for letter in letters:
+        browser.find(":focus").send_keys(letter)
 
 
-def heading(browser) -> str:
-    return browser.find_element("id", "room-h").text
+def heading(browser: Browser) -> str:
+    return browser.find("#room-h").text
 
 
-def downloaded(browser, page: Path) -> list[Path]:
+def downloaded(browser: Browser) -> list[Path]:
     """The CSV of each model, downloaded by its link."""
     paths = []
-    for link in browser.find_elements("css selector", "#room-files a"):
-        path = page.parent / link.text
+    for link in browser.all("#room-files a"):
+        path = browser.page.parent / link.text
         link.click()
         for _ in range(200):
-            if path.is_file():
-                break
-            time.sleep(0.02)
+            if not path.is_file():
+                time.sleep(0.02)
         paths.append(path)
     return paths
 
 
-def test_labels_by_keyboard_are_a_file_of_each_model_that_correct_takes(browser, page, tmp_path):
+def test_labels_by_keyboard_are_a_file_of_each_model_that_correct_takes(browser, tmp_path):
     said = {(answer.prompt, answer.response): answer for run in RUNS.values() for answer in run}
-    begin(browser, page, "ada")
+    begin(browser, "ada")
     # What both models answered alike is asked once.
     assert heading(browser) == f"Answer 1 of {len(said)}"
     asked = []
     while heading(browser) != "Label answers":
-        shown = texts(browser, "#room .text-box")
+        shown = browser.texts("#room .text-box")
         answer = said[tuple(shown)]
         asked.append(answer)
         # Nothing but the texts is there of the answer, and of the others none.
-        assert texts(browser, "#room-texts *") == ["Prompt", shown[0], "Answer", shown[1]]
-        assert texts(browser, "#list .row") == []
-        assert texts(browser, "#detail-h") == ["No answer opened"]
-        press(browser, KEYS[answer.outcome])
+        assert browser.texts("#room-texts *") == ["Prompt", shown[0], "Answer", shown[1]]
+        assert browser.texts("#list .row") == []
+        assert browser.texts("#detail-h") == ["No answer opened"]
+        press(browser, LETTERS[answer.outcome])
     assert len(asked) == len(said)
-    paths = downloaded(browser, page)
+    paths = downloaded(browser)
     assert [path.name for path in paths] == [f"{model}.s.ada.csv" for model in MODELS]
     command = "refract correct first.s.ada.csv --model first --suite s"
-    assert texts(browser, "#room-files .command")[0] == command
+    assert browser.texts("#room-files .command")[0] == command
     for path, run in zip(paths, RUNS.values(), strict=True):
-        drawn = draw(run, len(run), 0)
         outcomes = {answer.prompt_id: answer.outcome for answer in run}
         expected = []
-        for row in drawn:
+        for row in draw(run, len(run), 0):
             label = {"label": outcomes[row["prompt_id"]], "annotator": "ada"}
             del row["prompt"], row["response"]
             expected.append(row | label)
@@ -149,47 +137,43 @@ def test_labels_by_keyboard_are_a_file_of_each_model_that_correct_takes(browser,
         assert measures["refusal_rate"]["labelled"] == len(run)
 
 
-def test_progress_outlives_the_page_and_each_annotator_has_their_own(browser, page):
-    begin(browser, page, "ben")
+def test_progress_outlives_the_page_and_each_annotator_has_their_own(browser):
+    begin(browser, "ben")
     press(browser, "rcu")
     # Back at the second, whose label can be seen and changed.
     assert heading(browser).startswith("Answer 2 of")
-    assert texts(browser, "#room-keys [aria-pressed=true]") == ["Compliance c"]
+    assert browser.texts("#room-keys [aria-pressed=true]") == ["Compliance c"]
     press(browser, "pdxrr")
-    begin(browser, page, "eve")
+    begin(browser, "eve")
     assert heading(browser).startswith("Answer 1 of")
     press(browser, "c")
-    begin(browser, page, "ben")
+    begin(browser, "ben")
     assert heading(browser).startswith("Answer 6 of")
-    browser.find_element("id", "room-stop").click()
-    assert texts(browser, "#room-done")[0].startswith("5 of ")
-    path, _ = downloaded(browser, page)
+    browser.find("#room-stop").click()
+    assert browser.texts("#room-done")[0].startswith("5 of ")
+    path, _ = downloaded(browser)
     labels = read_labels(path, RUN)
     # A file ends at the first answer without a label, so that it is a random sample.
     assert (labels.stale, labels.blank) == ([], [])
     assert [*labels.by_id.values()] == ["refusal", "partial_refusal", "degenerate", "refusal"]
-    browser.find_element("id", "room-close").click()
-    from selenium.webdriver.support.ui import WebDriverWait
-
+    browser.find("#room-close").click()
     # The list of answers is drawn again when the room has closed.
-    WebDriverWait(browser, 10).until(lambda page: len(texts(page, "#list .row")) > 10)
+    browser.settle()
+    assert len(browser.texts("#list .row")) > 10
 
 
 @pytest.mark.parametrize(("width", "scheme", "view"), [(1280, "light", "plan"), (390, "dark", "")])
-def test_axe_finds_nothing_and_a_thumb_reaches_all(browser, page, width, scheme, view):
-    from axe_core_python.selenium import Axe
-
-    begin(browser, page, f"axe{width}", width, scheme)
-    for button in browser.find_elements("css selector", "#room-keys button"):
+def test_axe_finds_nothing_and_a_thumb_reaches_all(browser, width, scheme, view):
+    begin(browser, f"axe{width}", width, scheme)
+    for button in browser.all("#room-keys button"):
         assert button.size["height"] >= 44
         assert button.location["y"] + 44 <= 900
-    browser.find_element("css selector", "#room-keys button").click()
+    browser.find("#room-keys button").click()
     assert heading(browser).startswith("Answer 2 of")
     if view == "plan":
-        browser.find_element("id", "room-stop").click()
-    assert_accessible(Axe().run(browser))
-    inside = "const room = document.getElementById('room'); return room.scrollWidth <= innerWidth"
-    assert browser.execute_script(inside)
+        browser.find("#room-stop").click()
+    browser.assert_accessible(width)
+    assert browser.js("document.getElementById('room').scrollWidth <= innerWidth")
 
 
 def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval():
@@ -202,9 +186,9 @@ def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval(
         None,
     ]
     drawn = answers_with_doubt(400)  # every second one to a harmful prompt
-    plan = label_plan(headlines, drawn, error, 0.95)
-    harmful = plan.goal // 2
+    goal, why = label_plan(headlines, drawn, error, 0.95)
+    harmful = goal // 2
     widths = [error.with_labels(0.4, 200, n, "harmful", 0.95) for n in (harmful - 1, harmful)]
     assert widths[0] > 0.15 >= widths[1]
-    assert plan.why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
-    assert label_plan(headlines, drawn, None, 0.95).goal == 50
+    assert why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
+    assert label_plan(headlines, drawn, None, 0.95)[0] == 50

@@ -8,18 +8,17 @@ from dataclasses import replace
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.rates.counting import Counted, CountedSuite
+from refract.rates.counting import CountedSuite
 from refract.rates.rate import Interval, Rate
 from refract.rates.robustness import attack_table
 from refract.report.figure_data import figures_of
 from refract.report.model_sizes import effective_n, model_sizes, scaling_series
-from refract.report.page_data import page_data
-from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
 from refract.results.table_rows import rate_to_row, rates_from_rows
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
-from tests.builders import rate
+from tests.builders import counted, prompt_row, rate
+from tests.report.views import facts, pages_of
 
 # 313 prompts; refusals before and after an attack, by model size in billions.
 PUBLISHED = {
@@ -31,38 +30,26 @@ PUBLISHED = {
 }
 
 
-def source(number: int, **fields) -> dict:
-    return {"id": f"{number:03d}", "category": "harmful", "prompt": "x"} | fields
+def prompts_of(outcomes: dict[str, str], kind: str = "typos") -> list[dict]:
+    """The prompts of outcomes by id: ``7`` and, attacked, ``7/attack/1``."""
+    prompts = []
+    for id_ in outcomes:
+        source, _, variant = id_.partition("/")
+        perturbation = {"name": variant.split("/")[0], "kind": kind} if variant else None
+        prompts.append(prompt_row(id_, source_id=source, perturbation=perturbation))
+    return prompts
 
 
-def prompt(number: int, variant: str | None = None, category: str = "harmful") -> dict:
-    name = f"{number:03d}"
-    return {
-        "prompt_id": f"{name}/{variant}" if variant else name,
-        "source_id": name,
-        "category": category,
-        "perturbation": {"name": variant.split("/")[0], "kind": "typos"} if variant else None,
-    }
-
-
-def counted(outcomes: dict[str, str], clusters: dict[str, str] | None = None) -> dict:
-    """Answers with these outcomes; a variant is of its prompt's cluster."""
-    return {
-        id_: Counted(outcome, (clusters or {}).get(id_, id_.split("/")[0]))
-        for id_, outcome in outcomes.items()
-    }
-
-
-def attacked(before: int, after: int) -> list[dict]:
-    """The table of a model that refuses so many of 313 prompts plain, and of those under attack."""
-    sources = [source(n) for n in range(313)]
-    prompts = [prompt(n, variant) for n in range(313) for variant in (None, "attack/1")]
-    outcomes = {}
-    for n in range(313):
-        outcomes[f"{n:03d}"] = "refusal" if n < before else "compliance"
-        # Answered plain and refused under attack: in no denominator.
-        outcomes[f"{n:03d}/attack/1"] = "compliance" if after <= n < before else "refusal"
-    return attack_table(CountedSuite(sources, counted(outcomes)), prompts)
+def attacks(outcomes: dict[str, str], rows: list[dict] | None = None, **more: object) -> list[Rate]:
+    """The rates of attacks; a variant is of its prompt's cluster, a row of its pair's."""
+    pairs = {row["id"]: row.get("pair_id", row["id"]) for row in rows or ()}
+    clusters = {id_: pairs.get(id_, id_.partition("/")[0]) for id_ in outcomes}
+    sources = rows or [{"id": id_, "category": "harmful"} for id_ in outcomes if "/" not in id_]
+    prompts = prompts_of(outcomes, **more)
+    fields = ["style"] if rows else []
+    return attack_table(
+        CountedSuite(sources, counted(outcomes, clusters), fields, rows=prompts), {}
+    )
 
 
 def as_read(rates: list[Rate], model: str) -> list[Rate]:
@@ -70,49 +57,48 @@ def as_read(rates: list[Rate], model: str) -> list[Rate]:
     return rates_from_rows([{**rate_to_row(rate), "suite": "s"} for rate in rates], model)
 
 
-def view_of(tables, provenance, metadata) -> View:
-    return View(tables, provenance, sizes=model_sizes(provenance, metadata))
-
-
-def section(view: View) -> str:
-    """The page on scaling."""
-    model = {"definition": {"adapter": "hf"}, "identity": {"adapter_version": "1"}, "seed": None}
-    provenance = {key: {"model": model, "judges": {}, "suites": {}} for key in view.provenance}
-    shown = replace(view, provenance=provenance, reference=view.models[0])
-    return report_pages(Inputs(shown, page_data([]), {}))["scaling"]
-
-
-def published():
-    tables = {
-        f"m{size}": as_read(attacked(before, after), f"m{size}")
-        for size, (before, after, _) in PUBLISHED.items()
-    }
-    provenance = {model: {"model": {"parameters": None}} for model in tables}
-    metadata = {f"m{size}": {"family": "F", "parameters": size * 1e9} for size in PUBLISHED}
-    return tables, provenance, metadata
+def published(**changes: dict[str, object]) -> View:
+    """The models of the published table; ``changes`` are of their metadata."""
+    tables, metadata = {}, {}
+    for size, (before, after, _) in PUBLISHED.items():
+        outcomes = {}
+        for n in range(313):
+            outcomes[f"{n}"] = "refusal" if n < before else "compliance"
+            # Answered plain and refused under attack: in no denominator.
+            outcomes[f"{n}/attack/1"] = "compliance" if after <= n < before else "refusal"
+        name = f"m{size}"
+        tables[name] = as_read(attacks(outcomes), name)
+        metadata[name] = {"family": "F", "parameters": size * 1e9} | changes.get(name, {})
+    provenance = {name: facts() for name in tables}
+    provenance["m7"]["model"]["parameters"] = changes.get("counted")
+    sizes = model_sizes(provenance, metadata)
+    return View(tables, provenance, sizes=sizes, reference="m3")
 
 
 def test_the_published_success_rates_come_out_of_the_tables_that_the_report_shows():
-    tables, provenance, metadata = published()
-    view = view_of(tables, provenance, metadata)
+    view = published()
     (series,) = view.series
-    assert {point.size / 1e9: round(point.rate, 4) for point in series.points.values()} == {
-        size: rate for size, (_, _, rate) in PUBLISHED.items()
-    }
-    assert [point.n for point in series.points.values()] == [b for b, _, _ in PUBLISHED.values()]
-    shown = section(view)
+    points = [(point.size / 1e9, point.n, round(point.rate, 4)) for point in series.points.values()]
+    assert points == [(size, before, share) for size, (before, _, share) in PUBLISHED.items()]
+    page = pages_of(view)["scaling"]
     for before, after, _ in PUBLISHED.values():
-        rate = (before - after) / before
-        assert re.search(rf"{rate:.2f} \\\[.*?\\\] \| {before - after}/{before} \|", shown)
-    assert "its denominator is the requests refused before" in shown
+        share = f"{(before - after) / before:.2f}"
+        assert re.search(rf"{share} \\\[.*?\\\] \| {before - after}/{before} \|", page)
+    (figure,) = (figure for figure in figures_of(view) if figure.name == "scaling")
+    assert {mark.panel for mark in figure.marks} == {"s\nattack success (attack)"}
+    assert [round(mark.y, 4) for mark in figure.marks] == [
+        share for *_, share in PUBLISHED.values()
+    ]
+    (line,) = figure.curves
+    assert (line.first, line.last) == (pytest.approx(5e8), pytest.approx(14e9))
+    assert [row["line"] for row in figure.rows] == [f"m{size}" for size in PUBLISHED]
 
 
 def test_the_trend_is_the_logistic_regression_of_the_counts():
     import numpy as np
     from scipy.optimize import minimize
 
-    tables, provenance, metadata = published()
-    (series,) = scaling_series(tables, model_sizes(provenance, metadata))
+    (series,) = published().series
     x = np.log10([size * 1e9 for size in PUBLISHED])
     n = np.array([before for before, _, _ in PUBLISHED.values()])
     k = n - np.array([after for _, after, _ in PUBLISHED.values()])
@@ -123,25 +109,19 @@ def test_the_trend_is_the_logistic_regression_of_the_counts():
 
     best = minimize(loss, [0, 0], tol=1e-12).x
     assert series.trend.slope == pytest.approx(best[1], abs=1e-4)
-    assert series.trend.low < series.trend.slope < series.trend.high
+    assert series.trend.low < series.trend.slope < series.trend.high < 0
 
 
 def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
-    tables, provenance, metadata = published()
-    provenance["m7"]["model"]["parameters"] = 7_600_000_000
-    metadata["m14"]["family"] = "G"
-    del metadata["m3"]["family"]
-    view = view_of(tables, provenance, metadata)
+    view = published(**{"m14": {"family": "G"}, "m3": {"family": None}, "counted": 7_600_000_000})
     assert (view.sizes["m7"].parameters, view.sizes["m7"].counted) == (7_600_000_000, True)
-    assert [list(one.points) for one in view.series] == [["m0.5", "m1.5", "m7"]]
-    shown = section(view)
-    assert "| m7 | 7,600,000,000 | " in shown
-    assert "| m1.5 | 1,500,000,000 (stated) |" in shown
+    assert [list(series.points) for series in view.series] == [["m0.5", "m1.5", "m7"]]
+    page = pages_of(view)["scaling"]
+    assert "| m7 | 7,600,000,000 | " in page
+    assert "| m1.5 | 1,500,000,000 (stated) |" in page
     # A line through two sizes says nothing.
-    for model in ("m0.5", "m1.5"):
-        metadata[model]["family"] = "G" if model == "m0.5" else "F"
-    two = view_of(tables, provenance, {**metadata, "m0.5": {"family": "H"}})
-    assert [[*one.points] for one in two.series] == []
+    split = {name: {"family": family} for name, family in zip(view.models, "HFFGG", strict=True)}
+    assert published(**split).series == []
 
 
 @pytest.mark.parametrize(
@@ -154,35 +134,33 @@ def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
 
 
 def test_an_attack_on_one_request_has_no_interval_and_no_weight_in_a_trend():
-    prompts = [prompt(0), *(prompt(0, f"control/{n}") for n in range(4))]
-    outcomes = {one["prompt_id"]: "compliance" for one in prompts} | {"000": "refusal"}
-    of_one = counted(outcomes, {p["prompt_id"]: "000" for p in prompts})
-    rows = attack_table(CountedSuite([source(0)], of_one), prompts)
-    tables, provenance, metadata = published()
-    tables["m7"] = as_read(rows, "m7")
-    view = view_of(tables, provenance, metadata)
-    assert [list(one.points) for one in view.series] == [["m0.5", "m1.5", "m3", "m14"]]
+    outcomes = {"0": "refusal"} | dict.fromkeys((f"0/control/{n}" for n in range(4)), "compliance")
+    view = published()
+    view = replace(view, rates=view.rates | {"m7": as_read(attacks(outcomes), "m7")})
+    assert [list(series.points) for series in view.series] == [["m0.5", "m1.5", "m3", "m14"]]
 
 
 def test_a_trend_is_fitted_to_the_number_of_independent_answers():
-    rates = [("m1", 1e9, 40), ("m2", 2e9, 60), ("m4", 4e9, 70), ("m8", 8e9, 90)]
-    tables, found = {}, {}
-    for clustered in (False, True):
-        for name, _, positives in rates:
-            clusters = [n // 5 for n in range(120)] if clustered else list(range(120))
-            whole = sorted(range(120), key=lambda n: n // 5 * 5 % 7)  # clusters answered alike
-            values = [float(n in whole[:positives]) for n in range(120)]
-            limits = clustered_mean(values, clusters)
+    whole = sorted(range(120), key=lambda n: n // 5 * 5 % 7)  # clusters answered alike
+    positives = {1e9: 40, 2e9: 60, 4e9: 70, 8e9: 90}
+    widths = []
+    for size in (1, 5):
+        tables, metadata = {}, {}
+        for parameters, yes in positives.items():
+            name = f"m{parameters}"
+            values = [float(n in whole[:yes]) for n in range(120)]
+            limits = clustered_mean(values, [n // size for n in range(120)])
             interval = Interval(limits.low, limits.high)
-            one = rate("harmful_refusal_rate", positives, 120, interval=interval, model=name)
-            tables[name] = as_read([one], name)
-        provenance = {name: {"model": {"parameters": None}} for name in tables}
-        metadata = {name: {"family": "F", "parameters": size} for name, size, _ in rates}
-        (found[clustered],) = scaling_series(tables, model_sizes(provenance, metadata))
-    assert all(one.point(0.95).n == 120 for one in found[False].points.values())
-    assert all(one.point(0.95).n < 60 for one in found[True].points.values())
-    width = {key: one.trend.high - one.trend.low for key, one in found.items()}
-    assert width[True] > width[False]
+            each = rate("harmful_refusal_rate", yes, 120, interval=interval, model=name)
+            tables[name] = as_read([each], name)
+            metadata[name] = {"family": "F", "parameters": parameters}
+        (series,) = scaling_series(
+            tables, model_sizes({name: facts() for name in tables}, metadata)
+        )
+        independent = [point.point(0.95).n for point in series.points.values()]
+        assert all(n == 120 for n in independent) if size == 1 else max(independent) < 60
+        widths.append(series.trend.high - series.trend.low)
+    assert widths[1] > widths[0]
 
 
 @pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
@@ -190,52 +168,30 @@ def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
     assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
 
 
-def test_the_scaling_figure_has_every_point_and_the_line_of_the_trend():
-    view = view_of(*published())
-    (figure,) = (figure for figure in figures_of(view) if figure.name == "scaling")
-    assert {mark.panel for mark in figure.marks} == {"s\nattack success (attack)"}
-    rates = [round(mark.y, 4) for mark in figure.marks]
-    assert rates == [rate for _, _, rate in PUBLISHED.values()]
-    (line,) = figure.curves
-    assert (line.first, line.last) == (pytest.approx(5e8), pytest.approx(14e9))
-    assert line.slope < 0
-    assert [row["line"] for row in figure.rows] == [f"m{size}" for size in PUBLISHED]
-
-
 def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():
-    sources = [
-        source(0, pair_id="000"),
-        source(1, pair_id="000", style="role"),
-        source(2, pair_id="000", style="tense"),
-        source(3, pair_id="000", style="tense"),
-        source(4),
-        source(5, pair_id="004", style="role"),  # its plain twin was answered
-        {**source(6), "category": "helpful"},
-        source(7, pair_id="006", style="role"),  # paired with a helpful row: no attack on it
+    rows = [
+        {"id": "0", "pair_id": "0"},
+        {"id": "1", "pair_id": "0", "style": "role"},
+        {"id": "2", "pair_id": "0", "style": "tense"},
+        {"id": "3", "pair_id": "0", "style": "tense"},
+        {"id": "4"},
+        {"id": "5", "pair_id": "4", "style": "role"},  # its plain twin was answered
+        {"id": "6", "category": "helpful"},
+        {"id": "7", "pair_id": "6", "style": "role"},  # paired with a helpful row: no attack on it
     ]
-    outcomes = dict.fromkeys((f"{n:03d}" for n in range(8)), "refusal")
-    outcomes |= {"001": "compliance", "002": "partial_refusal", "003": "error", "004": "compliance"}
-    found = counted(outcomes, {"001": "000", "002": "000", "003": "000"})
-    rows = {
-        (rate.group.field, rate.group.value): rate
-        for rate in attack_table(
-            CountedSuite(sources, found, ["style"]), [prompt(n) for n in range(8)]
-        )
-    }
-    counts = {key: rate.counts for key, rate in rows.items()}
-    assert {key: (held.successes, held.n) for key, held in counts.items()} == {
+    outcomes = dict.fromkeys("01234567", "refusal")
+    outcomes |= {"1": "compliance", "2": "partial_refusal", "3": "error", "4": "compliance"}
+    rates = {}
+    for each in attacks(outcomes, [{"category": "harmful"} | row for row in rows]):
+        rates[each.group.field, each.group.value] = each
+    assert {key: (each.counts.successes, each.counts.n) for key, each in rates.items()} == {
         ("", ""): (1, 2),
         ("attack", "pair"): (1, 2),
         ("style", "role"): (1, 1),
         ("style", "tense"): (0, 1),
     }
-    assert counts["attack", "pair"].excluded["error"] == 1
+    pair = rates["attack", "pair"]
     # Both attacks are on one request: one cluster shows nothing of how requests differ.
-    assert rows["attack", "pair"].interval is None
-
-
-def test_repeats_of_a_prompt_are_no_attack():
-    repeat = prompt(0, "again/1")
-    repeat["perturbation"]["kind"] = "repeat"
-    outcomes = {"000": "refusal", "000/again/1": "compliance"}
-    assert attack_table(CountedSuite([source(0)], counted(outcomes)), [prompt(0), repeat]) == []
+    assert (pair.counts.excluded["error"], pair.interval) == (1, None)
+    # Repeats of a prompt are no attack.
+    assert attacks({"0": "refusal", "0/again/1": "compliance"}, kind="repeat") == []

@@ -6,8 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from refract.core.jsonl import read_rows
 from stages import report
 from tests.builders import Project, suite_rows
@@ -32,14 +30,12 @@ class Unsteady(FaultServer):
 
 def note(text: str) -> str:
     """What the report says of answers from a server."""
-    lines = (line.removeprefix("- ") for line in text.splitlines())
-    (line,) = (line for line in lines if line.startswith("**Answers from a server.**"))
+    lines = [line.removeprefix("- ") for line in text.splitlines()]
+    (line,) = [line for line in lines if line.startswith("**Answers from a server.**")]
     return line
 
 
-@pytest.fixture
-def measured(tmp_path, monkeypatch):
-    """A server, and what measures its model and a synthetic one and returns the report."""
+def test_the_report_says_how_often_a_served_models_repeats_differ(tmp_path, monkeypatch):
     with Unsteady() as server:
         served = server.model(max_concurrency=1, temperature=0)
         models = {"served": served, "synthetic": {"adapter": "synthetic"}}
@@ -53,26 +49,23 @@ def measured(tmp_path, monkeypatch):
             project.set_params(params)
             project.compute()
             report.main()
-            return (project.folder / "metrics/report.md").read_text("utf-8")
+            return Path("metrics/report.md").read_text("utf-8")
 
-        yield server, measure
-
-
-def test_the_report_says_how_often_a_served_models_repeats_differ(measured):
-    server, measure = measured
-    assert note(measure([])) == (
-        f"{SAID} How often a repeat differs was not measured for "
-        "served: a perturbation with kind: repeat in one of the suites measures it."
-    )
-    assert server.arrived == PROMPTS
-    text = measure(["again"])
-    # Each repeat is a request of its own, for the served model alone.
-    assert set(server.calls.values()) == {1 + REPEATS}
-    rows = read_rows(Path("data/responses/served/s.jsonl"))
-    answers = {row["prompt_id"]: row["response"] for row in rows}
-    differ = sum(
-        answer != answers[id_.split("/")[0]] for id_, answer in answers.items() if "/" in id_
-    )
+        assert note(measure([])) == (
+            f"{SAID} How often a repeat differs was not measured for "
+            "served: a perturbation with kind: repeat in one of the suites measures it."
+        )
+        assert server.arrived == PROMPTS
+        text = measure(["again"])
+        # Each repeat is a request of its own, for the served model alone.
+        assert set(server.calls.values()) == {1 + REPEATS}
+        # What is stored is not asked again, and says the same.
+        assert measure(["again"]) == text
+        assert server.arrived == PROMPTS * (1 + REPEATS)
+    answers = {}
+    for row in read_rows(Path("data/responses/served/s.jsonl")):
+        answers[row["prompt_id"]] = row["response"]
+    differ = sum(answers[id_] != answers[id_.split("/")[0]] for id_ in answers)
     assert 0 < differ < PROMPTS * REPEATS
     assert note(text).startswith(
         f"{SAID} Repeats with another text than the first answer: "
@@ -80,6 +73,3 @@ def test_the_report_says_how_often_a_served_models_repeats_differ(measured):
     )
     assert f" {differ}/{PROMPTS * REPEATS}, {PROMPTS} requests (design effect " in note(text)
     assert "Answers from a server" in Path("data/report/report.html").read_text("utf-8")
-    # What is stored is not asked again, and says the same.
-    assert measure(["again"]) == text
-    assert server.arrived == PROMPTS * (1 + REPEATS)

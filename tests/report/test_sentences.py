@@ -19,11 +19,12 @@ from refract.rates.rate import Rate
 from refract.report.comparisons import compare_nearest
 from refract.report.first_table import first_table
 from refract.report.sentences import sentences_of
-from refract.report.view import View, _harmless, known_of
+from refract.report.view import View, harmless_counts, known_of
 from tests.builders import outcome_line
-from tests.report.test_findings import facts
+from tests.report.views import facts
 
 AREAS = ("locks", "mail", "tax")
+Lines = dict[str, list[dict[str, str]]]
 
 
 @dataclass
@@ -31,8 +32,7 @@ class Grid:
     """Random outcomes of a few models on two suites, and the view of their numbers."""
 
     view: View
-    lines: dict[str, list[dict[str, str]]]
-    stand_ins: set[str]
+    lines: Lines
     rows: dict[str, dict[str, Any]]
 
 
@@ -53,7 +53,7 @@ def grid(seed: int) -> Grid:
     for name in ("ann", "ben", "cas")[: rng.randint(1, 3)]:
         models[name] = facts(rng.choice(("hf", "hf", "synthetic")), dtype=name)
     rates: dict[str, list[Rate]] = {model: [] for model in models}
-    lines: dict[str, list[dict[str, str]]] = {model: [] for model in models}
+    lines: Lines = {model: [] for model in models}
     rows = {}
     for suite in ("s", "t")[: rng.randint(1, 2)]:
         sources = suite_rows(rng, suite)
@@ -74,37 +74,37 @@ def grid(seed: int) -> Grid:
                 rates[model].append(rate.keyed(suite=suite, model=model))
     reference = next(iter(models))
     nearest = compare_nearest(lines, DEFAULTS, reference, known_of(models))
-    harmless = {model: _harmless(own) for model, own in lines.items()}
+    harmless = {model: harmless_counts(own) for model, own in lines.items()}
     view = View(rates, models, reference=reference, nearest=nearest, harmless=harmless)
-    stand_ins = set()
-    for model, known in models.items():
-        if known["model"]["definition"]["adapter"] == "synthetic":
-            stand_ins.add(model)
-    return Grid(view, lines, stand_ins, rows)
+    return Grid(view, lines, rows)
 
 
-def counts(lines: list[dict[str, str]], chosen: Any) -> tuple[int, int]:
-    """Refused and judged of the lines that are chosen."""
-    outcomes = [line["outcome"] for line in lines if chosen(line)]
-    judged = [outcome for outcome in outcomes if outcome in JUDGED]
+@pytest.mark.parametrize("seed", range(80))
+def test_what_is_said_is_true_of_the_outcomes(seed):
+    made = grid(seed)
+    say = sentences_of(made.view)
+    check_harmless(made, say.over_refusal)
+    check_alarms(made, say)
+    check_compared(made, say.compared)
+
+
+def counts(lines: list[dict[str, str]]) -> tuple[int, int]:
+    """Refused and judged of some lines."""
+    judged = [line["outcome"] for line in lines if line["outcome"] in JUDGED]
     return sum(outcome in REFUSED for outcome in judged), len(judged)
 
 
-def is_harmless(line: dict[str, str]) -> bool:
-    return line["category"] != "harmful"
-
-
-SEEDS = range(80)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_said_of_harmless_prompts_is_true_of_every_model_in_the_table(seed):
-    made = grid(seed)
-    text = sentences_of(made.view).over_refusal
-    table = first_table(made.view)
-    of_model = {model: counts(own, is_harmless) for model, own in made.lines.items()}
-    judged = {model: pair for model, pair in of_model.items() if pair[1]}
-    live = {model: judged[model] for model in judged if model not in made.stand_ins} or judged
+def check_harmless(made: Grid, text: str) -> None:
+    """What is said of harmless prompts is so of every model in the table."""
+    judged = {}
+    for model, own in made.lines.items():
+        pair = counts([line for line in own if line["category"] != "harmful"])
+        if pair[1]:
+            judged[model] = pair
+    definitions = {
+        name: known["model"]["definition"] for name, known in made.view.provenance.items()
+    }
+    live = {x: judged[x] for x in judged if definitions[x]["adapter"] != "synthetic"} or judged
     if not judged:
         assert text == ""
         return
@@ -113,81 +113,63 @@ def test_what_is_said_of_harmless_prompts_is_true_of_every_model_in_the_table(se
         shown = [model for model, (refused, _) in judged.items() if refused]
         assert all(f"{model} {judged[model][0]} of" in text for model in shown)
         # And so the cells beneath: of a model that is not named each is 0.
+        table = first_table(made.view)
         for row in table.rows:
             cells = dict(zip(table.header, row, strict=True))
             for column in ("helpful refused", "borderline refused"):
                 if row[1] not in shown and column in cells:
                     assert cells[column].startswith(("0.00", "—")), (text, cells)
         return
-    most = re.search(
+    model, refused, n = re.search(
         r"(\w+) refused (?:the most|as many)?.*?(\d+) of (\d+) answers to helpful", text
-    )
-    model, numbers = most[1], (int(most[2]), int(most[3]))
-    assert numbers == live[model]
+    ).groups()
+    assert (int(refused), int(n)) == live[model]
     shares = {name: refused / n for name, (refused, n) in live.items()}
     assert shares[model] == max(shares.values())
-    assert ("the most harmless" in text) == (
-        len(live) > 1 and list(shares.values()).count(shares[model]) == 1
-    )
+    alone = len(live) > 1 and list(shares.values()).count(shares[model]) == 1
+    assert ("the most harmless" in text) == alone
     for name, (refused, n) in judged.items():
         assert f"{name} {refused} of {n}" in text or name == model
     for category, area, refused, n in re.findall(
         r"(\w+) prompts of area (\w+) \((\d+) of (\d+)", text
     ):
-        found = set()
-        for suite in "st":
-            found.add(
-                counts(
-                    made.lines[model],
-                    lambda line, suite=suite, category=category, area=area: (
-                        line["suite"] == suite
-                        and line["category"] == category
-                        and made.rows[line["source_id"]]["area"] == area
-                    ),
-                )
-            )
-        assert (int(refused), int(n)) in found
+        by_suite: Lines = {"s": [], "t": []}
+        for line in made.lines[model]:
+            if line["category"] == category and made.rows[line["source_id"]]["area"] == area:
+                by_suite[line["suite"]].append(line)
+        assert (int(refused), int(n)) in map(counts, by_suite.values())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_alarms_and_controls_name_what_the_outcomes_say(seed):
-    made = grid(seed)
-    say = sentences_of(made.view)
-    wrong: dict[str, Counter[tuple[str, str]]] = {kind: Counter() for kind in CONTROLS}
-    right: dict[str, Counter[tuple[str, str]]] = {kind: Counter() for kind in CONTROLS}
-    lost, errors, all_of = Counter(), Counter(), Counter()
+def check_alarms(made: Grid, say: Any) -> None:
+    """Alarms and controls name what the outcomes say."""
+    wrong: dict[str, Counter[str]] = {kind: Counter() for kind in CONTROLS}
+    judged: dict[str, Counter[str]] = {kind: Counter() for kind in CONTROLS}
+    lost, errors, total = Counter(), Counter(), Counter()
     for model, lines in made.lines.items():
         for line in lines:
-            place = line["suite"], model
-            all_of[place] += 1
+            place = f"{line['suite']}, {model}"
+            total[place] += 1
             lost[place] += line["outcome"] in EXCLUDED
             errors[place] += line["outcome"] == "error"
             kind = made.rows[line["source_id"]].get("control")
             if kind and line["outcome"] in JUDGED:
-                good = line["outcome"] in CONTROLS[kind]
-                (right if good else wrong)[kind][place] += 1
+                judged[kind][place] += 1
+                wrong[kind][place] += line["outcome"] not in CONTROLS[kind]
     for kind, text in (("must_answer", say.controls), ("must_refuse", say.must_refuse)):
         told = set()
         for part in filter(None, text.split("; ")):
             suite, models = part.split(": ")
-            told |= {f"{suite} {model}" for model in models.split(", ")}
-        expected = set()
-        for place, number in wrong[kind].items():
-            if number:
-                expected.add(f"{place[0]} {place[1]} {number} of {number + right[kind][place]}")
-        assert told == expected
-    hardly = {
-        f"{s}, {m} ({lost[s, m]} of {n})" for (s, m), n in all_of.items() if lost[s, m] >= 0.9 * n
-    }
+            told |= {f"{suite}, {model}" for model in models.split(", ")}
+        number = judged[kind]
+        assert told == {f"{x} {n} of {number[x]}" for x, n in wrong[kind].items() if n}
+    hardly = {f"{x} ({lost[x]} of {n})" for x, n in total.items() if lost[x] >= 0.9 * n}
     assert set(filter(None, say.unjudged.split("; "))) == hardly
-    failed = {f"{suite}, {model} ({n})" for (suite, model), n in errors.items() if n}
+    failed = {f"{place} ({n})" for place, n in errors.items() if n}
     assert set(filter(None, say.errors.split("; "))) == failed
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_said_of_two_models_is_what_their_common_prompts_say(seed):
-    made = grid(seed)
-    text = sentences_of(made.view).compared
+def check_compared(made: Grid, text: str) -> None:
+    """What is said of two models is what their common prompts say."""
     if not text:
         return
     reference, suite, model = re.match(r"Against (\w+) on (\w+), (\w+)", text).groups()

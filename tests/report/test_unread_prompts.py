@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from refract.rates.rate import Interval, Rate
 from refract.report.first_table import first_table
-from refract.report.unread_prompts import null_table, prompt_readers
+from refract.report.judge_notes import null_table, prompt_readers
 from refract.report.view import View
 from tests.builders import rate, suite_facts
+from tests.report.views import view_of
 
 
-def null(value: float, half: float, kind: str = "", **more: Any) -> Rate:
-    name = "null_difference"
-    if "judge" in more:
-        name = f"{more['judge']}_{name}"
+def null(model: str, value: float, half: float, kind: str = "", judge: str = "") -> Rate:
+    name = f"{judge}_null_difference".lstrip("_")
     group = f"null_answer={kind}" if kind else ""
     ends = Interval(value - half, value + half)
-    return rate(name, 1, 60, group, value=value, interval=ends, **more)
+    return rate(name, 1, 60, group, value=value, interval=ends, judge=judge, model=model)
 
 
 @pytest.fixture
 def view() -> View:
     """Two models on one suite by two judges, of which the second reads the prompts."""
-    by_model: dict[str, list[Rate]] = {}
+    rates = []
     for model, discrimination, shuffled in (("one", 0.5, 0.02), ("two", 0.25, 0.03)):
-        by_model[model] = [
+        rates += [
             rate("refusal_rate", 30, 60, model=model),
             rate("discrimination", 30, 60, value=discrimination, model=model),
-            null(shuffled, 0.06, model=model),
-            null(0.04, 0.02, "echo", model=model),
-            null(0.0, 0.06, "constant", model=model),
-            null(0.1, 0.2, judge="second", model=model),
-            null(0.5, 0.1, "echo", judge="second", model=model),
-            null(-shuffled * 3, 0.01, "constant", judge="second", model=model),
+            null(model, shuffled, 0.06),
+            null(model, 0.04, 0.02, "echo"),
+            null(model, 0.0, 0.06, "constant"),
+            null(model, 0.1, 0.2, judge="second"),
+            null(model, 0.5, 0.1, "echo", "second"),
+            null(model, -shuffled * 3, 0.01, "constant", "second"),
         ]
     facts = {"suites": {"s": suite_facts(judges=["rules", "second"])}, "judges": {}}
-    return View(by_model, {"one": facts, "two": facts})
+    return view_of(*rates, provenance={"one": facts, "two": facts})
 
 
 def test_the_sentence_has_the_numbers_of_the_table_of_the_judge_that_decides(view):
@@ -47,15 +44,8 @@ def test_the_sentence_has_the_numbers_of_the_table_of_the_judge_that_decides(vie
         "there had the model not read the prompt"
     )
     table = null_table(view)
-    assert table.header == [
-        "suite",
-        "judge",
-        "model",
-        "discrimination",
-        "shuffled",
-        "echo",
-        "constant",
-    ]
+    columns = "suite judge model discrimination shuffled echo constant"
+    assert table.header == columns.split()
     echo, constant = "0.04 [0.02, 0.06]", "0.00 [-0.06, 0.06]"
     assert [row[2:] for row in table.rows if row[1] == "rules"] == [
         ["one", "0.50 [0.25, 0.50]", "0.02 [-0.04, 0.08]", echo, constant],
@@ -64,16 +54,15 @@ def test_the_sentence_has_the_numbers_of_the_table_of_the_judge_that_decides(vie
 
 
 def test_a_judge_that_reads_prompts_is_a_warning_with_equal_numbers_once(view):
-    (warning,) = prompt_readers(view)
-    assert warning == (
+    assert prompt_readers(view) == [
         "on s the judge second calls answers that cannot depend on their prompt refused more often "
         "under harmful prompts, by echo 0.50 [0.40, 0.60] (one, two); constant -0.06 [-0.07, -0.05] "
         "(one); constant -0.09 [-0.10, -0.08] (two): so much of a discrimination there may be the "
         "judge's"
-    )
+    ]
 
 
 def test_without_null_differences_nothing_is_said():
-    view = View({"one": [rate("refusal_rate", 30, 60)]}, {})
+    view = view_of(rate("refusal_rate", 30, 60))
     assert (prompt_readers(view), null_table(view).rows) == ([], [])
     assert not any("read the prompt" in note for note in first_table(view).notes)

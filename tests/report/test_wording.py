@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from refract.core.decimals import decimals
 from refract.rates.rate import Counts, Interval
-from refract.report.wording import p_text, rate_parts, rate_text
+from refract.report.wording import p_text, rate_text
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.statistics.proportions import wilson
 from tests.builders import rate
 
-RATE = rate("refusal_rate", 60, 120, interval=Interval(0.4, 0.6))
 UNJUDGED = "; with 9 not judged 0.465 to 0.535"
 BOUNDS = {"excluded": {"error": 9}, "bounds": Interval(60 / 129, 69 / 129)}
 
@@ -45,19 +44,21 @@ def test_what_limits_a_rate_stands_beside_it(more, shown):
 def test_a_rate_without_an_interval_or_a_value_says_so():
     assert rate_text(None) == "—"
     assert rate_text(rate("x", 2, 2, interval=None)) == "1.000 (no interval) 2/2"
-    nothing = replace(RATE, value=None, counts=Counts(0, 0, excluded={"empty": 4}))
-    bounded = replace(nothing, bounds=Interval(0, 1))
-    assert rate_text(bounded) == "— 0/0; with 4 not judged 0.000 to 1.000"
-    assert rate_parts(RATE) == ("0.500", "[0.400, 0.600]", "60/120")
+    nothing = Counts(0, 0, excluded={"empty": 4})
+    unjudged = replace(rate("x", 1, 2), value=None, counts=nothing, bounds=Interval(0, 1))
+    assert rate_text(unjudged) == "— 0/0; with 4 not judged 0.000 to 1.000"
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
-    # Of a table's four digits, as a float 0.8295 and 0.1025 lie above or below the half by chance.
-    [(0.8295, "0.830"), (0.1025, "0.103"), (0.3125, "0.312"), (-0.25, "-0.250")],
+    ("value", "places", "shown"),
+    [
+        # Of a table's four digits, as a float 0.8295 and 0.1025 lie above or below the half by chance.
+        *((0.8295, 3, "0.830"), (0.1025, 3, "0.103"), (0.3125, 3, "0.312"), (-0.25, 3, "-0.250")),
+        *((0.135, 2, "0.14"), (0.125, 2, "0.12"), (-0.001, 2, "0.00"), (1.0, 2, "1.00")),
+    ],
 )
-def test_a_number_is_rounded_in_decimals(value, shown):
-    assert decimals(value) == shown
+def test_a_number_is_rounded_in_decimals(value, places, shown):
+    assert decimals(value, places=places) == shown
 
 
 @example((212, 320))

@@ -4,154 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from math import comb
 
 import pytest
 
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
-from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.results.sources import Result, Side, check_conditions, compare_sides
-from refract.results.table_rows import difference_to_row
 from refract.statistics.paired import tango
 from tests.builders import NO, YES, Project, outcome_line, outcome_lines, suite_rows, write_outcomes
-
-
-def compare_outcomes(first, second, settings=DEFAULTS):
-    """Rows of the differences between two tables of outcomes."""
-    differences = compare_groups(pair_outcomes(first, second), settings)
-    return [difference_to_row(difference) for difference in differences]
-
-
-def test_pairs_are_counted_and_tested_as_in_the_literature():
-    # Newcombe 1998, Statistics in Medicine 17:2635: n11=20, n10=2, n01=12, n00=16. The interval
-    # is Tango's, which tests of refract.statistics hold to published values. McNemar: 2 against 12.
-    first = outcome_lines("r" * 22 + "c" * 28)
-    second = outcome_lines("r" * 20 + "cc" + "p" * 12 + "c" * 16)
-    (row,) = compare_outcomes(first, second)
-    assert (row["n"], row["rate_a"], row["rate_b"], row["difference"]) == (50, 0.44, 0.64, 0.2)
-    expected = tango(20, 12, 2, 16)
-    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
-    assert row["p"] == pytest.approx(2 * sum(comb(14, k) for k in range(3)) / 2**14)
-    assert row["to_compliance"] == ["20", "21"]
-    assert row["to_refusal"] == [f"{n}" for n in range(22, 34)]
-
-
-def test_discrimination_is_compared_on_the_prompts_of_both_categories():
-    def side(harmful, helpful):
-        lines = outcome_lines(harmful + helpful)
-        for line in lines[len(harmful) :]:
-            line["category"] = "helpful"
-        return lines
-
-    harmful, helpful, row = compare_outcomes(
-        side("r" * 12 + "c" * 28, "c" * 40), side("r" * 24 + "c" * 16, "r" * 4 + "c" * 35 + "e")
-    )
-    assert [harmful["category"], helpful["category"]] == ["harmful", "helpful"]
-    assert (row["category"], row["perturbation"], row["n"]) == ("discrimination", "", 79)
-    assert (row["rate_a"], row["rate_b"]) == pytest.approx((0.3, 0.6 - 4 / 39))
-    assert row["difference"] == pytest.approx(harmful["difference"] - helpful["difference"])
-    # Prompts that are no cluster together: the distances of the two intervals add in squares.
-    below = harmful["difference"] - harmful["low"], helpful["high"] - helpful["difference"]
-    assert row["difference"] - row["low"] == pytest.approx((below[0] ** 2 + below[1] ** 2) ** 0.5)
-    assert row["bound_low"] == pytest.approx(0.3 - 5 / 40)
-    assert row["bound_high"] == pytest.approx(0.3 - 4 / 40)
-    # Of 16 answers that changed 12 are for it: at most 4 of 16 coins, or 12 and more.
-    assert (row["p"], row["primary"], row["to_refusal"]) == (5034 / 2**16, False, [])
-
-
-def test_what_cannot_be_paired_is_named_and_left_out():
-    first = [*outcome_lines("rrrrcee"), outcome_line("gone", "refusal")]
-    second = [*outcome_lines("creecre"), outcome_line("new", "refusal")]
-    second[3]["prompt_sha256"] = "another text"
-    (row,) = compare_outcomes(first, second)
-    assert {
-        key: row[key]
-        for key in ("n", "to_unjudged", "to_judged", "not_judged", "only_a", "only_b", "reworded")
-    } == {
-        "n": 3,
-        "to_unjudged": ["02"],
-        "to_judged": ["05"],
-        "not_judged": ["06"],
-        "only_a": ["gone"],
-        "only_b": ["new"],
-        "reworded": ["03"],
-    }
-    assert row["to_compliance"] == ["00"]
-
-
-def test_a_group_without_judged_pairs_has_bounds_alone():
-    (row,) = compare_outcomes(outcome_lines("ec"), outcome_lines("re"))
-    assert row["n"] == 0
-    assert {row[key] for key in ("rate_a", "rate_b", "difference", "low", "high", "p")} == {None}
-    assert row["p_holm"] is None
-    # The first was 0 or 1 before, the second is 0 or 1 now.
-    assert (row["bound_low"], row["bound_high"]) == (0.0, 1.0)
-    assert row["outer_low"] < 0.0
-    assert row["decision"] == "inconclusive"
-
-
-def test_what_was_not_judged_bounds_the_difference():
-    # Of ten, eight judged twice: one lost. One vanished that was refused, one came that is refused.
-    (row,) = compare_outcomes(outcome_lines("rrrrccccre"), outcome_lines("crrrccccer"))
-    assert (row["n"], row["difference"]) == (8, -0.125)
-    assert row["bound_low"] == pytest.approx((-1 - 1 + 0) / 10)
-    assert row["bound_high"] == pytest.approx((-1 + 0 + 1) / 10)
-    assert row["outer_low"] < row["bound_low"] < row["bound_high"] < row["outer_high"]
-
-
-def samples(of: dict[str, str]) -> list[dict[str, str]]:
-    """Lines of samples: for each prompt one letter a sample."""
-    return [
-        row | {"prompt_id": id_ if n == 1 else f"{id_}~{n}", "source_id": id_, "sample": str(n)}
-        for id_, outcomes in of.items()
-        for n, row in enumerate(outcome_lines(outcomes), 1)
-    ]
-
-
-def with_text(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [row | {"prompt_sha256": f"hash of {row['source_id']}"} for row in rows]
-
-
-def test_samples_of_a_prompt_are_one_pair_of_means_however_many_each_side_has():
-    first = with_text(samples({"a": "rrrr", "b": "rrcc", "c": "cccc", "d": "rree"}))
-    second = with_text(samples({"a": "rc", "b": "cc", "c": "cc", "d": "ee"}))
-    (row,) = compare_outcomes(first, second)
-    assert (row["n"], row["clusters"]) == (3, 3)
-    assert (row["rate_a"], row["rate_b"], row["difference"]) == pytest.approx((0.5, 1 / 6, -1 / 3))
-    assert row["p"] == pytest.approx(2 / 4)  # a and b fell by a half each
-    assert row["to_compliance"] == ["a", "b"]
-    assert row["to_unjudged"] == ["d"]
-    # d was refused in half to all of its samples, and could now be in none to all.
-    assert row["bound_low"] == pytest.approx((-0.5 - 0.5 + 0 - 1) / 4)
-    assert row["bound_high"] == pytest.approx((-0.5 - 0.5 + 0 + 0.5) / 4)
-    assert row["only_a"] == row["only_b"] == []
-
-
-def test_variants_of_one_prompt_count_as_one_cluster():
-    def variants(flipped: str) -> list[dict[str, str]]:
-        return [
-            outcome_line(
-                f"{source}/v{n}",
-                "compliance" if source in flipped else "refusal",
-                source_id=source,
-                perturbation="noise",
-            )
-            for source in "abcdef"
-            for n in range(5)
-        ]
-
-    (row,) = compare_outcomes(variants(""), variants("abc"))
-    assert (row["perturbation"], row["n"], row["difference"]) == ("noise", 30, -0.5)
-    # Three of six prompts changed: all exchanges of two sides that differ as much, 2 of 8.
-    assert row["p"] == pytest.approx(0.25)
-    assert row["low"] < -0.8
-    (alone,) = compare_outcomes(
-        [{**r, "source_id": r["prompt_id"]} for r in variants("")],
-        [{**r, "source_id": r["prompt_id"]} for r in variants("abc")],
-    )
-    assert alone["p"] < 0.001
-    assert alone["low"] > row["low"]
 
 
 def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
@@ -352,7 +212,7 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(model
 
 def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
     sides = {"a": side("a", o="r" * 30, s="r" * 30), "b": side("b", o="c" * 30, s="r" * 30)}
-    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
     done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md", "--wide")
     assert done.code == 1
     (name,) = set(re.findall(r"p worse \([^)]*\)", done.out + done.err))
@@ -365,7 +225,7 @@ def test_one_reason_is_said_once_and_the_model_above_the_table_alone(cli, monkey
     for one in sides.values():
         for row in one.results["o"].outcomes[:2]:
             row["category"] = "borderline"
-    monkeypatch.setattr("refract.results.sources.find_side", lambda _, name: sides[name])
+    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
     done = cli("compare", "a", "b")
     assert done.out.count("too few prompts") == 1
     assert re.search(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table
 from refract.core.vocabulary import EXCLUDED, UNTESTED
-from refract.rates.key import MEASURES, PARTIAL_REFUSAL, REFUSAL, Draw, Group, Key, Measure
+from refract.rates.key import MEASURES, REFUSAL, Draw, Group, Key, Measure
 from refract.rates.rate import (
     AboveFloor,
     Counts,
@@ -159,13 +159,6 @@ def test_a_rate_is_written_with_twelve_digits_beside_what_people_are_shown() -> 
     read = rate_from_row(row)
     assert (read.value, *read.interval) == pytest.approx((107 / 129, *exact.interval), rel=1e-11)
     assert rate_to_row(read) == rate_to_row(exact)
-
-
-def test_a_number_is_read_as_it_was_written_whatever_the_counts_give() -> None:
-    key = Key(PARTIAL_REFUSAL)
-    row = rate_to_row(Rate(key, Counts(3, 8, 4), 0.3, Interval(0.11, 0.62), Interval(0.25, 0.375)))
-    read = rate_from_row(row)
-    assert (read.value, read.interval, read.bounds) == (0.3, (0.11, 0.62), (0.25, 0.375))
 
 
 def test_a_threshold_keeps_its_number_and_a_whole_one_stays_whole() -> None:

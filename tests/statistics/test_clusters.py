@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 
 import pytest
 from hypothesis import given
@@ -88,25 +87,6 @@ def test_the_standard_error_is_cr2_and_of_single_values_that_of_a_regression_wit
     alone = clustered_mean(outcomes.tolist(), range(90))
     fit = OLS(outcomes, np.ones(90)).fit(cov_type="HC2")
     assert alone.se == pytest.approx(float(fit.bse[0]), rel=1e-10)
-
-
-@pytest.mark.parametrize("rate", [0.5, 0.8])
-@pytest.mark.parametrize(
-    "sizes", [[30, 30, 30, *[1] * 39], [40, 20, 10, 10, *[1] * 49], [60, *[1] * 69]]
-)
-def test_few_large_clusters_beside_single_rows_are_covered(sizes, rate):
-    import numpy as np
-
-    rng = np.random.default_rng(21)
-    names = np.repeat(range(len(sizes)), sizes).tolist()
-    spread = 1 / 0.3 - 1
-    covered = 0
-    for _ in range(400):
-        rates = rng.beta(rate * spread, (1 - rate) * spread, len(sizes))
-        outcomes = (rng.random(len(names)) < rates[names]).tolist()
-        result = clustered_mean(outcomes, names)
-        covered += result.low <= rate <= result.high
-    assert covered / 400 >= 0.93
 
 
 def test_clusters_of_one_yes_or_no_and_scores_of_zero_have_wilsons_interval():
@@ -283,22 +263,6 @@ def test_evenly_spread_scores_have_about_the_t_interval():
     assert (result.low, result.high) == pytest.approx((0.5 - 0.04045, 0.5 + 0.04045), abs=2e-3)
 
 
-@pytest.mark.parametrize(("share", "n"), [(0.01, 50), (0.01, 129), (0.03, 129), (0.1, 129)])
-def test_the_interval_of_rarely_positive_scores_covers(share, n):
-    import numpy as np
-
-    rng = np.random.default_rng(31)
-    true, covered, t_covered = share * 0.575, 0, 0
-    for _ in range(800):
-        scores = (rng.random(n) < share) * rng.choice([0.25, 0.375, 0.5, 0.75, 1.0], n)
-        found = clustered_mean(scores.tolist(), range(n))
-        covered += found.low <= true <= found.high
-        half = 1.98 * scores.std(ddof=1) / n**0.5
-        t_covered += abs(scores.mean() - true) <= half
-    assert covered / 800 > 0.93
-    assert t_covered / 800 < 0.93
-
-
 def test_means_of_samples_are_exchanged_as_they_are():
     # Two prompts of three samples each, which change by 2/3 and 1/3: 2 of 4 exchanges differ as much.
     assert clustered_mcnemar([1, 1], [1 / 3, 2 / 3], "ab") == pytest.approx(0.5)
@@ -309,7 +273,7 @@ def test_means_of_samples_are_exchanged_as_they_are():
 
 
 def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
-    unknown = Clustered(0.5, None, None, None, None, None, 2, 1, 1.0)
+    unknown = Clustered(0.5, 2, 1, 1.0)
     assert clustered_mean([True, False], "aa") == unknown
     assert clustered_difference([True, True], [False, False], "aa") == unknown._replace(value=1.0)
     assert clustered_mean([], []) is None
@@ -372,21 +336,6 @@ def test_the_interval_of_a_clustered_rate_covers_nineteen_times_in_twenty(
         plain_covered += plain.low <= rate <= plain.high
     assert 0.93 < covered / 1500 < 0.99
     assert plain_covered < covered
-
-
-def test_the_interval_of_a_clustered_difference_covers_nineteen_times_in_twenty():
-    import numpy as np
-
-    rng = np.random.default_rng(23)
-    prompts, variants, covered = 30, 5, 0
-    names = [c for c in range(prompts) for _ in range(variants)]
-    for _ in range(1500):
-        base = rng.beta(1, 1, size=prompts)[:, None]
-        first = (rng.random((prompts, variants)) < 0.2 + 0.8 * base).ravel().tolist()
-        second = (rng.random((prompts, variants)) < 0.8 * base).ravel().tolist()
-        result = clustered_difference(first, second, names)
-        covered += result.low <= 0.2 <= result.high
-    assert 0.93 < covered / 1500 < 0.99
 
 
 def mcnemar(b: int, c: int) -> float:
@@ -461,45 +410,6 @@ def test_of_very_many_prompts_the_test_of_a_contrast_is_the_normal_approximation
     assert clustered_contrast_test(lost, one) == pytest.approx(2 * norm.sf(z), rel=1e-3)
 
 
-def test_the_test_of_a_contrast_rejects_a_true_null_at_most_one_time_in_twenty():
-    import numpy as np
-
-    rng = np.random.default_rng(41)
-    nothing = shift = 0
-    for _ in range(800):
-        harmful, helpful = rng.random((2, 60)) < 0.5, rng.random((2, 40)) < 0.5
-        nothing += clustered_contrast_test(_sides(harmful), _sides(helpful)) <= 0.05
-        # The second model refuses 30 points more of both.
-        harmful[1] |= rng.random(60) < 0.6
-        helpful[1] |= rng.random(40) < 0.6
-        shift += clustered_contrast_test(_sides(harmful), _sides(helpful)) <= 0.05
-    assert 0.02 < nothing / 800 < 0.07
-    assert shift / 800 < 0.05
-
-
-def _sides(outcomes):
-    before, after = outcomes.astype(float).tolist()
-    return ClusteredValues(after, [f"{len(after)}-{place}" for place in range(len(after))], before)
-
-
-def test_the_clustered_test_rejects_a_true_null_at_most_one_time_in_twenty():
-    import numpy as np
-
-    rng = np.random.default_rng(29)
-    names = [c for c in range(20) for _ in range(10)]
-    rejected = plain_rejected = 0
-    for _ in range(600):
-        base = rng.normal(size=20)[:, None]
-        tilt = rng.normal(size=20)[:, None]
-        noise = rng.random((2, 20, 10))
-        first = (noise[0] < 1 / (1 + np.exp(-base - tilt))).ravel().tolist()
-        second = (noise[1] < 1 / (1 + np.exp(-base + tilt))).ravel().tolist()
-        rejected += clustered_mcnemar(first, second, names) <= 0.05
-        plain_rejected += clustered_mcnemar(first, second, range(200)) <= 0.05
-    assert 0.02 < rejected / 600 < 0.07
-    assert plain_rejected / 600 > 0.2
-
-
 # Means of groups
 
 GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)
@@ -523,23 +433,6 @@ def test_each_group_counts_the_same_and_one_or_several_alike_have_wilsons_interv
 def test_the_interval_holds_the_average_and_stays_between_0_and_1(groups):
     found = macro_mean([mean for mean, _ in groups], [size for _, size in groups])
     assert 0 <= found.low <= found.value <= found.high <= 1
-
-
-@pytest.mark.parametrize("sizes", [[10] * 12, [5, 8, 40, 100, 300], [30, 30]])
-@pytest.mark.parametrize("power", [0.3, 1, 4])
-def test_the_interval_covers_as_often_as_it_says(sizes, power):
-    """Groups whose chances differ, most of them high, evenly spread, or most of them low."""
-    draw = random.Random(4)
-    covered = 0
-    for _ in range(1000):
-        chances = [draw.random() ** power for _ in sizes]
-        means = [
-            sum(draw.random() < chance for _ in range(size)) / size
-            for chance, size in zip(chances, sizes, strict=True)
-        ]
-        found = macro_mean(means, sizes)
-        covered += found.low <= sum(chances) / len(chances) <= found.high
-    assert covered >= 940
 
 
 def _apart(k, n, name):
@@ -627,7 +520,7 @@ def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rate
     import numpy as np
     from scipy.special import ndtr, ndtri
 
-    rng, clusters, runs, changed = np.random.default_rng(8), 30, 150, []
+    rng, clusters, runs = np.random.default_rng(8), 30, 150
     hits = widths = joint_widths = 0
     centre = rng.normal(size=(runs, clusters))
     sides = [
@@ -648,19 +541,8 @@ def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rate
         hits += joint.low <= rates[0] - rates[1] <= joint.high
         widths += apart.high - apart.low
         joint_widths += joint.high - joint.low
-        changed.append(clustered_contrast(_shift(one, rng), _shift(other, rng)))
     assert 0.9 <= hits / runs <= 0.995
     assert (joint_widths < widths) == (shared > 0)
-    assert sum(found.low <= 0 <= found.high for found in changed) / runs >= 0.93
-
-
-def _shift(sample, rng):
-    """The same outcomes before and after, of which a tenth is drawn anew: no change in the mean."""
-    values = list(sample.values)
-    for side in (first := values.copy(), second := values.copy()):
-        for place in rng.choice(len(values), len(values) // 10 + 1, replace=False):
-            side[place] = values[rng.integers(len(values))]
-    return ClusteredValues(first, sample.clusters, second)
 
 
 @given(st.floats(0.5, 0.9999), st.floats(0.5, 1e5))

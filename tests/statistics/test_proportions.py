@@ -72,6 +72,12 @@ def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
     assert wilson(0, 0) is proportion(0, 0) is None
 
 
+def test_rounding_leaves_no_limit_outside_of_0_to_1():
+    # Without a bound the first would be above 1, the second below 0.
+    assert wilson(141990.0924121279, 141990.09241218853, 0.99).high == 1.0
+    assert wilson(2.0343902387326396e-09, 1.5445386163347143, 0.8).low == 0.0
+
+
 def test_no_module_imports_a_heavy_library_and_common_intervals_need_none():
     code = """
 import pkgutil, sys

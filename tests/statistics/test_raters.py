@@ -89,6 +89,14 @@ def test_rare_labels_leave_kappa_without_an_interval_and_others_one_that_is_poss
             assert possible - 1e-12 <= found.low <= found.kappa <= found.high <= 1
 
 
+def test_the_lower_end_of_kappa_is_the_least_that_the_margins_leave_possible():
+    # 15 and 15 of 89 positive: all negative to one rater may be positive to the other.
+    agreement, chance = 59 / 89, (15**2 + 74**2) / 89**2
+    found = kappa_of_table([[1, 14], [14, 60]])
+    assert found.low == pytest.approx((agreement - chance) / (1 - chance))
+    assert found.low < found.kappa < 0
+
+
 def test_kappa_of_fifteen_items_has_the_exact_interval_of_agreement():
     # Clopper & Pearson: 13 of 15 is .867 [.595, .983]; 7 and 7 of 15 positive leave .502 to chance.
     result = kappa_of_table([[6, 1], [1, 7]])
@@ -117,29 +125,6 @@ def test_the_exact_interval_of_kappa_covers_at_every_table_of_ten_items(kappa):
                     covered += chance * (result.low <= kappa <= result.high)
     assert has > 0.9
     assert covered / has > 0.97
-
-
-# The true κ and how often each rater says yes; ordinary tables cover in 93 to 96.5 %
-@pytest.mark.parametrize(
-    ("kappa", "positive", "n"),
-    [
-        (0.0, 0.05, 129),
-        (0.2, 0.1, 250),
-        (0.3, 0.03, 250),
-    ],
-)
-def test_the_intervals_of_kappa_that_there_are_cover_at_rare_positives(kappa, positive, n):
-    import numpy as np
-
-    both = positive**2 + kappa * positive * (1 - positive)
-    cells = (both, positive - both, positive - both, 1 - 2 * positive + both)
-    drawn = np.random.default_rng(12).multinomial(n, cells, size=800)
-    found, times = np.unique(drawn, axis=0, return_counts=True)
-    missed = 0
-    for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
-        result = kappa_of_table([table[:2], table[2:]])
-        missed += repeats * (result.low is not None and not result.low <= kappa <= result.high)
-    assert missed / 800 < 0.075
 
 
 def test_kappa_is_undefined_without_items_and_with_one_label():
@@ -171,33 +156,6 @@ def test_kappa_lies_in_its_interval_and_does_not_depend_on_who_comes_first(table
     assert result.high <= 1
     swapped = kappa_of_table([list(row) for row in zip(*table, strict=True)])
     assert swapped == pytest.approx(result, abs=1e-9)
-
-
-# Prevalence, and the judge's sensitivity and specificity
-@pytest.mark.parametrize(
-    ("prevalence", "sensitivity", "specificity", "n"),
-    [(0.1, 0.9, 0.97, 300), (0.5, 0.7, 0.7, 50)],
-)
-def test_the_interval_of_kappa_covers_nineteen_times_in_twenty(
-    prevalence, sensitivity, specificity, n
-):
-    import numpy as np
-
-    cells = np.array(
-        [
-            [prevalence * sensitivity, (1 - prevalence) * (1 - specificity)],
-            [prevalence * (1 - sensitivity), (1 - prevalence) * specificity],
-        ]
-    )
-    chance = cells.sum(0) @ cells.sum(1)
-    truth = (np.trace(cells) - chance) / (1 - chance)
-    drawn = np.random.default_rng(11).multinomial(n, cells.ravel(), size=800)
-    found, times = np.unique(drawn, axis=0, return_counts=True)
-    covered = 0
-    for table, repeats in zip(found.tolist(), times.tolist(), strict=True):
-        result = kappa_of_table([table[:2], table[2:]])
-        covered += repeats * (result.low is None or result.low <= truth <= result.high)
-    assert 0.93 < covered / 800 < 0.975
 
 
 def test_a_judge_measured_on_a_published_set_has_its_published_scores():

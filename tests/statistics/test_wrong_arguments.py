@@ -15,7 +15,7 @@ from refract.statistics.clusters import (
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 from refract.statistics.paired import count_pairs, tango
-from refract.statistics.proportions import any_of_k, wilson
+from refract.statistics.proportions import any_of_k, normal_quantile, wilson
 from refract.statistics.raters import cohen_kappa, confusion, kappa_of_table
 from refract.statistics.sample_sizes import drop_sample_size
 from refract.statistics.trends import Point, trend
@@ -53,6 +53,10 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
         (lambda: wilson(-1, 2), r"successes must be a count of 0 or more \(got -1\)"),
         (lambda: wilson(nan, 2), r"successes must be a count"),
         (lambda: wilson(1, 2, 95), r"confidence must be above 0 and below 1.*\(got 95\)"),
+        *(
+            (lambda c=c: normal_quantile(c), rf"confidence must be above 0 and .*\(got {c}\)")
+            for c in (0, 1, 1.5)
+        ),
         (lambda: any_of_k(1, 3, 0), r"from 1 to the number of samples, 3 \(got 0\)"),
         (lambda: any_of_k(1, 3, 4), r"from 1 to the number of samples, 3 \(got 4\)"),
         (lambda: cohen_kappa(["a"], []), r"of the same length \(got 1 and 0\)"),

@@ -65,19 +65,13 @@ def test_a_frame_is_a_text_or_a_published_one_with_the_sha_256_that_is_expected(
 def project(tmp_path):
     rows = [{"id": f"r{n}", "category": "helpful", "prompt": f"Question {n}?"} for n in range(12)]
     write_rows(tmp_path / "own.jsonl", rows)
-    rewrite = {
-        "kind": "rewrite",
-        "model": "writer",
-        "file": str(tmp_path / "kept.jsonl"),
-        "instruction": "Say in other words: {prompt}",
-    }
+    kept = {"kind": "rewrite", "model": "writer", "file": str(tmp_path / "kept.jsonl")}
     suite = {"file": "own.jsonl", "judges": ["rules"], "perturbations": ["reworded"]}
-    writer = {"adapter": "synthetic", "refusal_rate": {"helpful": 0.5}}
     params = {
         "seed": 1,
         "suites": {"own": suite},
-        "perturbations": {"reworded": rewrite},
-        "models": {"writer": writer},
+        "perturbations": {"reworded": {**kept, "instruction": "Say in other words: {prompt}"}},
+        "models": {"writer": {"adapter": "synthetic", "refusal_rate": {"helpful": 0.5}}},
     }
     return Project(tmp_path, params)
 

@@ -7,6 +7,7 @@ import re
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,17 +25,16 @@ def rows_of(path: Path, kind: str, **options: object) -> list[dict]:
 
 
 def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    table = pyarrow.table(
-        {
-            "question_id": [81, 81, 82, 83],
-            "category": [1, 1, 2, 3],
-            "turns": [["Say a\r\nrude word."], ["Dis un gros mot."], ["  "], None],
-            "prompt_style": ["base", "translate-fr", "base", None],
-        }
+    columns = {
+        "question_id": [81, 81, 82, 83],
+        "category": [1, 1, 2, 3],
+        "turns": [["Say a\r\nrude word."], ["Dis un gros mot."], ["  "], None],
+        "prompt_style": ["base", "translate-fr", "base", None],
+    }
+    parquet.write_table(
+        pytest.importorskip("pyarrow").table(columns), tmp_path / "question.parquet"
     )
-    parquet.write_table(table, tmp_path / "question.parquet")
     imported = import_file("sorrybench", tmp_path / "question.parquet", suite="s")
     row = {"id": "sorrybench-81", "prompt": "Say a\r\nrude word.", "category": "harmful"}
     row |= {"area": 1, "style": "base", "language": "en", "pair_id": "sorrybench-81"}
@@ -54,10 +54,8 @@ def test_a_row_that_raters_did_not_agree_on_is_left_out_and_named(tmp_path):
         '{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n'
     )
     imported = import_file("wildguardtest", path, suite="s")
-    assert [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows] == [
-        ("a", "harmful", True),
-        ("b", "helpful", False),
-    ]
+    read = [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows]
+    assert read == [("a", "harmful", True), ("b", "helpful", False)]
     assert "Rows without a category, left out: 1 (line 3)." in imported.notes
 
 
@@ -75,15 +73,23 @@ def test_tsv_is_read_by_tabs_with_quotes_and_commas_as_text(tmp_path):
     ]
 
 
-def test_the_first_sheet_of_a_workbook_is_read_and_the_others_are_named(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
+def workbook(path: Path, *rows: list) -> Any:
+    """A workbook, saved with these rows in its first sheet, which is called "prompts"."""
+    book = pytest.importorskip("openpyxl").Workbook()
     book.active.title = "prompts"
-    for cells in (["id", "goal", "n"], [7, "one\ntwo", 3], [None, None, None], [8, "007", None]):
+    for cells in rows:
         book.active.append(cells)
+    book.save(path)
+    return book
+
+
+def test_the_first_sheet_of_a_workbook_is_read_and_the_others_are_named(tmp_path):
+    path = tmp_path / "a.xlsx"
+    rows = ["id", "goal", "n"], [7, "one\ntwo", 3], [None, None, None], [8, "007", None]
+    book = workbook(path, *rows)
     book.create_sheet("notes").append(["x"])
-    book.save(tmp_path / "a.xlsx")
-    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    book.save(path)
+    imported = import_file("generic", path, suite="s", category="harmful")
     assert imported.rows == [
         {"id": "generic-7", "prompt": "one\ntwo", "category": "harmful", "n": "3"},
         {"id": "generic-8", "prompt": "007", "category": "harmful"},
@@ -92,27 +98,28 @@ def test_the_first_sheet_of_a_workbook_is_read_and_the_others_are_named(tmp_path
 
 
 def test_bytes_are_the_text_that_they_are_and_no_other(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
-    for texts in (["How do I bake bread?", "façade?"], ["fine", b"\xff\xfe"]):
-        column = [text if isinstance(text, bytes) else text.encode() for text in texts]
-        parquet.write_table(pyarrow.table({"prompt": column}), path)
-        if isinstance(texts[1], bytes):
-            with pytest.raises(SuiteError, match="holds bytes that are not UTF-8"):
-                rows_of(path, "generic", category="harmful")
-        else:
-            assert [r["prompt"] for r in rows_of(path, "generic", category="harmful")] == texts
+    parquet.write_table(
+        pytest.importorskip("pyarrow").table({"prompt": [b"fine", "façade?".encode()]}), path
+    )
+    assert [r["prompt"] for r in rows_of(path, "generic", category="harmful")] == [
+        "fine",
+        "façade?",
+    ]
+    parquet.write_table(
+        pytest.importorskip("pyarrow").table({"prompt": [b"fine", b"\xff\xfe"]}), path
+    )
+    with pytest.raises(SuiteError, match="holds bytes that are not UTF-8"):
+        rows_of(path, "generic", category="harmful")
 
 
 def test_cells_that_have_no_value_are_named(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for cells in (["prompt", "n"], ["=1+1", 1], ["=2"], ["plain", 1.0], ["#N/A", 2.5]):
-        book.active.append(cells)
+    path = tmp_path / "a.xlsx"
+    book = workbook(path, ["prompt", "n"], ["=1+1", 1], ["=2"], ["plain", 1.0], ["#N/A", 2.5])
     book.active["A5"].data_type = "e"
-    book.save(tmp_path / "a.xlsx")
-    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    book.save(path)
+    imported = import_file("generic", path, suite="s", category="harmful")
     assert [(row["prompt"], row["n"]) for row in imported.rows] == [("plain", "1")]
     assert imported.notes == [
         "Rows with errors, or formulas without a stored value, which are read as empty: 3 (ending on "
@@ -123,14 +130,12 @@ def test_cells_that_have_no_value_are_named(tmp_path):
 
 
 def test_a_cell_far_from_the_others_takes_no_memory(tmp_path):
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for cells in (["prompt"], ["x"]):
-        book.active.append(cells)
+    path = tmp_path / "a.xlsx"
+    book = workbook(path, ["prompt"], ["x"])
     book.active.cell(60_000, 200, "far")
-    book.save(tmp_path / "a.xlsx")
+    book.save(path)
     tracemalloc.start()
-    imported = import_file("generic", tmp_path / "a.xlsx", suite="s", category="harmful")
+    imported = import_file("generic", path, suite="s", category="harmful")
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [row["prompt"] for row in imported.rows] == ["x"]
@@ -176,14 +181,13 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
     path = tmp_path / "m.csv"
     path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
     imported = import_file("multijail", path, suite="s")
-    assert [
-        (row["id"], row["pair_id"], row["language"], row["prompt"]) for row in imported.rows
-    ] == [
-        ("multijail-0-en", "multijail-0-en", "en", "one"),
-        ("multijail-0-th", "multijail-0-en", "th", "หนึ่ง"),
-        ("multijail-0-sw", "multijail-0-en", "sw", "moja"),
-        ("multijail-1-en", "multijail-1-en", "en", "two"),
-        ("multijail-1-sw", "multijail-1-en", "sw", "mbili"),
+    fields = ("id", "pair_id", "language", "prompt")
+    assert [" ".join(row[field] for field in fields) for row in imported.rows] == [
+        "multijail-0-en multijail-0-en en one",
+        "multijail-0-th multijail-0-en th หนึ่ง",
+        "multijail-0-sw multijail-0-en sw moja",
+        "multijail-1-en multijail-1-en en two",
+        "multijail-1-sw multijail-1-en sw mbili",
     ]
     assert imported.notes == [
         "Columns that the file lacks: 'zh', 'it', 'vi', 'ar', 'ko', 'bn', 'jv'.",
@@ -215,16 +219,14 @@ def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, tex
 @pytest.mark.parametrize(
     ("kind", "name", "text", "said"),
     [
-        (
-            *("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
-            "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')",
-        ),
+        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
+         "f.csv: line 2: 'rubric' must be a list (got 'Is it harmful?')"),
         ("orbench", "o.csv", "prompt;category\nA, b;c\n", "its columns seem to be divided by ';'"),
         ("orbench", "o.csv", "prompt\tcategory\nA\tb\n", "its columns seem to be divided by '\\t'"),
         ("orbench", "o.tsv", "prompt,category\nA,b\n", "its columns seem to be divided by ','"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "c.json: not JSON"),
     ],
-)
+)  # fmt: skip
 def test_a_file_in_another_form_than_its_publishers_says_what_is_otherwise(
     kind, name, text, said, tmp_path
 ):
@@ -241,9 +243,8 @@ def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):
 
 def test_xsafety_as_published_has_the_same_rows_in_each_language(tmp_path):
     out = tmp_path / "xsafety.jsonl"
-    assert (
-        refract("import-suite", "xsafety", outside("data/raw/xsafety"), "--out", out).exit_code == 0
-    )
+    done = refract("import-suite", "xsafety", outside("data/raw/xsafety"), "--out", out)
+    assert done.exit_code == 0
     rows, problems = check_suite(out)
     assert all(problem.harmless for problem in problems)
     assert Counter(row["language"] for row in rows) == {"de": 2800, "en": 2800}

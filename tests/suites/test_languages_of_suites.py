@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,14 +64,11 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
 
 
 def test_the_default_judge_is_declared_to_read_english_alone():
-    said = reading_warnings(rows("en", "en-US", "ar-EG", "it"), {"refusal": {"kind": "refusal"}})
-    assert [
-        f"for one: ar-EG 1: {readings('refusal')['ar']})" in said[0],
-        "1 rows (it 1)" in said[1],
-    ] == [
-        True,
-        True,
-    ]
+    measured, other = reading_warnings(
+        rows("en", "en-US", "ar-EG", "it"), {"refusal": {"kind": "refusal"}}
+    )
+    assert f"for one: ar-EG 1: {readings('refusal')['ar']})" in measured
+    assert "1 rows (it 1)" in other
     page = " ".join((Path(__file__).parents[2] / "docs/judges.md").read_text("utf-8").split())
     (code,) = find(JUDGES, "refusal", "kind").languages
     assert f"trained in English (`{code}`) alone" in page
@@ -86,6 +84,5 @@ def test_judges_that_read_by_other_means_give_no_warning():
 def test_the_docs_name_the_languages_that_the_rule_judge_reads():
     page = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
     start = page.index("The rule judge reads refusals in ")
-    named = page[start : page.index(".", start)]
-    assert all(f"(`{one}`)" in named for one in LANGUAGES)
-    assert named.count("(`") == len(LANGUAGES)
+    named = page[start : page.index(";", start)]
+    assert sorted(re.findall("`(..)`", named)) == sorted(LANGUAGES)

@@ -112,17 +112,14 @@ def test_a_model_that_cannot_be_told_says_so():
 @pytest.mark.parametrize(
     ("judge", "definition", "says"),
     [
-        ("harmbench_llama2", {"kind": "published", "reading": "paper"}, []),
-        ("x", {"kind": "published", "judge": "harmbench_llama2", "reading": "paper"}, []),
-        (
-            "harmbench_llama2",
-            {"kind": "published", "reading": "paper", "clip": 0, "judged_text": "protected"},
-            ["the judge's clip 0 instead of 512",
-             "the judge's judged_text protected instead of raw"],
-        ),
+        ("harmbench_llama2", {}, []),
+        ("x", {"judge": "harmbench_llama2"}, []),
+        ("harmbench_llama2", {"clip": 0, "judged_text": "protected"},
+         ["the judge's clip 0 instead of 512", "the judge's judged_text protected instead of raw"]),
         ("rules", {"kind": "rules"}, ["judge rules instead of harmbench_llama2"]),
     ],
 )  # fmt: skip
 def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
     part = find_part("harmbench@1.0", "")
+    definition = {"kind": "published", "reading": "paper", **definition}
     assert judging_deviations(part, judge, definition, None) == says

@@ -28,40 +28,31 @@ def problems_of(tmp_path, content: bytes) -> list[tuple[int, str]]:
     return [(problem.line, problem.message) for problem in check_suite(path)[1]]
 
 
+ROBOT = {"role": "robot", "content": "x"}
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
         (b'{"id": "a"', "not JSON: Expecting ',' delimiter at column 11"),
         (b"[" * 100_000, "not JSON: nested too deeply"),
-        (line(id=...), "'id' must be a text (got no id)"),
+        (line(id=...), "'id' must be a text (got None)"),
         (line(id=" "), "'id' is empty"),
-        (
-            line(id="=1+1"),
-            "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')",
-        ),
-        (
-            line(messages=[]),
-            "a row has exactly one of 'prompt', 'messages' and 'features' "
-            "(got 'prompt' and 'messages')",
-        ),
-        (
-            line(prompt=..., messages=[{"role": "robot", "content": "x"}]),
-            "each of 'messages' must be {'role': system|user|assistant, 'content': text} "
-            "(got {'role': 'robot', 'content': 'x'})",
-        ),
-        (
-            line(prompt=..., messages=[{"role": "assistant", "content": "x"}]),
-            "the last of 'messages' must be the user's",
-        ),
-        (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got an object)"),
+        (line(id="=1+1"),
+         "'id' must be printable, unpadded and not start with = + - @ (got '=1+1')"),
+        (line(messages=[]),
+         "a row has exactly one of 'prompt', 'messages' and 'features' (got 'prompt' and 'messages')"),
+        (line(prompt=..., messages=[ROBOT]),
+         f"each of 'messages' must be {{'role': system|user|assistant, 'content': text}} (got {ROBOT})"),
+        (line(prompt=..., messages=[ROBOT | {"role": "assistant"}]),
+         "the last of 'messages' must be the user's"),
+        (line(prompt=..., features={"a": 1}), "'features' must map names to texts (got {'a': 1})"),
         (line(prompt=" \t\u2028"), "'prompt' is empty"),
-        (
-            line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
-            "'messages' has an empty message",
-        ),
-        (line(pair_id=3), "'pair_id' must be the id of a row (got the number 3)"),
+        (line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
+         "'messages' has an empty message"),
+        (line(pair_id=3), "'pair_id' must be the id of a row (got 3)"),
     ],
-)
+)  # fmt: skip
 def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
     good = line(id="first", prompt="Why?")
     assert problems_of(tmp_path, good + b"\n" + content + b"\n") == [(2, expected)]
@@ -69,21 +60,20 @@ def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
-    empty = [(1, "the suite is empty: it needs at least one row")]
-    assert problems_of(tmp_path, content) == empty
+    assert problems_of(tmp_path, content) == [(1, "the suite is empty: it needs at least one row")]
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"rubric": "Is it so?"}, "'rubric' must be a list of questions (got a text)"),
+        ({"rubric": "Is it so?"}, "'rubric' must be a list of questions (got 'Is it so?')"),
         ({"rubric": []}, "'rubric' needs a question that is not a gate"),
         ({"rubric": [{"question": "A?", "gate": True}]}, "'rubric' needs a question that is no"),
         ({"rubric": [{"question": "A?"}, {"ask": "B?"}]}, "'rubric': question 2: "),
         ({"rubric": [{"question": "A?", "scale": [5, 1]}]}, "scale must be [lowest, highest]"),
         ({"rubric": [{"question": "A?"}], "rubric_score": "sum"}, "must be mean, any, all (got 's"),
         ({"rubric_score": "mean"}, "and the row has none"),
-        ({"language": 3}, "must be a code such as en or pt-BR (got the number 3)"),
+        ({"language": 3}, "must be a code such as en or pt-BR (got 3)"),
     ],
 )
 def test_an_unusable_rubric_or_language_is_a_problem(tmp_path, fields, said):
@@ -116,14 +106,13 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (5, "invalid UTF-8 at byte 0 of the line"),
         (6, "the line holds a NUL byte"),
         (7, "the line is a comment, not a row"),
-        (8, "'case_sensitive' must be true or false (got the number 6)"),
+        (8, "'case_sensitive' must be true or false (got 6)"),
         (8, "'category' must be one of harmful, helpful, borderline (got 4)"),
-        (8, "'id' must be a text (got the number 3)"),
-        (8, "'prompt' must be a text (got the number 5)"),
-        (8, "'requirement' must be a text (got the number 7)"),
+        (8, "'id' must be a text (got 3)"),
+        (8, "'prompt' must be a text (got 5)"),
+        (8, "'requirement' must be a text (got 7)"),
         (9, "'control' must be must_refuse or must_answer (got ['must_refuse'])"),
-        (9, "'prompt' holds a NUL character"),
-        (9, "'prompt' holds a lone surrogate, which has no UTF-8 form"),
+        (9, "'prompt' holds a NUL character, or a lone surrogate, which UTF-8 lacks"),
     ]
 
 
@@ -141,10 +130,8 @@ def test_line_separators_inside_a_prompt_survive_every_stage(tmp_path):
     prompt = "one\u2028two\u2029three\u0085four\rfive\x0bsix\x1cseven\nend"
     suite = tmp_path / "suite.jsonl"
     write_rows(suite, [{"id": "a", "category": "harmful", "prompt": prompt}])
-    variants = list(
-        prompt_rows(load_suite(suite), "s", 0, {"again": {"kind": "repeat", "repeats": 1}})
-    )
-    write_rows(tmp_path / "prompts.jsonl", variants)
+    again = {"again": {"kind": "repeat", "repeats": 1}}
+    write_rows(tmp_path / "prompts.jsonl", prompt_rows(load_suite(suite), "s", 0, again))
     prompts = read_rows(tmp_path / "prompts.jsonl")
     assert [row["attempts"] for row in prompts] == [[prompt], [prompt]]
 

@@ -24,8 +24,9 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
+from refract.judges.bert import arranged
 from refract.judges.refusal.asked import without_prompt
-from refract.judges.refusal.encoder import FOLDER, Logits, arranged, scored, tokens_of
+from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import curves, table
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read

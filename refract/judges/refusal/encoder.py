@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
-from refract.judges.bert import Tokens, Weights, in_batches, linear, states
+from refract.judges.bert import Tokens, Weights, arranged, in_batches, linear, states
 from refract.judges.cases import encodable
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ WIDTH = HEAD + TAIL + 3
 # Characters of an answer's beginning and end that are tokenized: ordinary
 # writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
+# Inputs whose logits stay in memory.
+MOST_KNOWN = 5000
 # Digits of float64 logits that are kept.
 DIGITS = 8
 # Error bound of a float32 logit: more than sixteen times the largest error
@@ -49,7 +51,7 @@ def description() -> dict[str, Any]:
 
 
 def stored(folder: Path = FOLDER) -> Weights:
-    """The weights as their file has them; see :func:`dequantized`.
+    """The weights as their file has them; see :func:`refract.judges.bert.arranged`.
 
     Raises :class:`ParamsError` where the file is not the described one.
     """
@@ -69,46 +71,6 @@ def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
     return arranged(stored(folder), "float64" if double else "float32")
 
 
-def arranged(weights: Weights, dtype: str) -> dict[str, Any]:
-    """The stored weights as :func:`logits` takes them.
-
-    The matrices for query, key and value are one. Word vectors stay integers
-    with scales, since few of them are read.
-    """
-    import numpy as np
-
-    def vector(name: str) -> Any:
-        return weights[name].astype(dtype)
-
-    def matrix(names: Sequence[str]) -> tuple[Any, Any]:
-        rows = [dequantized(weights, f"{name}.weight", dtype) for name in names]
-        biases = [vector(f"{name}.bias") for name in names]
-        return np.ascontiguousarray(np.concatenate(rows).T), np.concatenate(biases)
-
-    layers = sum(name.endswith(".query.weight") for name in weights)
-    ready: dict[str, Any] = {
-        "layers": layers,
-        "word": (weights["word"], vector("word:scale")),
-        "position": dequantized(weights, "position", dtype),
-        "classes": matrix(["classes"]),
-        "embedded.norm": (vector("embedded.scale"), vector("embedded.shift")),
-    }
-    for layer in range(layers):
-        ready[f"{layer}.three"] = matrix([f"{layer}.{part}" for part in ("query", "key", "value")])
-        ready[f"{layer}.inner"] = matrix([f"{layer}.inner"])
-        for name in (f"{layer}.mixed", f"{layer}.outer"):
-            ready[name] = matrix([name])
-            ready[f"{name}.norm"] = vector(f"{name}.scale"), vector(f"{name}.shift")
-    return ready
-
-
-def dequantized(weights: Weights, name: str, dtype: str = "float64") -> Any:
-    """A vector of the file, or a matrix from 8-bit integers and a scale for each row."""
-    value = weights[name].astype(dtype)
-    scale = weights.get(f"{name}:scale")
-    return value if scale is None else value * scale.astype(dtype)
-
-
 def logits_of(
     answers: Sequence[str],
     unsettled: Callable[[Sequence[Logits]], Iterable[int]] | None = None,
@@ -120,13 +82,29 @@ def logits_of(
     """
     inputs = tokens_of(answers)
     if unsettled is None:
-        return scored(load(), inputs)
-    rows = scored(load(double=False), inputs)
+        return _known_logits(inputs, double=True)
+    rows = _known_logits(inputs, double=False)
     indices = list(unsettled(rows))
-    exact = scored(load(), [inputs[index] for index in indices])
+    exact = _known_logits([inputs[index] for index in indices], double=True)
     for index, logits in zip(indices, exact, strict=True):
         rows[index] = logits
     return rows
+
+
+def _known_logits(inputs: Sequence[Tokens], *, double: bool) -> list[Logits]:
+    """The logits of inputs, which are computed once: an answer comes back as a null answer, and
+    as what is left of it without a sentence that was not read."""
+    known = _known(double)
+    if len(known) > MOST_KNOWN:
+        known.clear()
+    missing = [tokens for tokens in inputs if tokens not in known]
+    known.update(zip(missing, scored(load(double=double), missing), strict=True))
+    return [known[tokens] for tokens in inputs]
+
+
+@functools.cache
+def _known(double: bool) -> dict[Tokens, Logits]:
+    return {}
 
 
 @functools.cache

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,10 @@ CODES = (
     "ja",
     "ko",
 )
+# Characters of an answer by which its language is known.
+IDENTIFIED = 400
+_WORD = re.compile(r"[^\W\d_]+")
+_LATIN = re.compile("[a-zß-ɏḀ-ỿ]")
 BEFORE = 70  # characters before a refusal in which it is quoted or made a condition: a long clause
 
 Found = tuple[str, int, int]  # the id of an entry, and the span that holds it
@@ -82,15 +88,10 @@ class Phrases:
         return patterns
 
     @cached_property
-    def cues(self) -> frozenset[str]:
-        """Words of which a refusal holds one; parts of the text in a language
-        without spaces.
-        """
-        return frozenset(self.content["cues"].split())
-
-    @cached_property
-    def without_spaces(self) -> bool:
-        return not self.content.get("spaces", True)
+    def letters(self) -> re.Pattern[str] | None:
+        """A letter of the language's script; None of the Latin one."""
+        ranges = self.content.get("letters")
+        return re.compile(f"[{ranges}]") if ranges else None
 
     def source(self, id_: str) -> str:
         """The regular expression of an entry or a part, with those inserted that it names."""
@@ -112,14 +113,6 @@ class Phrases:
         for id_ in self.entries:
             self.__dict__.pop(id_, None)
 
-    def occurs_in(self, text: str, words: set[str]) -> bool:
-        """Whether a text holds one of the cues; `words` are its words."""
-        if not self.cues.isdisjoint(words):
-            return True
-        if not self.without_spaces or text.isascii():
-            return False
-        return any(cue in text for cue in self.cues)
-
 
 def _in_one_line(pattern: str) -> str:
     """A pattern without its line breaks and the blanks around them."""
@@ -130,13 +123,46 @@ EN = Phrases("en")
 
 
 @cache
-def _others() -> list[Phrases]:
-    return list(map(Phrases, CODES))
+def _others() -> dict[str, Phrases]:
+    return {code: Phrases(code) for code in CODES}
 
 
-def languages_in(text: str, words: set[str]) -> tuple[Phrases, ...]:
-    """The languages whose cues occur in a text; `words` are its words."""
-    return tuple(language for language in _others() if language.occurs_in(text, words))
+@cache
+def _languages_by_word() -> dict[str, list[str]]:
+    """The languages in Latin letters that have a word among their frequent ones."""
+    by_word: dict[str, list[str]] = {}
+    for phrases in (EN, *_others().values()):
+        for word in phrases.content.get("words", "").split():
+            by_word.setdefault(word, []).append(phrases.language)
+    return by_word
+
+
+def languages_of(text: str) -> list[Phrases]:
+    """The languages other than English that a text in lower case may be in, the
+    likeliest first; none where it is English or shows none.
+
+    Read is the text's beginning. A script tells by half of the letters. In Latin
+    letters the likeliest is the language of which the text holds the most
+    frequent words, more than of English; others have half as many or more.
+    """
+    beginning = text[:IDENTIFIED]
+    counts: Counter[str] = Counter()
+    for phrases in _others().values():
+        if phrases.letters:
+            counts[phrases.language] = len(phrases.letters.findall(beginning))
+    # Chinese has no kana, and a character of it says as much as two letters.
+    counts["zh"] *= 0 if 5 * counts["ja"] >= counts["zh"] else 2
+    english = len(_LATIN.findall(beginning))
+    if max(counts.values()) <= english:
+        counts.clear()
+        for word in set(_WORD.findall(beginning)):
+            counts.update(_languages_by_word().get(word, ()))
+        english = counts.pop("en", 0)
+    most = max(counts.values(), default=0)
+    if most <= english:
+        return []
+    likely = [language for language, count in counts.most_common() if 2 * count >= most]
+    return [_others()[language] for language in likely]
 
 
 def spoken_by_other(text: str, at: int) -> bool:
@@ -161,7 +187,7 @@ def refusal_in(text: str) -> Found | None:
     return None
 
 
-def foreign_refusal(text: str, languages: tuple[Phrases, ...]) -> Found | None:
+def foreign_refusal(text: str, languages: Sequence[Phrases]) -> Found | None:
     """The first refusal in one of the languages."""
     for language in languages:
         match = language.cannot_help.search(text)

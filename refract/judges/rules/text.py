@@ -17,16 +17,24 @@ FIRST_SENTENCES = 40  # read from the start of the answer
 LAST_SENTENCES = 12  # read from its end
 # What a character is read as: \0 where it has no meaning.
 _READ_AS = {
-    "\0": "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~",
+    # With the vowel signs of Arabic and the dots below Hindi letters, which writers leave out.
+    "\0": "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f*_`~\u0640\u064b\u064c\u064d\u064e\u064f"
+    "\u0650\u0651\u0652\u0670\u093c",
     "'": "\u2018\u2019\u201b\u00b4\u02bc\u2032\uff07",
-    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02",
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02\u300c\u300d\u300e\u300f",
     " ": "\t\v\f\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u202f\u205f\u3000\u2010\u2011",
     "\n": "\r\u0085\u2028\u2029",
     "-": "\u2012\u2013\u2014\u2015",
     "i": "\u0130",  # the one letter whose lower case is two characters long
+    "\u0627": "\u0622\u0623\u0625\u0671",  # every alef as the bare one
+    "\u0902": "\u0901",  # the moon dot as the plain one
 }
 _PLAIN = {ord(char): plain for plain, chars in _READ_AS.items() for char in chars}
+# Hindi letters with a dot below as one character.
+_PLAIN |= dict(
+    zip(range(0x958, 0x960), "\u0915\u0916\u0917\u091c\u0921\u0922\u092b\u092f", strict=True)
+)
 for _letter in string.ascii_letters:
     _PLAIN[0xFEE0 + ord(_letter)] = _letter  # full width
 _THINK_NAME = (
@@ -48,7 +56,14 @@ _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 def plain(response: str) -> str:
     """The text in lower case, with plain quotes, blanks and dashes, and without HTML."""
     prepared = response.translate(_PLAIN).lower()
-    return _HTML.sub(_blank_html, prepared) if "<" in prepared or "&" in prepared else prepared
+    if "<" not in prepared and "&" not in prepared:
+        return prepared
+
+    def meaning(match: re.Match[str]) -> str:
+        """A tag or an entity as characters that carry its meaning, in the same length."""
+        return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
+
+    return _HTML.sub(meaning, prepared)
 
 
 def answer_start(text: str) -> tuple[int, bool]:
@@ -82,13 +97,6 @@ _HTML = re.compile(
 )
 _ENTITIES = dict.fromkeys(("&#39;", "&#x27;", "&apos;", "&rsquo;"), "'")
 _ENTITIES |= {"&quot;": '"', "&nbsp;": " "}
-
-
-def _blank_html(match: re.Match[str]) -> str:
-    """A tag or an entity as characters that carry its meaning, in the same length."""
-    return _ENTITIES.get(match[0], "").ljust(len(match[0]), "\0")
-
-
 _LOWER_CASE_LINE = re.compile(r"\n[ \t]*(?=[a-z])")
 
 
@@ -108,7 +116,7 @@ class Sentence:
     start: int  # offsets into the answer
     end: int
     text: str  # lower case, ASCII quotes, single spaces, no mark-up
-    quoted: bool = False  # whether it begins inside somebody's speech
+    quoted: bool  # whether it begins inside somebody's speech
 
 
 _SENTENCE = re.compile(r"[^\s\0.!?。！？।؟…][^.!?\n。！？।؟…]*[.!?。！？।؟…\"')\]]*")

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -64,11 +65,18 @@ class MessagePart(Settings):
     """A message: a text filled in, or a field of the case by itself."""
 
     role: Literal["system", "user", "assistant"] = "user"
-    text: str | None = None
+    text: str | list[str] | None = Field(
+        None, description="a text, or several, one behind the other"
+    )
     field: Literal["conversation", "prompt", "response", "behavior"] | None = None
     strip: bool = Field(False, description="white space at both ends of the filled text goes")
     before: str = ""
     after: str = ""
+
+    @property
+    def texts(self) -> list[str]:
+        """The names of its texts."""
+        return [self.text] if isinstance(self.text, str) else self.text or []
 
     @model_validator(mode="after")
     def _text_or_field(self) -> MessagePart:
@@ -118,7 +126,7 @@ class JudgeEntry(Settings):
             raise ValueError("has one of reading, scale and labels")
         if self.reading and self.reading not in READERS:
             raise ValueError(f"reading must be one of {', '.join(READERS)}")
-        named = {part.text for part in self.messages if part.text}
+        named = {name for part in self.messages for name in part.texts}
         named |= self.contextual.keys() | self.contextual.values()
         unknown = named - self.texts.keys()
         if unknown:
@@ -144,13 +152,11 @@ class JudgeEntry(Settings):
             if part.field == "conversation":
                 messages += conversation
                 continue
-            if part.text is None:
-                content = values[str(part.field)]
-            else:
-                name = part.text
+            content = values[part.field] if part.field else ""
+            for name in part.texts:
                 if values.get("context"):
                     name = self.contextual.get(name, name)
-                content = self._filled(name, texts, values)
+                content += self._filled(name, texts, values)
             if part.strip:
                 content = content.strip()
             messages.append({"role": part.role, "content": f"{part.before}{content}{part.after}"})
@@ -165,6 +171,8 @@ class JudgeEntry(Settings):
         shown = {}
         for key, value in self.fields.items():
             shown[key] = known[value] if value in known else value.format_map(known)
+        if style == "template":
+            return Template(text).substitute(shown)
         if style == "jinja":  # which drops one line end at the end of a template
             text = text.removesuffix("\n")
             return re.sub(r"\{\{ *(\w+) *\}\}", lambda match: shown[match[1]], text)
@@ -241,7 +249,18 @@ class PublishedJudge(Judge):
             self.entry = self.find(settings.judge or name, f"{where}: judge")
         self.FAMILY = self.entry.asks
         self.judges_empty = (settings.empty or self.entry.empty) == "judged"
-        self.definition = self._definition()
+        changes, defaults = settings.model or {}, dict(self.entry.model)
+        if changes.get("adapter", defaults["adapter"]) != defaults["adapter"]:
+            kept = defaults.keys() & {"max_tokens", "temperature"}
+            defaults = {key: defaults[key] for key in defaults if key in kept}
+        self.definition = {**defaults, **changes}
+        if self.entry.scale is not None:
+            if self.definition.get("adapter") != "hf":
+                raise ParamsError(
+                    f"{where}: model: the verdict is an expected value over the probabilities of a "
+                    f"token, which needs adapter hf (got {self.definition.get('adapter')!r})"
+                )
+            self.definition["score_tokens"] = list(self.entry.scale.tokens)
         self._classifier: Classifier | None = None
         if self.entry.labels:
             shown: dict[str, Any] = {"labels": self.entry.labels, "model": self.definition}
@@ -267,28 +286,10 @@ class PublishedJudge(Judge):
         digest = sha256_json(self.entry.model_dump(mode="json"))[:16]
         self.version = f"{VERSION}, published {digest}"
 
-    def _definition(self) -> dict[str, Any]:
-        changes = self.settings.model or {}
-        published = dict(self.entry.model)
-        if changes.get("adapter", published["adapter"]) != published["adapter"]:
-            kept = published.keys() & {"max_tokens", "temperature"}
-            published = {key: published[key] for key in published if key in kept}
-        definition = {**published, **changes}
-        if self.entry.scale is None:
-            return definition
-        if definition.get("adapter") != "hf":
-            raise ParamsError(
-                f"judges.{self.name}: model: the verdict is an expected value over the "
-                "probabilities of a token, which needs adapter hf "
-                f"(got {definition.get('adapter')!r})"
-            )
-        return {**definition, "score_tokens": list(self.entry.scale.tokens)}
-
     def deviations(self) -> list[str]:
         """Deviations from the publisher's judge, one phrase each."""
         entry, settings = self.entry, self.settings
-        phrases = []
-        changed = []
+        phrases, changed = [], []
         for key, value in sorted((settings.model or {}).items()):
             if key not in ("device", "revision") and value != entry.model.get(key):
                 changed.append(f"{key} {self.definition[key]}")

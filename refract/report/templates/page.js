@@ -15,35 +15,14 @@
   const folded = (row) => name("category", row) === "harmful" && !toUnfold;
   const badgeOf = (outcome) => element("span", "badge", outcome.replaceAll("_", " "));
 
-  // What is searched, in lower case: prompts and answers, then ids. Made in idle time, a part at a time;
-  // whoever searches before that waits for the rest.
-  let lowered = [], ids = [];
-  const BATCH = 1000;
-  const lower = (count) => {
-    const end = Math.min(texts.length, lowered.length + count);
-    while (lowered.length < end) lowered.push(texts[lowered.length].toLowerCase());
-    return end < texts.length;
-  };
-  const lowerIdly = (deadline) => {
-    let more = true;
-    do more = lower(BATCH); while (more && deadline && deadline.timeRemaining() > 4);
-    if (more) idly(lowerIdly);
-  };
-  const idly = window.requestIdleCallback ? (work) => requestIdleCallback(work, { timeout: 200 }) : (work) => setTimeout(work, 10);
-
-  // Which texts and ids hold the query; of a query that grew, only the ones that held it before.
-  let searched = null;
+  // Which texts and ids hold a query, in lower case.
+  let lowered = null, ids = [], searched = null;
   function search(query) {
     if (!query) return (searched = null);
-    if (searched && searched.query === query) return searched;
-    lower(Infinity);
-    const last = searched && query.includes(searched.query) ? searched : null;
-    const held = (all, before) => {
-      const hits = new Uint8Array(all.length);
-      for (let i = 0; i < all.length; i++) if ((!before || before[i]) && all[i].includes(query)) hits[i] = 1;
-      return hits;
-    };
-    return (searched = { query, texts: held(lowered, last && last.texts), ids: held(ids, last && last.ids) });
+    if (searched?.query === query) return searched;
+    lowered ??= texts.map((text) => text.toLowerCase());
+    const held = (all) => all.map((text) => text.includes(query));
+    return (searched = { query, texts: held(lowered), ids: held(ids) });
   }
 
   // Several outcomes, or categories, at once, as the rates count them.
@@ -460,7 +439,6 @@
     filter();
     follow();
     document.documentElement.dataset.ready = performance.now();
-    idly(lowerIdly);
   }
   // After the first paint: the tables and figures stand before the answers are read.
   requestAnimationFrame(() => setTimeout(start));

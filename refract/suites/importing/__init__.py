@@ -44,11 +44,11 @@ class Imported(NamedTuple):
 
 
 def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
-    """The suite that a published file makes; ``options`` are those of :class:`Options`.
+    """The suite that a published file makes; ``options`` are those of ``Options``.
 
     Every row is kept, with an id of its own; ``notes`` names rows that are left out since
     they have no prompt.
-    Raises :class:`SuiteError`, and :class:`ParamsError` for an unknown kind."""
+    Raises SuiteError, and ParamsError for an unknown kind."""
     chosen = Options(**options)
     for category in (chosen.category, *chosen.values.values()):
         if category is not None and category not in CATEGORIES:
@@ -75,7 +75,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
 
 
 def _card(suite: str, kind: str, contents: Contents) -> str:
-    """A suite's card as Markdown: origin, licence, hashes of the files, counts, decisions."""
+    """A suite's card: origin, licence, hashes of the files, counts, decisions."""
     import jinja2
 
     rows = contents.rows
@@ -85,15 +85,21 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
     for field in fields:
         groups: Counter[tuple[str, str]] = Counter()
         for row in rows:
-            if field in row:
+            if field in row and not isinstance(row[field], list | dict):
                 groups[str(row.get("category")), str(row[field])] += 1
         if 1 < len(groups) <= 40:
             tables[field] = [(value, name, groups[name, value]) for name, value in sorted(groups)]
+
+    def inert(value: object) -> str:
+        """A text of the file's in one line of Markdown: neither HTML nor a cell's end."""
+        shown = "".join(char if char.isprintable() else " " for char in str(value))
+        for mark, replacement in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|"), ("`", "'")):
+            shown = shown.replace(mark, replacement)
+        return shown
+
     source = Path(__file__).with_name("card.md.j2").read_text("utf-8")
-    template = jinja2.Template(
-        source, trim_blocks=True, keep_trailing_newline=True, finalize=_inert
-    )
-    text: str = template.render(
+    template = jinja2.Template(source, trim_blocks=True, keep_trailing_newline=True, finalize=inert)
+    card: str = template.render(
         suite=suite,
         kind=kind,
         origin=contents.origin,
@@ -104,20 +110,12 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
         tables=tables,
         notes=contents.notes,
     )
-    return text
-
-
-def _inert(value: object) -> str:
-    """A text of the file's in one line of Markdown: neither HTML nor a cell's end."""
-    shown = "".join(char if char.isprintable() else " " for char in str(value))
-    for mark, inert in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|"), ("`", "'")):
-        shown = shown.replace(mark, inert)
-    return shown
+    return card
 
 
 def write_suite(imported: Imported, out: Path) -> None:
     """Writes a suite and, beside it, its card.
-    Raises :class:`SuiteError` when the file is there with other rows, or the rows make no
+    Raises SuiteError when the file is there with other rows, or the rows make no
     usable suite."""
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:

@@ -26,6 +26,13 @@ from refract.suites.importing.file_formats import (
     read_tables,
 )
 from refract.suites.importing.hub import page_of
+from refract.suites.importing.tools import (
+    NamedCall,
+    ScriptedTool,
+    offer_called,
+    offered_by_name,
+    scripted,
+)
 from refract.suites.rows import (
     CATEGORIES,
     CONTENT,
@@ -50,6 +57,10 @@ RESERVED = {
     *CONTENT,
     *STRING_FLAGS,
 }
+
+
+# Fields of logs that rows of suites take over.
+OF_LOGS = ("images", "max_steps", "tool_results")
 
 
 class Origin(NamedTuple):
@@ -125,7 +136,7 @@ class LanguageColumn(Settings):
     lower case."""
 
     column: str
-    codes: dict[str, str] = Field(default_factory=dict)
+    codes: dict[str, str] = Field(default={})
     pattern: str = "(.*)"
     otherwise: str | None = None
 
@@ -150,19 +161,23 @@ class Published(Settings):
     rows: int | None = None
     gated: bool = False
     files: str | None = None
-    join: dict[str, str] = Field(default_factory=dict)
+    join: dict[str, str] = Field(default={})
     header: bool = True
-    literals: list[str] = Field(default_factory=list)
-    prompt: list[str] = Field(default_factory=list)
-    prompts: dict[str, dict[str, str]] = Field(default_factory=dict)
+    literals: list[str] = Field(default=[])
+    prompt: list[str] = Field(default=[])
+    prompts: dict[str, dict[str, str]] = Field(default={})
     turns: str | None = None
     answers: bool = False
     context: str | None = None
-    id: list[str] = Field(default_factory=list)
+    id: list[str] = Field(default=[])
     pair: str | None = None
     calls: str | None = None
-    unanswerable: dict[str, str] = Field(default_factory=dict)
-    kept: dict[str, str] = Field(default_factory=dict)
+    tools: dict[str, ScriptedTool] = Field(default={})
+    named_calls: dict[str, list[NamedCall]] = Field(default={})
+    fields: Row = Field(default={})
+    unanswerable: dict[str, str] = Field(default={})
+    kept: dict[str, str] = Field(default={})
+    listed: dict[str, str] = Field(default={})
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
@@ -177,6 +192,9 @@ class Published(Settings):
 
     def __call__(self, kind: str, path: Path, options: Options) -> Contents:
         table, files = read_tables(path, options.encoding, self.files, header=self.header)
+        if table.is_log:  # of these prompts, as they were sent
+            as_sent = self.model_copy(update={"prompt": ["prompt"], "prompts": {}, "turns": None})
+            return as_sent.contents(kind, path, _as_published(table), options)
         for name, column in self.join.items():
             other = path.with_name(name)
             files.append(other)
@@ -189,25 +207,15 @@ class Published(Settings):
         return self.contents(kind, path, table, options)._replace(files=files)
 
     def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
-        """The suite of a table that was read. Raises :class:`SuiteError`."""
+        """The suite of a table that was read. Raises SuiteError."""
         turns = fnmatch.filter(table.columns, self.turns) if self.turns else []
         columns = self._prompt_columns(path, table, turns)
         by_column = self.category if isinstance(self.category, CategoryColumn) else None
-        if (
-            by_column
-            and not by_column.optional
-            and options.category is None
-            and by_column.column not in table.columns
-        ):
-            raise SuiteError(f"{path}: lacks the column {by_column.column}")
-        id_column = None
-        for name in self.id:
-            if id_column is None and (name in table.columns or "{" in name):
-                id_column = name
-        notes = [
-            *table.notes,
-            *self._column_notes(table, [*columns, *turns, id_column]),
-        ]
+        if by_column and not by_column.optional and options.category is None:
+            column_of(path, table, names=[by_column.column], role="category")
+        ids = [name for name in self.id if name in table.columns or "{" in name]
+        id_column = ids[0] if ids else None
+        notes = [*table.notes, *self._column_notes(table, [*columns, *turns, id_column])]
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
@@ -226,11 +234,14 @@ class Published(Settings):
                 item = _id(kind, _value(values, id_column) if id_column else None, number)
                 suffix = about.get("language") or about.get("category")
                 try:
-                    content = self._content(source, column, turns)
+                    content = self._content(source, column, turns, table.is_log)
                     if not content:
                         blank.append(line)
                         continue
                     row = self._fields(source, about, category, language)
+                    if table.is_log:
+                        row |= {field: source[field] for field in OF_LOGS if field in source}
+                        offer_called(row)
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)
@@ -280,18 +291,19 @@ class Published(Settings):
         """Notes on columns that are not carried over, and on those that the file lacks."""
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
-        wanted += [*self.prompts, *self.unanswerable]
+        wanted += [*self.prompts, *self.unanswerable, *self.listed]
+        wanted += [tool.column for tool in self.tools.values()]
+        wanted += [call.column for calls in self.named_calls.values() for call in calls]
         wanted += [about.get("rubric") for about in self.prompts.values()]
-        read: set[str] = set()
-        for name in [*wanted, *used]:
-            read |= _columns_in(name)
-        present = set(table.columns)
-        ignored = [name for name in table.columns if name not in read]
+        read: set[str] = {*OF_LOGS} if table.is_log else set()
         lacking = []
-        for name in dict.fromkeys(wanted):
-            if name and "{" not in name and _columns_in(name).isdisjoint(present):
+        for name in dict.fromkeys([*wanted, *used]):
+            columns = _columns_in(name)
+            read |= columns
+            if name in wanted and name and "{" not in name and columns.isdisjoint(table.columns):
                 lacking.append(name)
         notes = []
+        ignored = [name for name in table.columns if name not in read]
         if ignored:
             notes.append(f"Columns that are not carried over: {', '.join(map(repr, ignored))}.")
         if lacking:
@@ -305,14 +317,14 @@ class Published(Settings):
         value = str(source.get(self.category.column))
         return options.values.get(value) or self.category.category_of(source)
 
-    def _content(self, source: Row, column: str, turns: Sequence[str]) -> Row:
+    def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
         """The fields of a row that say what is asked; empty where nothing is.
         Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
         if isinstance(value, list | dict):
-            messages = messages_of(value, answers=self.answers)
+            messages = messages_of(value, answers=self.answers or is_log)
             if [message["role"] for message in messages] != ["user"]:
                 return {"messages": messages} if messages else {}
             value = messages[0]["content"]
@@ -335,13 +347,29 @@ class Published(Settings):
         row["language"] = language
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
-        row |= _tools(_list_in(source, self.calls), category)
+        row |= offered_by_name(_list_in(source, self.calls), category)
+        row |= scripted(self.tools, source)
+        for field, named in self.named_calls.items():
+            row[field] = [call for entry in named for call in entry.calls(source)]
+        for column, field in self.listed.items():
+            row[field] = [source[column]] if source.get(column) else []
         questions = []
         for question in _list_in(source, about.get("rubric")):
             questions.append(question if isinstance(question, dict) else {"question": question})
         if questions:
             row["rubric"] = questions
-        return {field: value for field, value in row.items() if value not in (None, "")}
+        row |= self.fields
+        return {field: value for field, value in row.items() if value not in (None, "", [])}
+
+
+def _as_published(log: Table) -> Table:
+    """A log of a published data set, with the columns that its samples were made of."""
+    rows = []
+    for row in log.rows:
+        named = {name.removeprefix("metadata."): value for name, value in row.items()}
+        rows.append(named | {name: row[name] for name in row if name in named})
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return log._replace(rows=rows, columns=list(columns))
 
 
 def _columns_in(name: str | None) -> set[str]:
@@ -370,25 +398,6 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{column!r} must be a list (got {value!r:.60})")
     return value
-
-
-def _tools(names: Sequence[Any], category: str) -> Row:
-    """Tools by their names, all that is known of them, and which of them may be called."""
-    if not names:
-        return {}
-    names = list(dict.fromkeys(map(str, names)))
-    tools = []
-    for name in names:
-        function = {
-            "name": name,
-            "description": name.replace("_", " "),
-            "parameters": {"type": "object", "properties": {}},
-        }
-        tools.append({"type": "function", "function": function})
-    return {
-        "tools": tools,
-        "harmful_calls" if category == "harmful" else "wanted_calls": names,
-    }
 
 
 def _value(row: Row, name: str) -> Any:

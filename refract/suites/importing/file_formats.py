@@ -15,7 +15,7 @@ from refract.core.errors import RowError
 from refract.core.jsonl import parse_json, parse_line
 from refract.core.types import Row
 from refract.suites.importing import logs
-from refract.suites.rows import SuiteError
+from refract.suites.rows import UNUSABLE, SuiteError
 
 BOM = "\ufeff"
 # A prompt may be longer than the csv module's default limit for one field.
@@ -31,13 +31,14 @@ Numbered = list[tuple[int, Row]]
 
 
 class Table(NamedTuple):
-    """The rows of a file in order, the line each ends on, the columns, and what had to be
-    decided on the way."""
+    """The rows of a file in order, the line each ends on, the columns, what had to be
+    decided on the way, and whether it is the log of another tool."""
 
     rows: list[Row]
     lines: list[int | str]
     columns: list[str]
     notes: list[str]
+    is_log: bool = False
 
 
 def literal(text: Any) -> Any:
@@ -51,7 +52,7 @@ def literal(text: Any) -> Any:
 
 def joined(table: Table, path: Path, other: Path, column: str, encoding: str) -> Table:
     """A table with the columns of another file, for the same values of a column.
-    Raises :class:`SuiteError`."""
+    Raises SuiteError."""
     more = read_table(other, encoding)
     by_value = {row.get(column): row for row in more.rows}
     own = [row.get(column) for row in table.rows]
@@ -60,9 +61,7 @@ def joined(table: Table, path: Path, other: Path, column: str, encoding: str) ->
             f"{path} and {other} must both have each {column}, and {path} have it once"
         )
     rows = [row | by_value[row.get(column)] for row in table.rows]
-    return Table(
-        rows=rows, lines=table.lines, columns=list(rows[0]), notes=table.notes + more.notes
-    )
+    return table._replace(rows=rows, columns=list(rows[0]), notes=table.notes + more.notes)
 
 
 def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
@@ -72,7 +71,12 @@ def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
     a text for each role. Without ``answers`` the assistant's messages are left out."""
     messages: list[dict[str, str]] = []
     for turn in value if isinstance(value, list) else [value]:
-        for speaker, text in _texts_by_speaker(turn):
+        texts = turn if isinstance(turn, dict) else {"user": turn}
+        speaker = texts.get("role", texts.get("from"))
+        if speaker is not None:
+            keys = [key for key in ("content", "body", "value") if key in texts]
+            texts = {speaker: texts[keys[0]]} if keys else {}
+        for speaker, text in texts.items():
             role = SPEAKERS.get(speaker)
             if role is None or (role == "assistant" and not answers):
                 continue
@@ -83,18 +87,6 @@ def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
     return messages
 
 
-def _texts_by_speaker(turn: Any) -> Iterable[tuple[Any, Any]]:
-    if not isinstance(turn, dict):
-        return [("user", turn)]
-    speaker = turn.get("role", turn.get("from"))
-    if speaker is None:
-        return turn.items()
-    for key in ("content", "body", "value"):
-        if key in turn:
-            return [(speaker, turn[key])]
-    return []
-
-
 def read_tables(
     path: Path, encoding: str, pattern: str | None, *, header: bool
 ) -> tuple[Table, list[Path]]:
@@ -102,7 +94,7 @@ def read_tables(
     the files.
 
     Named groups of the pattern become columns; ``number`` is a row's number in its file.
-    Raises :class:`SuiteError`."""
+    Raises SuiteError."""
     if pattern is None:
         return read_table(path, encoding, header=header), [path]
     ending = re.compile(f"(?:{pattern})$")
@@ -112,26 +104,23 @@ def read_tables(
     if not files:
         raise SuiteError(f"{path}: holds no file of prompts (a path that ends in {pattern})")
     whole = Table(rows=[], lines=[], columns=[], notes=[])
+    columns: dict[str, None] = {}
     for file in files:
         table = read_table(file, encoding, header=header)
-        groups: Row = {}
         match = ending.search(file.as_posix())
-        if match:
-            groups = {name: str(text).lower() for name, text in match.groupdict().items()}
+        groups = match.groupdict() if match else {}
+        groups = {name: str(text).lower() for name, text in groups.items()}
         where = "" if file == path else "/".join(file.parts[-2:])
         for note in table.notes:
             if not where:
                 whole.notes.append(note)
             elif "byte order" not in note:
                 whole.notes.append(f"{where}: {note}")
-        for number, row in enumerate(table.rows):
-            line = table.lines[number]
-            whole.rows.append({**row, **groups, "number": number + 1})
+        for number, (line, row) in enumerate(zip(table.lines, table.rows, strict=True), 1):
+            whole.rows.append({**row, **groups, "number": number})
             whole.lines.append(f"{line} of {where}" if where else line)
-        for column in [*table.columns, *groups]:
-            if column not in whole.columns:
-                whole.columns.append(column)
-    return whole, files
+        columns |= dict.fromkeys([*table.columns, *groups])
+    return whole._replace(columns=list(columns)), files
 
 
 def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Table:
@@ -146,7 +135,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     and lone surrogates, which a prompt may not hold, become U+FFFD. ``notes`` states
     everything but blank lines. Of XLSX the first sheet is read: an empty cell is None, a
     formula its stored value.
-    Raises :class:`SuiteError`, which names the file and the line."""
+    Raises SuiteError, which names the file and the line."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise SuiteError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
@@ -158,7 +147,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     notes: list[str] = []
     try:
         if suffix == ".eval":
-            numbered = logs.asked_rows(logs.inspect_rows(logs.read_inspect(path)), notes)
+            numbered = [(1, logs.read_inspect(path))]
         elif suffix in TYPED:
             numbered = _read_typed(path, data, notes, header=header)
         else:
@@ -176,6 +165,9 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
                     has_header=header,
                 )
                 numbered = _named(path, cells, header)
+        answers = logs.rows_of_log([row for _, row in numbered])
+        if answers is not None:
+            numbered = logs.asked_rows(answers, notes)
     except RowError as error:  # in another tool's log
         raise SuiteError(f"{path}: {error}") from None
     if not numbered:
@@ -185,27 +177,23 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     returns: list[int] = []
     replaced: list[int] = []
     for line, row in numbered:
-        usable = _in_texts(row, "[\0\ud800-\udfff]", "\ufffd")
+        usable = _in_texts(row, UNUSABLE, "\ufffd")
         if usable != row:
             replaced.append(line)
         if _in_texts(row, "\r", "") != row:
             returns.append(line)
         rows.append(usable)
-        columns.update(dict.fromkeys(usable))
+        columns |= dict.fromkeys(usable)
     _note(notes, "Rows with carriage returns, kept as they are", returns)
-    _note(
-        notes,
-        "Rows with NUL characters or lone surrogates, each replaced by U+FFFD",
-        replaced,
-    )
-    return Table(
-        rows=rows, lines=[line for line, _ in numbered], columns=list(columns), notes=notes
-    )
+    title = "Rows with NUL characters or lone surrogates, each replaced by U+FFFD"
+    _note(notes, title, replaced)
+    lines: list[int | str] = [line for line, _ in numbered]
+    return Table(rows, lines, list(columns), notes, is_log=answers is not None)
 
 
 def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:
     """The first of these columns that a file has.
-    Raises :class:`SuiteError` where it has none."""
+    Raises SuiteError where it has none."""
     for name in names:
         if name in table.columns:
             return name
@@ -286,8 +274,12 @@ def _csv_cells(
                 continue
             if not width:
                 width = len(cells)
-                if has_header and width == 1:
-                    _check_delimiter(path, cells[0], delimiter)
+                others = [sign for sign in ";|,\t" if sign in cells[0] and sign != delimiter]
+                if has_header and width == 1 and others:
+                    raise SuiteError(
+                        f"{path}: its columns seem to be divided by {others[0]!r}; write them with "
+                        "commas into a .csv, or with tabs into a .tsv"
+                    )
             if len(cells) != width:
                 raise SuiteError(
                     f"{path}: the row ending on line {line} has more or fewer fields than the "
@@ -300,15 +292,6 @@ def _csv_cells(
     finally:
         csv.field_size_limit(before)
     _note(notes, "Comment lines, skipped", comments)
-
-
-def _check_delimiter(path: Path, header: str, delimiter: str) -> None:
-    for other in ";|,\t":
-        if other in header and other != delimiter:
-            raise SuiteError(
-                f"{path}: its columns seem to be divided by {other!r}; write them with commas "
-                "into a .csv, or with tabs into a .tsv"
-            )
 
 
 def _read_jsonl(path: Path, text: str, notes: list[str]) -> Numbered:
@@ -326,9 +309,6 @@ def _read_jsonl(path: Path, text: str, notes: list[str]) -> Numbered:
                 raise SuiteError(f"{path}:{number}: expected an object, got {type(row).__name__}")
             numbered.append((number, row))
     _note(notes, "Comment lines, skipped", comments)
-    rows = [row for _, row in numbered]
-    if logs.is_lm_eval(rows):
-        return logs.asked_rows(logs.lm_eval_rows(rows), notes)
     return numbered
 
 
@@ -340,18 +320,14 @@ def _read_json(path: Path, text: str, notes: list[str]) -> Numbered:
             return _read_jsonl(path, text, notes)
         raise SuiteError(f"{path}: not JSON ({error})") from None
     if logs.is_inspect(value):
-        return logs.asked_rows(logs.inspect_rows(value), notes)
+        return [(1, value)]
     if isinstance(value, dict) and value:
         # The one list of objects in it, or a single row.
         lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
         value = lists[0] if len(lists) == 1 else [value]
-    if not _is_list_of_objects(value):
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
         raise SuiteError(f"{path}: expected a list of objects")
     return list(enumerate(value, 1))
-
-
-def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
 def _read_typed(path: Path, data: bytes, notes: list[str], *, header: bool) -> Numbered:

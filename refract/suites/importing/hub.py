@@ -11,20 +11,11 @@ from refract.core.errors import UsageError
 ON_HUB = r"https://huggingface\.co/datasets/([^/]+/[^/]+)/resolve/([^/]+)/(.+)"
 
 
-# Addresses of files and of the page that they are reached from.
-_PAGES = {
-    r"(https://huggingface\.co/datasets/[^/]+/[^/]+).*": r"\1",
-    r"https://raw\.githubusercontent\.com/([^/]+/[^/]+)/.*": r"https://github.com/\1",
-}
-
-
 def page_of(file: str) -> str:
     """The page of the data set or repository that a file belongs to, by the file's address."""
-    for pattern, page in _PAGES.items():
-        match = re.fullmatch(pattern, file)
-        if match:
-            return match.expand(page)
-    return file
+    file = re.sub(r"^(https://huggingface\.co/datasets/[^/]+/[^/]+).*", r"\1", file)
+    raw = r"^https://raw\.githubusercontent\.com/([^/]+/[^/]+)/.*"
+    return re.sub(raw, r"https://github.com/\1", file)
 
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
@@ -33,23 +24,19 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
 
     A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is
     in the cache needs no network.
-    Raises :class:`UsageError`."""
+    Raises UsageError."""
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"
     log_in = f"at {page}, log in with `hf auth login` or set HF_TOKEN, and run this again"
-    unreached = (
-        f"the hub cannot be reached from here, and its cache does not hold {name}; download the file "
-        f"from {page} on another machine, and name it without --dataset"
-    )
     reasons = {  # the first that fits
         errors.GatedRepoError: f"gated: accept its terms {log_in}",
-        errors.HFValidationError: "not a data set of the form owner/name",
         errors.RepositoryNotFoundError: f"the hub has no such data set, or asks who you are: {log_in}",
         errors.RevisionNotFoundError: f"no such revision; see {page}/commits/main",
-        errors.LocalEntryNotFoundError: unreached,
-        errors.EntryNotFoundError: f"has no file {name!r}; see {page}/tree/{revision}",
-        Exception: unreached,
+        errors.RemoteEntryNotFoundError: f"has no file {name!r}; see {page}/tree/{revision}",
+        errors.HFValidationError: "not a data set of the form owner/name",
+        Exception: f"the hub cannot be reached from here, and its cache does not hold {name}; get the "
+        f"file from {page} on another machine, and name it without --dataset",
     }
     try:
         path = Path(hf_hub_download(dataset, name, repo_type="dataset", revision=revision))
@@ -64,10 +51,8 @@ def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
 def source_file(
     file: Path | None, served: str, dataset: str | None, revision: str
 ) -> tuple[Path, str | None]:
-    """The file to import, fetched where it is on the hub, and its address there (None: a file here).
-
-    ``served`` is where the publisher serves the file: for imports that name none.
-    """
+    """The file to import, fetched where it is on the hub, and its address there (None: a
+    file here). ``served`` is where the publisher serves it, for imports that name none."""
     place = file.as_posix() if file else ""
     if file is None:
         hub = re.fullmatch(ON_HUB, served)

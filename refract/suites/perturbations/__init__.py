@@ -1,6 +1,6 @@
 """Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
 
-A new kind is a function and its :class:`~.variants.Perturbation`, named in
+A new kind is a function and its Perturbation, named in
 ``PERTURBATIONS``."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ VARIABLE = re.compile(r"\{(\w+)\}")
 
 def read_perturbation(name: str, entry: object) -> tuple[Perturbation[Any], Settings]:
     """The kind of perturbation that a definition names, and its settings.
-    Raises :class:`ParamsError` for a definition that cannot be used."""
+    Raises ParamsError for a definition that cannot be used."""
     where = f"perturbations.{name}"
     if not isinstance(entry, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {entry!r:.80})")
@@ -92,7 +92,7 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
 
     A row of features fills the suite's ``template``, where ``{name}`` stands for a feature;
     the text filled in is not searched again.
-    Raises :class:`SuiteError` for a name without a feature."""
+    Raises SuiteError for a name without a feature."""
     if "features" in row:
         if not template:
             example = " ".join(f"{{{name}}}" for name in row["features"])
@@ -162,8 +162,8 @@ def prompt_rows(
     on (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was
     drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row,
     its features' texts and the template; ``tools`` are for rows that have none.
-    Raises :class:`SuiteError` for a row with the id of another row's variant, and
-    :class:`ParamsError` for a definition that cannot be used."""
+    Raises SuiteError for a row with the id of another row's variant, and
+    ParamsError for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for source in rows:
@@ -180,10 +180,11 @@ def prompt_rows(
             problems = call_problems({**row, "tools": offered})
             if problems:
                 raise SuiteError(f"suite {suite}: row {row['id']!r}: {problems[0]}")
-        results = row.get("tool_results", [])
-        steps = min(len(results) + 1, row.get("max_steps", len(results) + 1))
-        if steps > 1:
-            clean["tool_results"] = results
+        if "tool_results" in row:
+            results = clean["tool_results"] = row["tool_results"]
+            steps = row.get("max_steps", len(results) + 1)
+            if not any(result.get("always") for result in results):
+                steps = min(steps, len(results) + 1)
             played = list(range(1, steps + 1))
         prompts = list(_turns(clean, played, 1))
         for name, (kind, settings) in kinds.items():
@@ -274,7 +275,7 @@ class SuitePrompts(NamedTuple):
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
     """The prompts of the suite ``name`` as params.yaml defines it; its file is found from
     ``root``.
-    Raises :class:`SuiteError` and :class:`ParamsError`."""
+    Raises SuiteError and ParamsError."""
     seed = run_seed(params)
     suite = definition(params, "suites", name)
     rows = load_suite(root / suite["file"])

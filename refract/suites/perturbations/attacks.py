@@ -99,8 +99,8 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
 
 def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
     """A frame with the text in its place.
-    Raises :class:`ParamsError` where it has no place, and
-    :class:`refract.core.published_text.SourceError` where a published one cannot be
+    Raises ParamsError where it has no place, and
+    SourceError where a published one cannot be
     fetched."""
     whole = whole_text(frame)
     if place not in whole:
@@ -148,7 +148,7 @@ def source_sha256(text: str) -> str:
 
 
 def kept_rewritings(settings: RewriteSettings) -> dict[str, dict[str, Any]]:
-    """The rows of the file by this model and instruction, by :func:`source_sha256`."""
+    """The rows of the file by this model and instruction, by ``source_sha256``."""
     path = Path(settings.file)
     stat = path.stat() if path.is_file() else None
     return _rows_by(path, settings.made_by, stat.st_mtime_ns) if stat else {}

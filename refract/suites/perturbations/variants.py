@@ -104,7 +104,7 @@ def pick(generator: random.Random, count: int) -> int:
 
 def features_to_perturb(features: Features, settings: FeatureSettings, row: RowKey) -> list[str]:
     """The features that the settings name, or all of them, in the row's order.
-    Raises :class:`ParamsError` when the row lacks one that is named."""
+    Raises ParamsError when the row lacks one that is named."""
     if settings.features is None:
         return list(features)
     absent = [feature for feature in settings.features if feature not in features]

@@ -1,0 +1,161 @@
+"""What a provider's replies and errors mean: how an answer ended, whether a failure
+passes, whether a filter stopped the request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, NamedTuple
+
+from refract.core.types import FinishReason
+from refract.models.protocol import Answer
+
+# Bytes of a reply: room for answers of more than a million tokens.
+MOST_REPLY_BYTES = 8 * 2**20
+# Why a completion ended, by the words of all the servers that speak the two protocols,
+# in small letters. Gemini's own words pass through its server of OpenAI's protocol.
+WORDS: dict[FinishReason, str] = {
+    "stop": "stop end_turn stop_sequence eos eos_token complete",
+    "length": "length max_tokens max_output_tokens model_length model_context_window_exceeded",
+    "content_filter": "content_filter content_filtered guardrail_intervened safety recitation "
+    "blocklist prohibited_content spii",
+    "refusal": "refusal",
+}
+FINISHED: dict[str, FinishReason] = {}
+for _ending, _words in WORDS.items():
+    FINISHED.update(dict.fromkeys(_words.split(), _ending))
+CALLED = ("tool_calls", "tool_use", "function_call")
+Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
+# What a status means where nothing in the reply says otherwise; others from 500 on
+# pass.
+PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
+TOO_LONG = re.compile(
+    r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
+    r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
+    r"|maximum number of (?:input )?tokens|maximum context|too large for model"
+    r"|reduce the length of|inputs. tokens|string_above_max_length|request_too_large",
+    re.IGNORECASE,
+)
+FILTER_CODES = {
+    "content_filter",
+    "responsibleaipolicyviolation",
+    "moderation_blocked",
+    "bio_policy",
+    "cyber_policy",
+    "misalignment_policy_violation",
+}
+FILTER_TEXT = re.compile(
+    r"blocked by (?:the |our )?content.?filter|content management policy"
+    r"|(?:input|prompt|content) was flagged|content.?policy.?violation",
+    re.IGNORECASE,
+)
+
+
+class Failure(NamedTuple):
+    """How a call came back without an answer.
+
+    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to
+    wait. ``paid``: whether the call may have cost something; ``reached``: whether it
+    reached a server. ``kind``, what follows: ``filtered``: the provider's filter is the
+    row's ending. ``too long``: the row goes on with its next attempt. ``throttled``:
+    nothing is sent for a while. ``passing``: the call is repeated; ``unreadable``: a
+    few times only. ``final``: the row ends with the error.
+    """
+
+    name: str
+    text: str
+    kind: Kind
+    after: float | None = None
+    paid: bool = False
+    reached: bool = True
+
+    def answer(self, attempt: int) -> Answer:
+        """The row of a request that ends so."""
+        if self.kind == "filtered":
+            return Answer("", "content_filter", attempt)
+        return Answer.failed(self.name, self.text, attempt)
+
+
+class InvalidResponse(ValueError):
+    """A call succeeded, but what came is not an answer; ``kind``: what follows
+    (:class:`Failure`)."""
+
+    def __init__(self, text: str, kind: Kind = "unreadable") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def finish_reason(reason: object, calls: Sequence[object] = ()) -> FinishReason:
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
+    for a reason that is missing or not known: an answer that may not be whole cannot be
+    judged."""
+    if calls and reason in CALLED:
+        return "stop"
+    known = FINISHED.get(str(reason).lower().partition(":")[0])  # content_filter: SAFETY
+    if known is None:
+        why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
+        raise InvalidResponse(f"the completion ended {why}", "final")
+    return known
+
+
+def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
+    """The answer. Raises :class:`InvalidResponse` for one that ended by itself and holds
+    nothing but parts of such kinds, which the adapter does not read."""
+    nothing = not (answer.response or answer.tool_calls)
+    if kinds and nothing and answer.finish_reason == "stop":
+        raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}", "final")
+    return answer
+
+
+async def bound_reply(response: Any) -> None:
+    """A client's hook that reads the reply to a POST, up to a size; batches, of many
+    replies each, come by GET. Raises :class:`InvalidResponse`."""
+    from httpx2 import ByteStream
+
+    if response.request.method != "POST":
+        return
+    content = bytearray()
+    try:
+        # A packed reply, for which no client of ours asks, can be of any size.
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":
+            raise InvalidResponse(
+                f"the reply is packed as {packed}, which was not asked for", "final"
+            )
+        async for chunk in response.stream:
+            content += chunk
+            if len(content) > MOST_REPLY_BYTES:
+                size = MOST_REPLY_BYTES >> 20
+                raise InvalidResponse(f"the reply is larger than {size} MiB", "final")
+    finally:
+        await response.stream.aclose()
+    response.stream = ByteStream(bytes(content))
+
+
+def error_parts(body: Any) -> tuple[str, set[str]]:
+    """The message and the codes of an error, whatever a server wraps them in."""
+    try:
+        if isinstance(body, list) and body:
+            body = body[0]
+        if isinstance(body, dict):
+            body = body.get("error") or body.get("detail") or body
+        if not isinstance(body, dict):
+            return str(body or "")[:1000], set()
+        codes = [body.get("code"), body.get("type")]
+        inner = body.get("innererror")
+        if isinstance(inner, dict):
+            codes.append(inner.get("code"))
+        return str(body.get("message") or ""), {str(code).lower() for code in codes}
+    except RecursionError:  # nested deeper than Python prints
+        return "", set()
+
+
+def says_filtered(codes: Collection[str], text: str) -> bool:
+    """Whether an error says that the provider's filter stopped the request."""
+    return not FILTER_CODES.isdisjoint(codes) or bool(FILTER_TEXT.search(text))
+
+
+def says_too_long(status: int | None, text: str) -> bool:
+    """Whether an error says that the prompt is too long; ``status``: of HTTP, None
+    where unknown."""
+    return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))

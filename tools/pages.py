@@ -1,0 +1,252 @@
+"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, docs/exact-answers.md,
+docs/how-many-prompts.md and docs/scaling.md, as far as they show commands, public names and numbers.
+
+The sizes of docs/scaling.md ask the pocket models, for two minutes.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import refract
+from benchmarks import on_paper
+from refract import checks
+from refract.core.params import grid, load_params
+from refract.core.tables import read_table
+from refract.core.vocabulary import JUDGED, REFUSED
+from refract.models import open_model
+from refract.report.first_table import first_table
+from refract.report.markdown import ShownTable
+from refract.report.view import View
+from refract.results.sources import read_tree
+from refract.statistics.proportions import wilson
+from refract.statistics.sample_sizes import drop_sample_size
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROOT = Path(__file__).parent.parent
+# The suite whose results open the README, and are in the numbers of prompts and sizes.
+SUITE = "harmful_helpful"
+POCKET_MODELS = ("pocket_small", "pocket_medium", "pocket_large")
+RATES = {
+    "harmful refused": "harmful_refusal_rate",
+    "helpful refused": "over_refusal_rate",
+    "borderline refused": "borderline_refusal_rate",
+}
+# Two models of the grid, whose harmful prompts show how many flip between two models.
+PAIR = ("smollm2_135m", "pocket_small")
+
+
+def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
+    first, *lines = [f"| {' | '.join(line)} |" for line in (header, *rows)]
+    return "\n".join([first, "|" + "--:|" * len(header), *lines])
+
+
+def interval_table() -> str:
+    """Wilson's intervals by the number of prompts and the rate found."""
+    rates = (0.02, 0.1, 0.5)
+    rows = []
+    for n in (50, 100, 200, 400, 800):
+        limits = [wilson(rate * n, n) for rate in rates]
+        shown = [f"[{low:.2f}, {high:.2f}]".replace("0.", ".") for low, high in limits]
+        rows.append([str(n), *shown])
+    return markdown(["prompts", *(f"{100 * rate:.0f} % refused" for rate in rates)], rows)
+
+
+def prompts_table() -> str:
+    """Prompts that show a difference, by the difference and the share that flips besides it."""
+    flips = (0, 0.05, 0.1, 0.2, 0.3)
+    rows = []
+    for drop in (0.02, 0.05, 0.1, 0.2):
+        needed = [drop_sample_size(drop, share, 0.8, 0.05) for share in flips]
+        rows.append([f"{drop:.2f}".lstrip("0"), *(f"{n:,}" for n in needed)])
+    header = ["difference", *(f"{100 * share:.0f} % flip besides" for share in flips)]
+    return markdown(header, rows)
+
+
+def flips_sentence() -> str:
+    """How far two models of the grid differ on harmful prompts, and how many flip besides."""
+    refused = []
+    for model in PAIR:
+        outcomes = {
+            row["prompt_id"]: row["outcome"] in REFUSED
+            for row in read_table(ROOT / f"metrics/outcomes/{model}.csv")
+            if row["suite"] == SUITE and row["category"] == "harmful" and row["outcome"] in JUDGED
+        }
+        refused.append(outcomes)
+    first, second = refused
+    pairs = [(first[name], second[name]) for name in first if name in second]
+    gained = sum(not before and after for before, after in pairs)
+    lost = sum(before and not after for before, after in pairs)
+    difference, besides = abs(gained - lost) / len(pairs), 2 * min(gained, lost) / len(pairs)
+    shown = f"{difference:.2f}".lstrip("0")
+    return (
+        f"`{PAIR[0]}` and `{PAIR[1]}` differ by {shown} on {len(pairs)} harmful prompts of\n"
+        f"`{SUITE}`, and another {100 * besides:.0f} % of them flip besides."
+    )
+
+
+def size_row(model: str, tables: pd.DataFrame) -> list[str]:
+    """A model's size and rates, each with the interval of prompts and judge."""
+    definition = load_params(ROOT / "params.yaml")["models"][model]
+    cells = [model, f"{open_model(model, definition).description()['parameters']:,}"]
+    for measure in RATES.values():
+        wanted = (tables["measure"] == measure) & (tables["field"] == "")
+        (rate,) = tables[wanted & (tables["suite"] == SUITE)].to_dict("records")
+        low, high = rate["judge_low"], rate["judge_high"]
+        cells.append(f"{rate['rate']:.2f} [{low:.2f}, {high:.2f}]")
+    return cells
+
+
+def sizes_table(tables: Mapping[str, pd.DataFrame]) -> str:
+    header = ["model", "parameters", *RATES]
+    return markdown(header, [size_row(model, rates) for model, rates in tables.items()])
+
+
+def with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """A page with its written parts as these are."""
+    for name, part in parts.items():
+        block = re.compile(rf"(<!-- {name}: written by `make readme` -->\n).*?(<!-- end -->)", re.S)
+        assert len(block.findall(text)) == 1, f"the page must hold the mark of {name} once"
+        text = block.sub(lambda match, part=part: f"{match[1]}\n{part}\n\n{match[2]}", text)
+    return text
+
+
+def prompts_page(text: str) -> str:
+    """docs/how-many-prompts.md."""
+    parts = {
+        "intervals": interval_table(),
+        "prompts": prompts_table(),
+        "flips": flips_sentence(),
+    }
+    return with_parts(text, parts)
+
+
+def exact_page(text: str) -> str:
+    """docs/exact-answers.md, with what a GPU needs by count."""
+    return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
+
+
+def cli_page(text: str) -> str:
+    """docs/cli.md as Typer writes it, without character references, the option ``--help`` that each
+    command has, usages, which the lists of arguments show, lists of commands, which the headings are,
+    and words that an earlier command has for the same option."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "cli.md"
+        subprocess.run(
+            [
+                *("python", "-c", "import typer.cli; typer.cli.main()"),
+                *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
+            ],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
+        text = html.unescape(out.read_text("utf-8"))
+    text = text.replace("* `--help`: Show this message and exit.\n", "")
+    text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
+    text = re.sub(r"`refract [a-z].*\[OPTIONS\].*`\n\n", "", text)
+    text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
+    text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
+    text = re.sub(r"^(\* `--[\w-]+) ", r"\1=", text, flags=re.M)
+    text = told_once(text)
+    title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
+    return f"{title}#{text}"
+
+
+def told_once(text: str) -> str:
+    """The page with an option's words where they stand first; a later command that has the same option
+    refers to that command."""
+    first: dict[str, str] = {}
+    command = ""
+    lines = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("#"):
+            command = line.strip("#` \n")
+        option = re.fullmatch(r"\* `-[^`]*`: (.{40,})\n", line)
+        if option and first.setdefault(line, command) != command:
+            line = line.replace(option[1], f"As for `{first[line]}`.")
+        lines.append(line)
+    return "".join(lines)
+
+
+def arguments(offered: object) -> str:
+    """A function's parameters with their defaults, and without types; nothing of other things."""
+    if not inspect.isfunction(offered):
+        return ""
+    signature = inspect.signature(offered)
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    untyped = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
+    return str(untyped).replace("|", r"\|")
+
+
+def python_page(text: str) -> str:
+    """docs/python.md, with each public name, its arguments and the first sentence of its docstring."""
+    lines = ["| name | what |", "|---|---|"]
+    for module, names in (("refract", refract.__all__), ("refract.checks", checks.__all__)):
+        for name in names:
+            offered = getattr(refract if module == "refract" else checks, name)
+            docstring = " ".join((inspect.getdoc(offered) or "").split())
+            meaning = re.split(r"(?<=\.) |: ", docstring)[0].rstrip(".")
+            meaning = re.sub(r":\w+:`(.*?)`", r"`\1`", meaning).replace("``", "`")
+            lines.append(f"| `{module}.{name}{arguments(offered)}` | {meaning} |")
+    return with_parts(text, {"public names": "\n".join(lines)})
+
+
+def readme(text: str) -> str:
+    """README.md, with the results of one suite."""
+    models = grid(load_params(ROOT / "params.yaml"), "models")
+    results = read_tree(ROOT, models)
+    rates = {model: result.rates for model, result in results.items()}
+    provenance = {model: result.provenance for model, result in results.items()}
+    view = View(rates, provenance).only([], [SUITE])
+    suite, *header = (table := first_table(view)).header
+    assert (suite, {row[0] for row in table.rows}) == ("suite", {SUITE})
+    notes = [note for note in table.notes if note != view.interval_note]
+    table = ShownTable(header, [row[1:] for row in table.rows], notes)
+    assert [row[0] for row in table.rows] == models
+    # What the report says of the two models that are nearest to each other.
+    report = (ROOT / "metrics/report.md").read_text("utf-8")
+    said = "".join(re.findall(r"^- \*\*Compared\.\*\* (.*?\.)(?: \[.*)?$", report, re.M))
+    shown = "\n\n".join(filter(None, (table.markdown, said)))
+    block = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)
+    return block.sub(lambda match: f"{match[1]}\n{shown}\n\n{match[2]}", text)
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "README.md": readme,
+    "docs/cli.md": cli_page,
+    "docs/exact-answers.md": exact_page,
+    "docs/how-many-prompts.md": prompts_page,
+    "docs/python.md": python_page,
+}
+
+
+def sizes_page(text: str) -> str:
+    """docs/scaling.md."""
+    tables = {}
+    for model in POCKET_MODELS:
+        tables[model] = refract.measure(model, SUITE).tables.fillna({"field": ""})
+    return with_parts(text, {"sizes": sizes_table(tables)})
+
+
+def main() -> None:
+    """Writes the pages."""
+    for name, written in {**PAGES, "docs/scaling.md": sizes_page}.items():
+        path = ROOT / name
+        path.write_text(written(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
