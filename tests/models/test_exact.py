@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from refract.models.exact import (
     AUDITED,
     FLOOR,
+    PROBES,
     SAFETY,
     TIE,
     Choice,
@@ -128,6 +129,35 @@ def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, t
     assert found["mixture"] > 2**-11  # a layer that chooses can make any error large
 
 
+def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_several(tiny):
+    adapter = model(tiny, max_tokens=4, temperature=1.0)
+    adapter._load_tokenizer()
+    decoder = adapter._load_decoder()
+
+    class Off:
+        """Is wrong by 0.1 in passes over so many tokens."""
+
+        def __init__(self, tokens):
+            self.tokens = tokens
+
+        def get_input_embeddings(self):
+            return decoder.model.get_input_embeddings()
+
+        def __call__(self, input_ids, **inputs):
+            output = decoder.model(input_ids=input_ids, **inputs)
+            if input_ids.shape[1] == self.tokens:
+                output.logits[..., ::2] += 0.1
+            return output
+
+    reference = Reference(decoder.model)
+    errors = {}
+    for tokens in (1, 5, PROBES[1]):
+        errors[tokens] = Exact(Off(tokens), decoder.choice, reference, decoder.route).error
+    assert errors[5] == decoder.exact.error
+    assert errors[1] == pytest.approx(0.1, abs=1e-4)
+    assert errors[PROBES[1]] == pytest.approx(0.1, abs=1e-4)
+
+
 def enlarge(folder, factor):
     def change(weights):
         for name, weight in weights.items():
@@ -162,6 +192,18 @@ def test_what_overflows_in_float32_is_decided_in_float64(copy):
     assert [a.certificate["float64"] for a in made] == [a.completion_tokens for a in made]
     assert math.isfinite(adapter.runtime["bound"])
     assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
+
+
+def test_a_row_can_go_on_in_a_shorter_cache_than_it_began_in(tiny, monkeypatch):
+    """500 tokens are padded to 512, behind which 9 more need the next size; 502 and 9 do not."""
+    monkeypatch.setattr("refract.models.decoding.MOST_OPEN", 2)
+    requests = [ask("x" * 496)]
+    expected = answers(model(tiny, max_tokens=9), requests)
+    adapter = model(tiny, max_tokens=9)
+    adapter._load_tokenizer()
+    adapter._load_decoder().exact.bound = 1e9  # float64 decides each token, and all were right
+    assert answers(adapter, requests) == expected
+    assert (expected[0].prompt_tokens, expected[0].completion_tokens) == (500, 9)
 
 
 def test_a_mixture_whose_routers_are_nearly_tied_is_decided_in_float64(copy):
