@@ -38,7 +38,7 @@ from refract.models.exact import (
 )
 from refract.models.float64 import Route, whole_passes
 from refract.models.ladder import DRAFTED, Ladder, draft_width, looked_up
-from refract.models.slots import Group, in_slots
+from refract.models.slots import SlotGroup, in_slots
 
 log = logging.getLogger(__name__)
 
@@ -262,15 +262,15 @@ class Decoder:
             width = prompt_width(row.known - 1, self.widest)
             length = cache_length(width + self._room(row))
             waiting.setdefault(length, deque()).append((width, row))
-        groups: dict[int, Group] = {}
+        groups: dict[int, SlotGroup] = {}
         unsettled: list[DecodedRow] = []
 
-        def group(length: int) -> Group:
+        def group(length: int) -> SlotGroup:
             if length not in groups:
                 size = self.shape.group_rows(length)
                 if self.exact:
                     size = max(1, min(size, len(waiting.get(length, rows))))
-                groups[length] = Group(length, size)
+                groups[length] = SlotGroup(length, size)
             return groups[length]
 
         while waiting or groups or unsettled:
@@ -344,7 +344,7 @@ class Decoder:
             if self.exact and (row.done or row.open >= MOST_OPEN) and not row.error:
                 self._settle([row])
 
-    def _due(self, unsettled: list[DecodedRow], groups: dict[int, Group]) -> bool:
+    def _due(self, unsettled: list[DecodedRow], groups: dict[int, SlotGroup]) -> bool:
         """Whether float64 is to decide now: many rows wait for it, or too few others
         run."""
         active = sum(group.active + len(group.parked) for group in groups.values())
@@ -424,7 +424,7 @@ class Decoder:
         self.note_end(row)
 
     @torch.inference_mode()
-    def _draft(self, group: Group) -> None:
+    def _draft(self, group: SlotGroup) -> None:
         """Drafts tokens for the rows of a group (:mod:`refract.models.ladder`)."""
         rows = [row for row in group.rows if row]
         for row in rows:
@@ -437,7 +437,7 @@ class Decoder:
         for row in rows:
             row.drafted = row.drafted[:width]
 
-    def _draft_in_few_bits(self, group: Group, rows: list[DecodedRow]) -> None:
+    def _draft_in_few_bits(self, group: SlotGroup, rows: list[DecodedRow]) -> None:
         for row in rows:
             row.drafted = []
         for count in range(max(map(self._room_to_draft, rows))):
@@ -457,7 +457,7 @@ class Decoder:
         return room if self.route.longest is None else min(room, self.route.longest - row.known)
 
     @torch.inference_mode()
-    def _forward(self, group: Group, reads: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
+    def _forward(self, group: SlotGroup, reads: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
         """The logits ``[slots, tokens, vocabulary]`` of a pass over a group; with exact
         answers, without positions that no row has reached."""
         reached = max(start for start, _ in reads) + max(len(tokens) for _, tokens in reads)

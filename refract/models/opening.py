@@ -19,7 +19,7 @@ from transformers.cache_utils import DynamicCache
 from refract.models.exact import TIE, DecodedRow, forced
 from refract.models.float64 import Attention, Reference, Route, has_encoder, whole_passes
 from refract.models.protocol import first_line
-from refract.models.slots import Group, in_slots
+from refract.models.slots import SlotGroup, in_slots
 
 # Rows that are tried: tokens whose keys and values are kept, and tokens in all.
 ROWS = ((0, 5), (3, 11), (8, 10))
@@ -86,7 +86,7 @@ def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, 
         layers = cache.layers if known else []
         return [(layer.keys[row, :, :known], layer.values[row, :, :known]) for layer in layers]
 
-    group = Group(_slots_length(reference.model.config, width), len(ROWS))
+    group = SlotGroup(_slots_length(reference.model.config, width), len(ROWS))
     last, behind, batch = [], [], []
     for i, (start, known) in enumerate(ROWS):
         tokens = ids[i].tolist()

@@ -26,7 +26,7 @@ class _SlotLayer(CacheLayerMixin):
     """Keys and values of one layer: ``[slots, heads, length, dim]``, written at places
     of its own for each slot."""
 
-    def __init__(self, group: Group, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def __init__(self, group: SlotGroup, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
         self.group, self.keys, self.values = group, keys, values
         self.slots = torch.arange(group.size, device=keys.device)
@@ -51,7 +51,7 @@ class _SlotLayer(CacheLayerMixin):
         return self.group.length
 
 
-class Group:
+class SlotGroup:
     """Slots that decode together, and the rows that wait for one of them with their
     state."""
 
@@ -130,7 +130,7 @@ class Group:
 def in_slots(
     model: Any,
     route: Route,
-    group: Group,
+    group: SlotGroup,
     reads: Sequence[tuple[int, list[int]]],
     dtype: torch.dtype,
     device: torch.device,
