@@ -126,8 +126,7 @@ def paper_table(
 def interval_table(
     view: View, measures: Iterable[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
-    """A line for each suite, model and measure, of every judge, with both
-    intervals."""
+    """A line for each suite, model and measure, of every judge, with both intervals."""
     rows, marked, suites = [], [], []
     several_answers = False
     for suite, model, measure in product(view.deciding, view.models, measures):
@@ -164,9 +163,8 @@ def interval_table(
 
 
 def difference_table(view: View, places: int) -> PaperTable:
-    """The live models compared on the prompts that both answered: with the reference,
-    and of neighbours. All of them, and the synthetic ones, are in
-    ``metrics/report/comparisons.csv``."""
+    """The live models compared on the prompts that both answered: with the reference, and of
+    neighbours."""
     stand = set(stand_ins(view.provenance))
     pairs = [pair for pair in view.near_compared if not {pair.a, pair.b} & stand]
     rows = []

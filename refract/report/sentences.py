@@ -92,8 +92,7 @@ def controls(view: View, kind: str) -> str:
 
 
 def unjudged(view: View) -> str:
-    """The suites and models of which nearly no answer was judged, with how many were
-    not."""
+    """The suites and models of which nearly no answer was judged, with how many."""
     parts = []
     for line in view.first_lines:
         counts = line.refusal.counts
@@ -105,8 +104,7 @@ def unjudged(view: View) -> str:
 
 
 def left_out(view: View, outcome: str) -> str:
-    """The suites and models of which answers were left out for one reason, with how
-    many."""
+    """The suites and models of which answers were left out for a reason, with how many."""
     parts = []
     for line in view.first_lines:
         count = line.refusal.counts.excluded.get(outcome)
@@ -117,8 +115,7 @@ def left_out(view: View, outcome: str) -> str:
 
 
 def compared(view: View) -> str:
-    """How the model nearest to the reference differs from it, on the suite with most
-    kinds."""
+    """How the model nearest to the reference differs from it, on the suite of most kinds."""
     near = view.nearest
     largest = max(near.by_suite.values(), key=len, default=[]) if near else []
     changes = []
@@ -140,8 +137,7 @@ def compared(view: View) -> str:
 
 
 def change(difference: Difference, confidence: float) -> str:
-    """How much more or less one model refused of one kind of prompt, whether that may
-    be chance, and what was decided of it."""
+    """A difference in words: its size, whether it may be chance, and what was decided."""
     value, ends, category = difference.value or 0.0, difference.shown, difference.category
     more = value >= 0
     size = short_estimate(abs(value), ends if more else negated(ends))
@@ -166,8 +162,8 @@ def change(difference: Difference, confidence: float) -> str:
 
 
 def _doubt(difference: Difference, confidence: float) -> str:
-    """What else than the models could have made a difference: p decides on chance, and
-    an interval that says otherwise is said."""
+    """What else could have made a difference: p decides on chance, and an interval that says
+    otherwise is said."""
     by_chance = difference.may_be_chance(confidence)
     shown = leaves_out_0(difference.shown)
     if by_chance is None:
@@ -188,8 +184,8 @@ def over_refusal(view: View) -> tuple[str, str]:
     where there are such, and how many and of what kind."""
     judged = {model: counts for model, counts in view.harmless.items() if counts[1]}
     stand = stand_ins(view.provenance)
-    shares = {name: counts[0] / counts[1] for name, counts in judged.items() if name not in stand}
-    shares = shares or {name: counts[0] / counts[1] for name, counts in judged.items()}
+    live = [name for name in judged if name not in stand] or list(judged)
+    shares = {name: judged[name][0] / judged[name][1] for name in live}
     if not shares:
         return "", ""
     model = max(shares, key=lambda name: shares[name])
@@ -231,8 +227,7 @@ def over_refusal(view: View) -> tuple[str, str]:
 
 
 def judges(view: View) -> list[str]:
-    """How good each judge is that decides refusal: on models that nobody labelled,
-    and on labelled pairs."""
+    """How good each judge is that decides refusal."""
     errors: dict[str, JudgeError | None] = {}
     for suite in view.suites.values():
         if not errors.get(suite["judges"][0]):
@@ -254,9 +249,8 @@ def judges(view: View) -> list[str]:
 
 
 def labels(view: View) -> str:
-    """How short human labels would make the interval of the headline rate over
-    most answers; empty where a judge's error is not known, or people labelled
-    already."""
+    """How short human labels would make the interval of the headline rate over most answers;
+    empty where the judge's error is not known, or people labelled already."""
     headlines = []
     for rate in view.every:
         if rate.measure.corrects:
