@@ -211,7 +211,10 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
         ran = read_object(root / ran_file(model))
         runs += ran.get("runs", ())
         judged += [ran["judged"]] if "judged" in ran else []
-    versions, commits, libraries, machines = set[str](), set[str](), set[str](), set[str]()
+    versions = set[str]()
+    commits = set[str]()
+    libraries = set[str]()
+    machines = set[str]()
     dirty = False
     for run in (*runs, *judged):
         code = run.get("code") or {}
@@ -269,7 +272,8 @@ def bibliography(cited: Mapping[str, None], facts: Facts) -> str:
     """What was cited as BibTeX, and an entry for each suite of the project's own."""
     entries = {key: dict(references()[key]) for key in sorted(cited)}
     for suite in facts["suites"]:
-        definition, sha256 = suite["facts"]["definition"], suite["facts"]["sha256"]
+        definition = suite["facts"]["definition"]
+        sha256 = suite["facts"]["sha256"]
         if not suite["cites"]:
             title = latex(Path(definition["file"]).stem)
             note = f"{prose(definition['file'])}, SHA-256 {sha256[:16]}"

@@ -136,7 +136,9 @@ def interval_table(
             if judge == view.deciding[suite] or rate is None:
                 continue
             suites.append(suite)
-            shown, judged, mark = view.names(rate), rate.with_judge, mark_of(rate)
+            shown = view.names(rate)
+            judged = rate.with_judge
+            mark = mark_of(rate)
             marked.append((mark, f"{shown['model']} on {shown['suite']}", rate))
             estimate = estimate_text(rate.value, rate.interval, places=places)
             row = {

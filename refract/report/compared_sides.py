@@ -78,7 +78,8 @@ class SidesText:
         cells: dict[str, object] = {"suite": row.suite, "category": _category(row), "n": row.n}
         change = f"B − A [{self.percent}]"
         if not self.wide:
-            cells["A"], cells["B"] = _number(row.a, "z.2f"), _number(row.b, "z.2f")
+            cells["A"] = _number(row.a, "z.2f")
+            cells["B"] = _number(row.b, "z.2f")
             cells[change] = short_estimate(row.value, row.shown, "+")
         else:
             if row.clusters != row.n:

@@ -133,7 +133,8 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     """Writes ``NAME.svg`` and ``NAME.csv`` for each figure, and removes others."""
     kept = set()
     for figure in figures:
-        path, table = folder / f"{figure.name}.svg", folder / f"{figure.name}.csv"
+        path = folder / f"{figure.name}.svg"
+        table = folder / f"{figure.name}.csv"
         if not is_drawn(figure, path):
             before, tag, after = drawn(figure, "svg").partition(b"<svg")
             write_bytes(path, [before, tag, _drawn_of(figure, before + tag + after), after])

@@ -105,7 +105,8 @@ def figures_of(view: View) -> list[Figure]:
 
 def _mark(view: View, rate: Rate, **names: Any) -> Mark:
     """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
-    suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+    suite = view.titles.suite(rate.suite)
+    model = view.titles.model(rate.model)
     mark = Mark(
         panel=suite,
         line=model,
@@ -220,7 +221,8 @@ def _trends(view: View) -> Iterator[Curve]:
     """The trend of each family."""
     for series in view.series:
         sizes = [point.size for point in series.points.values()]
-        slope, intercept = series.trend.slope, series.trend.intercept
+        slope = series.trend.slope
+        intercept = series.trend.intercept
         if slope is not None and intercept is not None:
             yield Curve(
                 panel=f"{view.titles.suite(series.suite)}\n{series.title}",

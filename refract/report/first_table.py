@@ -191,7 +191,8 @@ def turns_table(view: View) -> ShownTable:
     for rate in view.every:
         if rate.group.field != TURN_FIELD or rate.suite not in played:
             continue
-        column, category = columns.get(rate.measure), rate.measure.category or ""
+        column = columns.get(rate.measure)
+        category = rate.measure.category or ""
         if column is None:
             continue
         row = turns.setdefault((rate.suite, rate.model, category), {}).setdefault(

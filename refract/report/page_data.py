@@ -171,7 +171,9 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
             places.clear()
             columns.clear()
             return page_data(answers, sys.maxsize, _longest(answers, most))
-        prompt, response, verdicts = row.prompt, row.response, row.verdicts
+        prompt = row.prompt
+        response = row.response
+        verdicts = row.verdicts
         perturbation: Row = prompt["perturbation"] or {}
         named = perturbation.get("name", "none") if is_last(prompt) else EARLIER
         attempt = prompt["attempts"][response["attempt"]]

@@ -242,7 +242,9 @@ def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
     changed, groups, above = [], 0, 0
     for rate in view.every:
-        counts, floor, p = rate.counts, rate.above_floor, rate.statistics.p_holm
+        counts = rate.counts
+        floor = rate.above_floor
+        p = rate.statistics.p_holm
         untested = counts.untested if any(counts.untested.values()) else None
         if rate.measure == CHANGED and not rate.group:
             row = {
@@ -380,7 +382,8 @@ def _provenance(inputs: Inputs) -> Data:
     models, suites, judges = [], [], []
     for name, facts in view.provenance.items():
         model, usage = facts["model"], facts.get("usage") or {}
-        definition, identity = model["definition"], model["identity"]
+        definition = model["definition"]
+        identity = model["identity"]
         source = definition.get("model_id") or definition.get("path") or MISSING
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]

@@ -98,7 +98,8 @@ def unjudged(view: View) -> str:
         counts = line.refusal.counts
         answers = counts.n + counts.unjudged
         if answers and counts.unjudged >= NEARLY_ALL * answers:
-            suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
+            suite = view.titles.suite(line.suite)
+            model = view.titles.model(line.model)
             parts.append(f"{suite}, {model} ({counts.unjudged} of {answers})")
     return "; ".join(parts)
 
@@ -109,7 +110,8 @@ def left_out(view: View, outcome: str) -> str:
     for line in view.first_lines:
         count = line.refusal.counts.excluded.get(outcome)
         if count:
-            suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
+            suite = view.titles.suite(line.suite)
+            model = view.titles.model(line.model)
             parts.append(f"{suite}, {model} ({count})")
     return "; ".join(parts)
 
@@ -131,14 +133,17 @@ def compared(view: View) -> str:
         alike = f" (the same {prompt} system prompt)"
     elif len(differs) in (1, 2):
         alike = f" (the same but for {' and '.join(differs)})"
-    reference, model = view.titles.model(near.reference), view.titles.model(near.model)
+    reference = view.titles.model(near.reference)
+    model = view.titles.model(near.model)
     suite = view.titles.plain(largest[0].suite)
     return f"Against {reference} on {suite}, {model}{alike} refused {'; '.join(changes)}."
 
 
 def change(difference: Difference, confidence: float) -> str:
     """A difference in words: its size, whether it may be chance, and what was decided."""
-    value, ends, category = difference.value or 0.0, difference.shown, difference.category
+    value = difference.value or 0.0
+    ends = difference.shown
+    category = difference.category
     more = value >= 0
     size = short_estimate(abs(value), ends if more else negated(ends))
     if category in DISCRIMINATION:
@@ -210,7 +215,8 @@ def over_refusal(view: View) -> tuple[str, str]:
     # The groups of harmless prompts of which most were refused for sure.
     groups = []
     for rate in view.rates[model]:
-        category, field = CATEGORY_OF.get(rate.name, "harmful"), rate.group.field
+        category = CATEGORY_OF.get(rate.name, "harmful")
+        field = rate.group.field
         if (
             category != "harmful"
             and field not in NO_FIELDS

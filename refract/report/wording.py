@@ -154,7 +154,8 @@ def clusters_text(rate: Rate) -> str:
 
 def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
     """What clusters do to a number: ``1.8 effective``, ``design effect 2.1``."""
-    equal, effect = numbers.effective_clusters, numbers.design_effect
+    equal = numbers.effective_clusters
+    effect = numbers.design_effect
     notes = []
     if equal and equal < UNEQUAL * clusters:
         notes.append(f"{settled(equal):.1f} effective")
