@@ -147,7 +147,9 @@ def main() -> None:
     """Reads judges and their cases from standard input, and writes the verdicts or the error
     to standard output, until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C is reported by the parent
-    output, sys.stdout = sys.stdout.buffer, sys.stderr
+    # Kept whole: a text stream that nobody refers to closes what it writes to.
+    output = sys.stdout
+    sys.stdout = sys.stderr  # what a judge prints
     while True:
         try:
             judge, cases = pickle.load(sys.stdin.buffer)
@@ -157,5 +159,5 @@ def main() -> None:
             result = judge.judge(cases)
         except RefractError as error:
             result = error
-        pickle.dump(result, output)
+        pickle.dump(result, output.buffer)
         output.flush()

@@ -260,7 +260,7 @@ def _coefficients(
             cells.append((between, within, mean, np.linalg.cholesky(spread)))
     # Rounded, so that a draw is of the same cell on every machine.
     chances = np.round(np.cumsum(weights) / np.sum(weights), 9)
-    cell = np.minimum(np.searchsorted(chances, uniforms[:, 0]), len(cells) - 1)
+    cell = np.searchsorted(chances, uniforms[:, 0])
     normal = ndtri(uniforms[:, 1:])
     mean = np.array([cells[place][2] for place in cell])
     root = np.array([cells[place][3] for place in cell])
@@ -341,7 +341,7 @@ def _quantile(
     z = normal_quantile(confidence)
     if len(parts) == 1:
         interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(parts[0], share=end, interval=interval)]
+        parts = [replace(part, share=end, interval=interval) for part in parts]
     # The limits of the parts on the side that moves the measure up, or down.
     limits_of_parts = []
     for part in parts:

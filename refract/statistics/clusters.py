@@ -31,14 +31,14 @@ class Clustered(NamedTuple):
     the number of equal clusters that would say as much (:func:`effective_clusters`)."""
 
     value: float
+    n: int
+    clusters: int
+    effective_clusters: float
     low: float | None = None
     high: float | None = None
     se: float | None = None
     design_effect: float | None = None
     effective_n: float | None = None
-    n: int = 0
-    clusters: int = 0
-    effective_clusters: float = 0.0
 
 
 def effective_clusters(sizes: Sequence[int]) -> float:
@@ -279,7 +279,7 @@ class ClusteredValues(NamedTuple):
     clusters: Sequence[Hashable]
     before: Sequence[float] | None = None
 
-    def mean(self, confidence: float = 0.95) -> Clustered | None:
+    def mean(self, confidence: float) -> Clustered | None:
         """Their mean, or that of the changes, with its interval; None without any."""
         if self.before is None:
             return clustered_mean(self.values, self.clusters, confidence)

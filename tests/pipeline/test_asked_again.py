@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from refract.core.jsonl import read_rows
 from tests.builders import Project, suite_rows
@@ -12,50 +11,41 @@ from tests.fault_server import FaultServer
 FAILING = 4
 
 
-def served(server: FaultServer, folder: Path, directive: str) -> Project:
-    """A project whose server does to the first prompts what the directive says."""
-    rows = suite_rows("alpha")
-    for row in rows[:FAILING]:
-        row["prompt"] += f" [[{directive}]]"
-    models = {"api": server.model(retry_for=0)}
-    return Project.create(folder, models, {"alpha": rows}, report=False)
-
-
 def errors(project: Project) -> int:
     responses = read_rows(project.folder / "data/responses/api/alpha.jsonl")
     return sum(row["error"] is not None for row in responses)
 
 
-def test_errors_that_passed_are_asked_again_and_then_nothing_is(tmp_path):
+def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_about_are_not(
+    tmp_path,
+):
+    rows = suite_rows("alpha")
+    for row in rows[:FAILING]:
+        row["prompt"] += " [[crash*2]]"
+    for row in rows[-2:]:
+        row["prompt"] += " [[too_long]]"
     with FaultServer() as server:
-        project = served(server, tmp_path / "project", "crash*2")
+        models = {"api": server.model(retry_for=0)}
+        project = Project.create(tmp_path / "project", models, {"alpha": rows}, report=False)
         project.repro()
-        assert errors(project) == FAILING
+        assert errors(project) == FAILING + 2
         assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
         arrived = server.arrived
         # The server still fails: the same rows, so that nothing behind them runs.
         again = project.repro()
         assert again.ran == {"model-inference@api"}
-        assert server.arrived == arrived + FAILING
+        # Once the stage runs, all that failed is asked.
+        assert server.arrived == arrived + FAILING + 2
         mended = project.repro()
         assert {"model-inference@api", "judge@api"} <= mended.ran
-        assert server.arrived == arrived + 2 * FAILING
-        assert errors(project) == 0
+        assert (server.arrived, errors(project)) == (arrived + 2 * (FAILING + 2), 2)
         # Nothing is left of it in what DVC keeps.
         names = {path.name for path in (project.folder / "data/responses/api").iterdir()}
         assert names == {"alpha.jsonl", "model.json"}
         lock = (project.folder / "dvc.lock").read_bytes()
         assert project.repro().ran == set()
         assert (project.folder / "dvc.lock").read_bytes() == lock
-        assert server.arrived == arrived + 2 * FAILING
-
-
-def test_an_error_that_the_prompt_brings_about_is_not_asked_again(tmp_path):
-    with FaultServer() as server:
-        project = served(server, tmp_path / "project", "too_long")
-        project.repro()
-        assert errors(project) == FAILING
-        assert project.repro().ran == set()
+        assert server.arrived == arrived + 2 * (FAILING + 2)
 
 
 def test_a_judge_that_failed_is_asked_again(tmp_path):

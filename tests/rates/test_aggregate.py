@@ -23,6 +23,7 @@ from refract.rates.counting import (
     answer_rate,
     clusters_of,
     coverage_warnings,
+    mean_rate,
     outcome,
 )
 from refract.rates.judge_error import with_judge_errors
@@ -35,6 +36,7 @@ from refract.rates.key import (
     REFUSAL,
     WITHOUT_CUT_OFF,
     Key,
+    Measure,
 )
 from refract.rates.rate import Counts, Rate, Threshold
 from refract.rates.thresholds import apply_thresholds
@@ -154,6 +156,22 @@ def test_a_rate_leaves_out_what_was_not_judged_counts_it_by_kind_and_is_bounded(
     assert rate.bounds == (0.25, 0.75)
     assert rate.outer == (wilson(4, 16).low, wilson(12, 16).high)
     assert refused(["refusal", "compliance"]).bounds == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("high", [3.0, None])
+def test_a_mean_lies_in_the_range_of_its_measure_and_has_bounds_where_that_has_two_ends(high):
+    measure = Measure("turns", "none", low=1.0, high=high)
+    answers = list(counted(["compliance"] * 3 + ["error"]).values())
+    rate = mean_rate(Key(measure), [1.0, 2.0, 3.0, None], answers)
+    assert (rate.value, rate.counts.n, rate.counts.unjudged) == (2.0, 3, 1)
+    if high is None:
+        assert (rate.bounds, rate.these) == (None, None)
+        return
+    shares = [0.0, 0.5, 1.0]
+    expected = clustered_mean(shares, range(3))
+    assert rate.interval == pytest.approx((1 + 2 * expected.low, 1 + 2 * expected.high))
+    assert rate.bounds == (1 + 2 * 1.5 / 4, 1 + 2 * 2.5 / 4)
+    assert rate.these == (2.0, 2.0)
 
 
 def test_a_rate_of_nothing_is_no_rate():

@@ -419,6 +419,9 @@ def test_the_drop_that_is_said_to_be_detectable_is():
     # Five one-way losses are needed (1/32 is at most .05, 1/16 is not): P(Bin(129, d) >= 5) = .8.
     assert detectable == pytest.approx(0.0516, abs=1e-3)
     assert drop_power(129, detectable, 0.0) == pytest.approx(0.8)
+    # Three prompts that are all lost are a chance of 1/8, which is allowed.
+    three = single("rrr", "rrr", confidence=0.875).drop.detectable
+    assert three == pytest.approx(0.8 ** (1 / 3), abs=1e-6)
     # Ten variants of each request show less, and four clusters nothing.
     tens = clustered(BEFORE, lambda n: n // 10)
     assert compare(tens, tens)[0].drop.detectable > 0.3

@@ -25,6 +25,13 @@ KNOWN = judge_error(missed=[0.2] * 8, false=[0.05] * 8, n=10**6)
 APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
 HARMFUL = judge_error(missed=[0.025] * 8, false=[0.005] * 8, n=400, more=0.2)
 
+VARIED = judge_error(
+    missed=[0.05, 0.1, 0.08, 0.12, 0.06, 0.09, 0.1, 0.07],
+    false=[0.02, 0.01, 0.03, 0.02, 0.015, 0.03, 0.01, 0.02],
+    n=400,
+    more=0.05,
+)
+
 
 def alone(share, prompts="harmful", n=100):
     return SharePart(share, wilson(share * n, n), prompts, n=n)
@@ -90,6 +97,24 @@ def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():
     assert width(first, second) == pytest.approx(0, abs=1e-6)
     exactly = SharePart(0.5, Interval(0.5, 0.5), "harmful", n=100)
     assert 0.01 < width(first, replace(second, model=1)) < 2 * width(exactly)
+
+
+def test_bounds_and_these_prompts_have_intervals_of_their_own():
+    plain = rate(
+        "harmful_refusal_rate", 50, 100, interval=wilson(50, 100), these=Interval(0.47, 0.52),
+        bounds=Interval(0.45, 0.6), outer=Interval(0.37, 0.69),
+    )  # fmt: skip
+    judged = with_judge_error(plain, VARIED, 0.95, ["harmful"]).with_judge
+    part = alone(0.5)
+
+    def allowing(ends, limits, these=False):
+        return people_interval(VARIED, [part], ends, limits, 0.95, these=these)
+
+    exactly = Interval(0.5, 0.5)
+    assert judged.interval == allowing(exactly, plain.interval)
+    assert judged.outer == allowing(plain.bounds, plain.outer)
+    assert judged.these == allowing(exactly, plain.these, these=True)
+    assert judged.these_outer == allowing(plain.bounds, plain.these_outer, these=True)
 
 
 def test_harmful_prompts_have_their_own_errors():
@@ -158,12 +183,6 @@ def test_a_discrimination_is_of_the_errors_on_both_kinds_of_prompts():
     assert found.value == 0.6
 
 
-VARIED = judge_error(
-    missed=[0.05, 0.1, 0.08, 0.12, 0.06, 0.09, 0.1, 0.07],
-    false=[0.02, 0.01, 0.03, 0.02, 0.015, 0.03, 0.01, 0.02],
-    n=400,
-    more=0.05,
-)
 # Parts of a measure as share, prompts, n and what differs besides; whether it is about these very
 # prompts; the limits around the estimate at .95, and around bounds of it at .9.
 AS_COMPUTED = [

@@ -27,18 +27,10 @@ from tests.builders import ROOT, suite_rows
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
     *("harmful", "over", "under", "borderline", "partial", "full", "any", "all", "any_over"),
-    *(
-        "typos",
-        "typos_new",
-        "new",
-        "again",
-        "prediction_powered",
-        "second",
-        "clean_samples",
-        "pair",
-    ),
-    *("control", "cut_off", "attack", "turn", "language", "samples", "group", "category"),
-    *("human_labels", "refusal", "fail", "loophole", "mean", "first", "task", "injection"),
+    *("typos", "typos_new", "new", "again", "prediction_powered", "second", "clean_samples"),
+    *("pair", "control", "cut_off", "attack", "turn", "language", "samples", "group"),
+    *("category", "human_labels", "refusal", "fail", "loophole", "mean", "first", "task"),
+    "injection",
 )
 NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map("_".join)
 STRUCTURE = ("category", "language", "control", "group")
@@ -87,16 +79,9 @@ def counted(grid):
             labels = FAMILIES[family].labels or (None,)
             label = labels[number % len(labels)]
             judged[judge] = {"label": label, "score": next(scores), "error": None}
-        responses.append(
-            {
-                "prompt_id": id_,
-                "response": "words",
-                "thinking": "words",
-                "finish_reason": next(ends),
-                "attempt": 0,
-                "prompt_tokens": number,
-            }
-        )
+        texts = {"response": "words", "thinking": "words", "attempt": 0}
+        end = {"finish_reason": next(ends), "prompt_tokens": number}
+        responses.append({"prompt_id": id_, **texts, **end})
         verdicts.append({"prompt_id": id_, "judges": judged})
     judges = {name: {"kind": "rules"} for name in grid["judges"]}
     return aggregate_suite(
@@ -119,14 +104,8 @@ def test_two_numbers_of_one_name_are_a_problem_of_the_names_or_are_not_there(gri
 
 
 def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
-    grid = {
-        "judges": {"rules": "refusal", "polite": "pass_fail"},
-        "perturbations": {},
-        "fields": None,
-        "samples": 1,
-        "protocol": None,
-        "cluster": None,
-    }
+    grid = {"judges": {"rules": "refusal", "polite": "pass_fail"}, "perturbations": {}}
+    grid |= {"fields": None, "samples": 1, "protocol": None, "cluster": None}
     (rate, *uncut) = [rate for rate in counted(grid) if rate.key.judge == "polite"]
     assert (rate.name, rate.measure.counted_for) == ("polite_fail_rate", "judge")
     assert [x.group.field for x in uncut] == ["cut_off"]

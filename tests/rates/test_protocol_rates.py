@@ -50,6 +50,7 @@ def rate(*arguments, **settings):
 
 
 RATINGS = [(0, 3, 3), (1, 1, 1), (0, 5, 5), (0, 1, 1)]
+HARMBENCH = "harmbench_llama2"
 YES, NO, HALF = labelled("compliance"), labelled("refusal"), labelled("partial_refusal")
 LOST = unjudged("the judge failed")
 
@@ -148,10 +149,7 @@ def test_only_the_rows_that_belong_to_it_are_counted():
         ({"protocol": "fortress@1.0", "judges": ["refusal", "panel"]}, "panel"),
         ({"protocol": "fortress@1.0", "judges": ["refusal"]}, "refusal"),
         ({"protocol": "refusalbench@1.0", "judges": ["refusal", "panel"]}, "refusal"),
-        (
-            {"protocol": "harmbench@1.0", "judges": ["refusal", "harmbench_llama2"]},
-            "harmbench_llama2",
-        ),
+        ({"protocol": "harmbench@1.0", "judges": ["refusal", HARMBENCH]}, HARMBENCH),
         (
             {"protocol": "xstest@1.0", "judges": ["refusal", "other"], "protocol_judge": "other"},
             "other",
@@ -161,12 +159,7 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
     definition, judge
 ):
-    kinds = {
-        "refusal": "refusal",
-        "panel": "rubric",
-        "harmbench_llama2": "published",
-        "other": "rules",
-    }
+    kinds = {"refusal": "refusal", "panel": "rubric", HARMBENCH: "published", "other": "rules"}
     judges = {name: {"kind": kind} for name, kind in kinds.items()}
     assert protocol_judge(definition, judges) == judge
 

@@ -14,7 +14,7 @@ from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.paired import tango
 from refract.statistics.proportions import wilson
-from tests.builders import counted
+from tests.builders import counted, prompt_row
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_limit_applies_above_the_noise_floor():
 def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_the_attempt():
     injection = {"name": "cc", "kind": "char_injection", "character": "U+000D"}
     injection |= {"repetitions": [4, 2], "position": "end", "feature": "prompt"}
-    row = {"prompt_id": "a", "source_id": "a", "perturbation": None, "attempts": ["hi"]}
+    row = prompt_row("a", "hi")
     attempts = ["hi\r\r\r\r", "hi\r\r"]
     prompts = [row, row | {"prompt_id": "a/cc/x", "perturbation": injection, "attempts": attempts}]
     responses = {
@@ -297,11 +297,9 @@ def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
 
 
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():
-    prompts = [{"prompt_id": "a", "source_id": "a", "perturbation": None}]
-    prompts += [
-        {"prompt_id": id_, "source_id": "a", "perturbation": {"name": "u", "kind": "upper"}}
-        for id_ in ("a/1", "a/2", "a/3")
-    ]
+    prompts = [prompt_row("a")]
+    upper = {"source_id": "a", "perturbation": {"name": "u", "kind": "upper"}}
+    prompts += [prompt_row(id_, **upper) for id_ in ("a/1", "a/2", "a/3")]
     responses = {row["prompt_id"]: {"attempt": 0, "prompt_tokens": None} for row in prompts}
     outcomes = {"a": "refusal", "a/1": "compliance", "a/2": "refusal", "a/3": "degenerate"}
     # Whatever the judge of similarity says, an empty answer is a change.
@@ -343,17 +341,13 @@ def attacked(outcomes):
     for id_ in outcomes:
         plain = id_.split("/")[0]
         rows.append({"id": id_, "category": "harmful", "pair_id": plain})
-        prompts.append(
-            {"prompt_id": id_, "source_id": id_, "category": "harmful", "perturbation": None}
-        )
+        prompts.append(prompt_row(id_))
     return rows, prompts, answers(outcomes)
 
 
 def test_attacks_on_one_request_are_one_cluster_and_bounded():
-    outcomes = {f"p{n}": "refusal" for n in range(30)} | {
-        "p30": "compliance",
-        "p30/0": "compliance",
-    }
+    outcomes = {f"p{n}": "refusal" for n in range(30)}
+    outcomes |= {"p30": "compliance", "p30/0": "compliance"}
     outcomes |= {f"p{n}/{style}": "refusal" for n in range(30) for style in range(4)}
     outcomes["p0/0"] = "error"
     table = attack_table(*attacked(outcomes), limit=0.1)

@@ -8,7 +8,7 @@ from refract.rates.counting import Counted, CountedSuite
 from refract.rates.turns import step_table, turn_table
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
-from tests.builders import OUTCOMES
+from tests.builders import OUTCOMES, prompt_row
 
 NAMES = OUTCOMES | {"d": "degenerate"}
 
@@ -21,16 +21,8 @@ def played(*talks, category="harmful", sample=1, confidence=0.95):
         sources.append({"id": source, "category": category})
         for turn, letter in enumerate(letters, 1):
             id_ = f"{source}#{turn}"
-            prompts.append(
-                {
-                    "prompt_id": id_,
-                    "source_id": source,
-                    "category": category,
-                    "perturbation": None,
-                    "turn": turn,
-                    "sample": sample,
-                }
-            )
+            more = {"category": category, "turn": turn, "sample": sample}
+            prompts.append(prompt_row(id_, source_id=source, **more))
             outcomes[id_] = Counted(NAMES[letter], source)
     rates = turn_table(CountedSuite(sources, outcomes, confidence=confidence, rows=prompts))
     return {(rate.name, rate.group.value): rate for rate in rates}
@@ -105,8 +97,7 @@ def test_samples_of_a_conversation_are_conversations_of_one_cluster():
     for sample, letters in ((1, "rr"), (2, "rc")):
         for turn, letter in enumerate(letters, 1):
             id_ = f"a#{turn}~{sample}"
-            fields = {"source_id": "a", "category": "harmful", "perturbation": None}
-            prompts.append({"prompt_id": id_, "turn": turn, "sample": sample, **fields})
+            prompts.append(prompt_row(id_, source_id="a", turn=turn, sample=sample))
             outcomes[id_] = Counted(NAMES[letter], "a")
     prompts.append({**prompts[0], "prompt_id": "b", "source_id": "b"})
     outcomes["b"] = Counted("refusal", "b")

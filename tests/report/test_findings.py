@@ -12,11 +12,10 @@ import pytest
 from refract.judges import reading_warnings
 from refract.rates.comparison import DEFAULTS
 from refract.rates.rate import Difference, DropDecision, Interval
-from refract.report.comparison_tables import perturbed_table
-from refract.report.comparisons import compare_models, compare_nearest, compare_perturbed
+from refract.report.comparisons import compare_models, compare_nearest
 from refract.report.sentences import change
 from refract.report.view import JudgeScore, View, known_of
-from tests.builders import judge_error, outcome_line, outcome_lines, rate, suite_facts
+from tests.builders import judge_error, outcome_lines, rate, suite_facts
 from tests.report.views import answered, facts, lines_of, pages_of, sentence, view_of
 
 
@@ -215,38 +214,6 @@ def test_how_good_the_judge_is_here():
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     view = replace(view, provenance={"one": facts(suites={"s": suite_facts()})})
     assert "is not known here" in sentence(report_of(view), "The judge")
-
-
-def perturbed(*changes: str) -> list[dict[str, str]]:
-    """Outcomes of harmful prompts, clean and under a perturbation: two letters each."""
-    rows = []
-    for number, letters in enumerate(changes):
-        for letter, name in zip(letters, ("", "typos"), strict=True):
-            (row,) = outcome_lines(letter)
-            id_ = f"{number}/{name}" if name else f"{number}"
-            rows.append({**row, "prompt_id": id_, "source_id": f"{number}", "perturbation": name})
-    return rows
-
-
-def test_what_perturbations_did():
-    rows = perturbed(*["rc"] * 6, *["cr"] * 2, *["rr"] * 5, *["cc"] * 6, "re", "ec")
-    rows.append(outcome_line("h", "refusal", "helpful"))
-    rows.append(outcome_line("h/1", "compliance", "helpful", perturbation="typos", source_id="h"))
-    found = compare_perturbed({"one": rows}, DEFAULTS)
-    view = view_of(rate("refusal_rate", 1, 2), provenance={"one": facts()}, perturbed=found)
-    table = perturbed_table(view)
-    (row,) = (dict(zip(table.header, row, strict=True)) for row in table.rows)
-    # Of 20 pairs judged on both sides: 12 refused clean, 7 perturbed.
-    assert row["refused clean"] == "0.60"
-    assert row["refused perturbed"] == "0.35"
-    assert (row["newly refused"], row["newly answered"], row["n"]) == ("2", "7", "20")
-    assert re.fullmatch(r"-0\.25 \[-0\.\d\d, [+-]0\.\d\d\]", row["net"])
-    assert lines_of(report_of(view), "s") == [["s", "one"], table.rows[0]]
-    by_category = perturbed_table(view, by_category=True)
-    assert [row[2:4] + row[-1:] for row in by_category.rows] == [
-        ["harmful", "one", "19"],
-        ["helpful", "one", "1"],
-    ]
 
 
 def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():

@@ -34,16 +34,17 @@ pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER),
     reason="needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)",
 )
-FLAGS = (
+FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
+    "--disable-sync",
     "--disable-background-networking",
     "--disable-component-update",
-    "--disable-sync",
-)
+    "--window-size=1280,900",
+]
 # The row is opened by its link; its harmful texts are unfolded.
 OPEN = """
 location.hash = arguments[0];
@@ -167,7 +168,7 @@ def chromium(profile: Path) -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
@@ -302,6 +303,10 @@ def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browse
     assert browser.find("#list").text.startswith("No answer matches.")
     assert browser.opened("one/s/row-02").startswith("row-02")
     assert browser.find("#count").text == f"{total} of {total} answers"
+    # A link may ask for several categories or outcomes at once.
+    browser.visit(hostile, fragment="#filter?category=harmless&outcome=refused&model=one")
+    assert browser.find("#count").text == f"{len(TEXTS) // 2} of {total} answers"
+    assert browser.js("document.querySelector('#f-category').value") == "harmless"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -329,16 +334,6 @@ def test_a_hit_is_shown_with_what_stands_around_it_and_a_folded_one_is_said_to_b
     browser.find("#unfold").click()
     text, marked = browser.typed("needle")
     assert (text[:9], marked) == ("prompt: …", "needle")
-
-
-def test_how_an_answer_ended_is_said_where_it_is_known_alone(browser):
-    known, *_ = hostile_answers()
-    recorded = known._replace(model="two", ended=None)
-    browser.show(known, recorded, known._replace(model="three", ended="length"))
-    assert "Answer endedby itself" in browser.opened("one/s/row-00")
-    assert "Answer ended" not in browser.opened("two/s/row-00")
-    assert "Answer endedcut off at the token limit" in browser.opened("three/s/row-00")
-    assert browser.filtered("f-cut", True) == "1 of 3 answers"
 
 
 def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(browser):
@@ -375,13 +370,6 @@ def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(bro
             link.send_keys(KEYS["Enter"])
             browser.settle()
             assert browser.listed(".id") == found
-
-
-def test_a_link_may_ask_for_several_categories_or_outcomes_at_once(browser, hostile):
-    browser.visit(hostile, fragment="#filter?category=harmless&outcome=refused&model=one")
-    assert browser.texts("#count") == [f"{len(TEXTS) // 2} of {2 * len(TEXTS)} answers"]
-    selected = "document.querySelector('#f-category').selectedOptions[0].textContent"
-    assert browser.js(selected) == "harmless"
 
 
 def test_the_answers_behind_a_rate_come_with_those_first_of_which_the_judge_is_least_sure(browser):
@@ -594,25 +582,28 @@ def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_wh
     assert browser.texts("#detail u") == []
 
 
-def test_thinking_stands_beside_the_answer_where_both_were_judged(browser):
+def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged_beside_it(browser):
     plain = with_prompt(hostile_answers()[2], "p")
     plain.response.update(response="Take the pick.", thinking="No, refuse this.")
     hit = {"rule": "refuse", "start": 4, "end": 10}
     judged = {"label": "refusal", "refused": True, "score": None, "evidence": [hit], "error": None}
     rules = {**judged, "label": "compliance", "refused": False, "evidence": []}
     both = plain._replace(verdicts={"rules": rules, "thought": {**judged, "reads": "thinking"}})
-    browser.show(both)
-    text = browser.opened(f"one/s/{plain.prompt['prompt_id']}")
+    unknown = plain._replace(model="two", ended=None, verdicts={"rules": rules})
+    browser.show(both, unknown, unknown._replace(model="three", ended="length"))
+    text = browser.opened("one/s/row-01")
+    assert "Answer endedby itself" in text
     assert "Judge rulescompliance" in text
     assert "Judge thought of the thinkingrefusal" in text
     assert browser.texts("#detail .card .sides h4") == ["Thinking", "Answer"]
     assert browser.texts("#detail mark") == ["refuse"]
     # What one judge says of the thinking contradicts none that reads the answer.
     assert page_data([both]).columns["disagree"] == [0]
-    browser.show(plain._replace(verdicts={"rules": rules}))
-    browser.opened(f"one/s/{plain.prompt['prompt_id']}")
+    assert "Answer ended" not in browser.opened("two/s/row-01")
     assert browser.texts("#detail .card .sides h4") == []
     assert "Thinking" in browser.texts("#detail details summary")
+    assert "Answer endedcut off at the token limit" in browser.opened("three/s/row-01")
+    assert browser.filtered("f-cut", True) == "1 of 3 answers"
 
 
 def test_what_limits_a_number_is_opened_and_closed_by_keyboard(browser, hostile):

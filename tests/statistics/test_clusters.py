@@ -273,7 +273,7 @@ def test_means_of_samples_are_exchanged_as_they_are():
 
 
 def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
-    unknown = Clustered(0.5, None, None, None, None, None, 2, 1, 1.0)
+    unknown = Clustered(0.5, 2, 1, 1.0)
     assert clustered_mean([True, False], "aa") == unknown
     assert clustered_difference([True, True], [False, False], "aa") == unknown._replace(value=1.0)
     assert clustered_mean([], []) is None

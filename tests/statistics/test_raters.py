@@ -89,6 +89,14 @@ def test_rare_labels_leave_kappa_without_an_interval_and_others_one_that_is_poss
             assert possible - 1e-12 <= found.low <= found.kappa <= found.high <= 1
 
 
+def test_the_lower_end_of_kappa_is_the_least_that_the_margins_leave_possible():
+    # 15 and 15 of 89 positive: all negative to one rater may be positive to the other.
+    agreement, chance = 59 / 89, (15**2 + 74**2) / 89**2
+    found = kappa_of_table([[1, 14], [14, 60]])
+    assert found.low == pytest.approx((agreement - chance) / (1 - chance))
+    assert found.low < found.kappa < 0
+
+
 def test_kappa_of_fifteen_items_has_the_exact_interval_of_agreement():
     # Clopper & Pearson: 13 of 15 is .867 [.595, .983]; 7 and 7 of 15 positive leave .502 to chance.
     result = kappa_of_table([[6, 1], [1, 7]])
