@@ -136,7 +136,9 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "the code of core": (code("core"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of suites": (code("suites"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of models": (code("models"), {ANSWERS, VERDICTS, MEASURED}),
+    "of engines": (code("engines"), {ANSWERS, VERDICTS, MEASURED}),
     "of judges": (code("judges"), {VERDICTS, MEASURED}),
+    "of published": (code("published"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of rates": (code("rates"), {RATES, MEASURED, REPORT}),
     "of statistics": (code("statistics"), {RATES, MEASURED, REPORT}),
     "of agreement": (code("agreement"), {RATES, MEASURED, REPORT}),
@@ -180,6 +182,12 @@ def write_outputs(project: Project) -> None:
 def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
     models = {
         "greedy": dict(GREEDY),
+        "local": {
+            "adapter": "hf",
+            "model_id": "data/pocket/small",
+            "device": "cpu",
+            "max_tokens": 8,
+        },
         "told": {"adapter": "recorded", "path": "data/recorded/told.jsonl"},
         "served": {
             "adapter": "openai",
