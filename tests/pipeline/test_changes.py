@@ -182,12 +182,6 @@ def write_outputs(project: Project) -> None:
 def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
     models = {
         "greedy": dict(GREEDY),
-        "local": {
-            "adapter": "hf",
-            "model_id": "data/pocket/small",
-            "device": "cpu",
-            "max_tokens": 8,
-        },
         "told": {"adapter": "recorded", "path": "data/recorded/told.jsonl"},
         "served": {
             "adapter": "openai",
