@@ -211,7 +211,7 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
 
     compared = compare_sides(_side(a, "A"), _side(b, "B"), decision_settings(Path.cwd()))
     rows = pd.DataFrame([difference_to_row(difference) for difference in compared.differences])
-    return Comparison(compared.a, compared.b, compared.notes, rows=rows)
+    return Comparison(compared.a, compared.b, [note.line() for note in compared.notes], rows=rows)
 
 
 def judge_rows(

@@ -4,7 +4,7 @@ A server loads the libraries once, of which none is Refract. The commands ``pyth
 ``dvc`` in its folder have it fork: the child gets the caller's arguments, environment, folder and
 streams, loads Refract from where the caller would, and leaves its exit code or signal to the caller.
 Its hash seed is the server's. Where a variable such as ``PYTHONHASHSEED`` is set, or an option such as
-``-X``, a new interpreter runs instead.
+``-X`` but for ``-P``, a new interpreter runs instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ ANEW = {"PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS"}
 # It loads modules written in C alone.
 CALLER = """#!{python} -ISE
 import _socket, marshal, os, signal, sys
-name, option = os.path.basename(sys.argv[0]), (sys.argv[1:] or ["-i"])[0]
+name = os.path.basename(sys.argv[0])
+option = [*(word for word in sys.argv[1:3] if word != "-P"), "-i"][0]
 plain = option in ("-c", "-m", "-") or option[0] != "-"
 if name == "python" and not plain or {anew} & set(os.environ):
     os.execv({folder!r} + "/" + name, [{folder!r} + "/" + name, *sys.argv[1:]])
@@ -166,13 +167,16 @@ class Job:
             module, function = SCRIPTS[self.name]
             sys.exit(getattr(importlib.import_module(module), function)())
         sys.argv = self.words[1:]
+        here = [""]
+        if sys.argv[0] == "-P":  # without the current folder on the path
+            sys.argv, here = sys.argv[1:], []
         option = sys.argv[0]
         if option == "-m":
             sys.path[:0] = [os.getcwd(), *paths]
             sys.argv = self.words[2:]
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         elif option in ("-c", "-"):
-            sys.path[:0] = ["", *paths]
+            sys.path[:0] = [*here, *paths]
             text = sys.argv.pop(1) if option == "-c" else sys.stdin.read()
             exec(compile(text, "<string>", "exec"), sys.modules["__main__"].__dict__)
         else:

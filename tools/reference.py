@@ -80,26 +80,26 @@ CATALOGUES = {
 }
 
 
-MOST_ITEMS = 5
 # What a reader takes to be allowed anyway.
 PLAIN = ("a text", "true or false")
-HEADER = "| key | default | meaning | allowed values |\n|---|---|---|---|"
 
 
-def rows(kind: type[Settings]) -> list[str]:
-    """Each setting of a kind as a row of a Markdown table."""
+def items(kind: type[Settings]) -> list[str]:
+    """Each setting of a kind as an item of a Markdown list."""
     schema = schema_of(kind)
     lines = []
     for key, field in schema.get("properties", {}).items():
-        default = "—" if key in schema.get("required", ()) else f"`{_yaml(field.get('default'))}`"
+        value = _yaml(field.get("default"))
+        default = "must be given" if key in schema.get("required", ()) else f"default `{value}`"
+        line = f"- `{key}` ({default})"
+        if field.get("description"):
+            line += f": {field['description']}"
         allowed = _short(field["allowed"])
-        if default == "`null`":
+        if value == "null":
             allowed = allowed.removesuffix(", or null")
-        if allowed in PLAIN:
-            allowed = ""
-        cells = [f"`{key}`", default, field.get("description", ""), allowed]
-        row = " | ".join(re.sub("[|<]", r"\\\g<0>", cell) for cell in cells)
-        lines.append(f"| {row} |")
+        if allowed not in PLAIN:
+            line += f". Allowed: {allowed}"
+        lines.append(line.replace("<", r"\<"))
     return lines
 
 
@@ -128,21 +128,9 @@ def _short(allowed: str) -> str:
     return allowed
 
 
-def laid_out(lines: list[str]) -> str:
-    """Rows as a table under its header; a few as items of a list."""
-    if len(lines) > MOST_ITEMS:
-        return "\n".join([HEADER, *lines])
-    items = []
-    for line in lines:
-        key, default, meaning, allowed = line.removeprefix("| ").removesuffix(" |").split(" | ")
-        stated = "must be given" if default == "—" else f"default {default}"
-        items.append(f"- {key} ({stated}): {meaning}{f'. Allowed: {allowed}' if allowed else ''}")
-    return "\n".join(items)
-
-
-def table(kind: type[Settings]) -> str:
-    """The settings of a kind as a Markdown table."""
-    return "\n".join([HEADER, *rows(kind)])
+def settings_list(kind: type[Settings]) -> str:
+    """The settings of a kind as a Markdown list."""
+    return "\n".join(items(kind))
 
 
 def _yaml(value: Any) -> str:
@@ -166,44 +154,44 @@ def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
 
 
 def sections(registry: Registry) -> str:
-    """The settings of each kind under a heading. Kinds with the same settings share it, and a row that
+    """The settings of each kind under a heading. Kinds with the same settings share it, and an item that
     several headings have stands once, before them."""
     headings: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, kind in kinds(registry):
         text = ""
         if kind.model_fields and vars(kind).get("__doc__"):
             text = _markdown(inspect.cleandoc(kind.__doc__ or ""))
-        headings.setdefault((text, tuple(rows(kind))), []).append(name)
+        headings.setdefault((text, tuple(items(kind))), []).append(name)
     owners: dict[str, list[str]] = {}
-    for (_, settings_rows), owned_by in headings.items():
-        for row in settings_rows:
-            owners.setdefault(row, []).extend(owned_by)
+    for (_, listed), owned_by in headings.items():
+        for item in listed:
+            owners.setdefault(item, []).extend(owned_by)
     shared: dict[tuple[str, ...], list[str]] = {}
-    for (_, settings_rows), owned_by in headings.items():
-        for row in settings_rows:
-            if owners[row] != owned_by:
-                shared_rows = shared.setdefault(tuple(owners[row]), [])
-                if row not in shared_rows:
-                    shared_rows.append(row)
+    for (_, listed), owned_by in headings.items():
+        for item in listed:
+            if owners[item] != owned_by:
+                shared_items = shared.setdefault(tuple(owners[item]), [])
+                if item not in shared_items:
+                    shared_items.append(item)
     parts = []
     every = [name for names_of_kind in headings.values() for name in names_of_kind]
-    for names_of_rows, shared_rows in shared.items():
-        left_out = [f"`{name}`" for name in every if name not in names_of_rows]
-        title = ", ".join(f"`{name}`" for name in names_of_rows)
-        if len(left_out) < len(names_of_rows) and len(left_out) < 3:
+    for sharing, shared_items in shared.items():
+        left_out = [f"`{name}`" for name in every if name not in sharing]
+        title = ", ".join(f"`{name}`" for name in sharing)
+        if len(left_out) < len(sharing) and len(left_out) < 3:
             title = " but ".join(["all kinds", *([", ".join(left_out)] if left_out else [])])
         parts.append(f"Settings of {title}:")
-        parts.append(laid_out(shared_rows))
-    for (text, settings_rows), owned_by in headings.items():
+        parts.append("\n".join(shared_items))
+    for (text, listed), owned_by in headings.items():
         parts.append(f"### {', '.join(owned_by)}")
         if text:
             parts.append(text)
-        own = [row for row in settings_rows if owners[row] == owned_by]
-        if settings_rows and not own:
-            parts.append("Those of the tables above that name it.")
+        own = [item for item in listed if owners[item] == owned_by]
+        if listed and not own:
+            parts.append("Those above that name it.")
         if own:
-            parts.append(laid_out(own))
-        if not settings_rows:
+            parts.append("\n".join(own))
+        if not listed:
             parts.append("No settings.")
     return "\n\n".join(parts)
 
@@ -220,13 +208,13 @@ def perturbation_kinds() -> str:
 def page(text: str) -> str:
     """docs/params.md with its written parts as the code has them."""
     parts = {
-        "grid": table(Grid),
-        "suites": table(SuiteSettings),
-        "null answers": table(NullAnswerSettings),
-        "decisions": table(DecisionSettings),
-        "validation": table(ValidationSettings),
-        "metadata": table(Metadata),
-        "of any model": table(CommonSettings),
+        "grid": settings_list(Grid),
+        "suites": settings_list(SuiteSettings),
+        "null answers": settings_list(NullAnswerSettings),
+        "decisions": settings_list(DecisionSettings),
+        "validation": settings_list(ValidationSettings),
+        "metadata": settings_list(Metadata),
+        "of any model": settings_list(CommonSettings),
         "perturbation kinds": perturbation_kinds(),
         **{name: sections(catalogue.registry) for name, catalogue in CATALOGUES.items()},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +14,7 @@ from refract.cli.options import Confidence, IntervalOf, decided_by
 from refract.cli.printing import print_table, print_text
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
+from refract.rates.rate import Difference
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
 from refract.results.sources import compare_sides, find_side
@@ -65,7 +67,7 @@ def compare(
         result = {
             "a": sides.a,
             "b": sides.b,
-            "notes": sides.notes,
+            "notes": [note.line() for note in sides.notes],
             "confidence": sides.confidence,
             "rows": [rounded_difference(row) for row in sides.differences],
         }
@@ -78,7 +80,9 @@ def compare(
             print_text(f"- {cell(line) if markdown else line}")
         for model in texts.models:
             table = texts.table(model)
-            _print_table(model, table if markdown else _grouped(table), markdown=markdown)
+            if not markdown:
+                table = _grouped(table, texts.of_model(model))
+            _print_table(model, table, markdown=markdown)
         if flips:
             _print_table("flips", texts.flips(), markdown=markdown)
         notes = texts.notes()
@@ -100,15 +104,16 @@ def _print_table(title: str, table: ShownTable, *, markdown: bool) -> None:
         print_table(table.header, table.rows)
 
 
-def _grouped(table: ShownTable) -> ShownTable:
-    """A table with the suite above its categories, and a category above its perturbations."""
+def _grouped(table: ShownTable, differences: Sequence[Difference]) -> ShownTable:
+    """A table of differences with the suite above its categories, and a category above its
+    perturbations."""
     rows: list[list[str]] = []
     last = ("", "")
-    for suite, name, *numbers in table.rows:
-        category, _, perturbation = name.partition(", ")
+    for difference, (suite, name, *numbers) in zip(differences, table.rows, strict=True):
         if suite != last[0]:
             rows.append([suite, *[""] * len(numbers)])
-        below = perturbation and (suite, category) == last
+        perturbation = difference.perturbation
+        below = perturbation and (suite, difference.category) == last
         rows.append([f"    {perturbation}" if below else f"  {name}", *numbers])
-        last = (suite, category)
+        last = (suite, difference.category)
     return table._replace(header=["suite, category", *table.header[2:]], rows=rows)

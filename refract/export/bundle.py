@@ -48,19 +48,15 @@ class Bundle(NamedTuple):
 
 
 def is_public(root: Path, file: str) -> bool:
-    """Whether git has a project's file, or would take it: no other may be handed
-    on."""
+    """Whether git has a project's file, or would take it: no other may be handed on."""
     listed = git(root, "ls-files", "-co", "--exclude-standard", "--", file)
     return bool(listed) and not (root / f"{file}.dvc").exists()
 
 
 def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bundle:
-    """What the bundle of some models holds. Texts of a suite that git does not have
-    are left out.
+    """What the bundle of some models holds, without texts of a suite that git does not have.
 
-    Raises :class:`EditedError` for a file that is not the one that the numbers were
-    made of.
-    """
+    Raises :class:`EditedError` for a file that the numbers were not made of."""
     paths, left_out, answers = {"params.yaml"}, {}, 0
     wrong = rows_missing(root, provenance)
     for model, facts in provenance.items():
@@ -88,9 +84,8 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
 
 
 def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
-    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS,
-    which stands for all of it. Raises :class:`UsageError` where the folder holds
-    other files than a bundle's."""
+    """Writes a bundle over an earlier one, and returns the SHA-256 of its SHA256SUMS. Raises
+    :class:`UsageError` where the folder holds other files."""
     earlier = {SUMS, SIGNATURE}
     if (out / SUMS).is_file():
         for line in (out / SUMS).read_text("utf-8").splitlines():
@@ -116,8 +111,7 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
 
 
 def sign_bundle(folder: Path, key: Path) -> None:
-    """Signs a bundle's SHA256SUMS by OpenSSH, which may ask for the key's passphrase.
-    Raises :class:`UsageError` where it does not sign."""
+    """Signs a bundle's SHA256SUMS by OpenSSH. Raises :class:`UsageError` where it does not."""
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser())]
     try:
         done = subprocess.run([*command, SUMS], cwd=folder, stderr=subprocess.PIPE, text=True)
@@ -133,9 +127,8 @@ def sign_bundle(folder: Path, key: Path) -> None:
 
 
 def recounted(folder: Path) -> list[str]:
-    """Where numbers of a bundle are not what its files give: every column of every
-    rate from answers and verdicts, or, of suites without these, rates of refusal from
-    outcomes. A line for each; nothing in the bundle is run."""
+    """Where numbers of a bundle are not what its files give, a line for each: every column
+    from answers and verdicts, or rates of refusal from outcomes. Nothing in it is run."""
     try:
         return list(_recounted(folder))
     except (RefractError, FileNotFoundError) as error:

@@ -17,16 +17,36 @@ if TYPE_CHECKING:
 
 def write_csv(export: Export) -> Iterator[str]:
     """A CSV file for each table that has rows, for people's eyes and spreadsheets."""
-    yield from _write(export, "csv", _csv)
+
+    def encoded(frame: pd.DataFrame) -> bytes:
+        inert = frame.map(csv_cell, na_action="ignore")
+        text: str = inert.to_csv(index=False, lineterminator="\n")
+        return text.encode("utf-8", "backslashreplace")
+
+    yield from _written(export, "csv", encoded)
 
 
 def write_parquet(export: Export) -> Iterator[str]:
-    """A Parquet file for each table that has rows, which keeps each character as it
-    is."""
-    yield from _write(export, "parquet", _parquet)
+    """A Parquet file for each table that has rows, which keeps each character as it is."""
+    from pandas.api.types import is_numeric_dtype
+
+    def encoded(frame: pd.DataFrame) -> bytes:
+        # Of a column without a value in any row, the type would be unknown.
+        texts = [name for name in frame.columns if not is_numeric_dtype(frame[name])]
+        data: bytes = frame.astype(dict.fromkeys(texts, "string")).to_parquet(None, index=False)
+        return data
+
+    try:
+        yield from _written(export, "parquet", encoded)
+    except ImportError:
+        raise UsageError(
+            "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]'"
+        ) from None
 
 
-def _write(export: Export, ending: str, encoded: Callable[[pd.DataFrame], bytes]) -> Iterator[str]:
+def _written(
+    export: Export, ending: str, encoded: Callable[[pd.DataFrame], bytes]
+) -> Iterator[str]:
     for name, frame in export.results.frames().items():
         if frame.empty:
             yield f"{name}: nothing here, and no file"
@@ -34,23 +54,3 @@ def _write(export: Export, ending: str, encoded: Callable[[pd.DataFrame], bytes]
             path = export.out / f"{name}.{ending}"
             write_bytes(path, [encoded(frame)])
             yield f"{path}: {len(frame)} rows"
-
-
-def _csv(frame: pd.DataFrame) -> bytes:
-    inert = frame.map(csv_cell, na_action="ignore")
-    text: str = inert.to_csv(index=False, lineterminator="\n")
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    from pandas.api.types import is_numeric_dtype
-
-    # Of a column without a value in any row, the type would be unknown.
-    texts = [name for name in frame.columns if not is_numeric_dtype(frame[name])]
-    try:
-        data: bytes = frame.astype(dict.fromkeys(texts, "string")).to_parquet(None, index=False)
-    except ImportError:
-        raise UsageError(
-            "Parquet needs pyarrow; run: pip install 'refract-eval[parquet]'"
-        ) from None
-    return data

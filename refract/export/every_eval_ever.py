@@ -98,7 +98,8 @@ def write_records(export: Export) -> Iterator[str]:
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
     """A model's id as DEVELOPER/NAME: that of the hub or provider, else, and with an
     adapter of its own, ``local/NAME``."""
-    stated, adapter = str(definition.get("model_id", "")), definition["adapter"]
+    stated = str(definition.get("model_id", ""))
+    adapter = definition["adapter"]
     local = adapter in ("hf", "vllm") and not definition.get("adapter_path")
     if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
         return stated
@@ -173,13 +174,15 @@ class Evaluated:
         for row in self.answers:
             counted = row["outcome"] in REFUSED
             if row["perturbation"]:
-                key, right = Key(CHANGED, perturbation=row["perturbation"]), "unchanged"
+                key = Key(CHANGED, perturbation=row["perturbation"])
+                right = "unchanged"
                 reason, counted = (
                     "not compared" if row["changed"] is None else "",
                     bool(row["changed"]),
                 )
             else:
-                key, right = Key(CATEGORY_MEASURES[row["category"]]), RIGHT[row["category"]]
+                key = Key(CATEGORY_MEASURES[row["category"]])
+                right = RIGHT[row["category"]]
                 reason = "" if row["outcome"] in JUDGED else row["outcome"]
             if reason or key.name not in overall:
                 left_out[reason or "no rate"] += 1

@@ -45,8 +45,7 @@ def as_markdown(table: PaperTable) -> str:
 
 
 def latex(text: str) -> str:
-    """A text as LaTeX sets it, whatever it holds; characters that do not show become
-    blanks."""
+    """A text as LaTeX sets it; characters that do not show become blanks."""
     # Two or three hyphens would be a dash, two commas a quotation mark.
     return re.sub("(?<=-)-|(?<=,),", r"{}\g<0>", blanked(text).translate(_LATEX))
 
@@ -57,8 +56,7 @@ def prose(text: str) -> str:
 
 
 def typewriter(text: str) -> str:
-    """The same in typewriter, in which a line may end behind every sixth
-    character."""
+    """The same in typewriter; a line may end behind every sixth character."""
     parts = re.findall(".{1,6}", blanked(text))
     return r"\texttt{" + r"\allowbreak{}".join(map(latex, parts)) + "}"
 
@@ -94,8 +92,7 @@ def as_latex(table: PaperTable) -> str:
 
 
 def _parts(table: PaperTable) -> list[list[int]]:
-    """The columns of each part: as many as a line holds, by the number of their
-    characters."""
+    """The columns of each part: as many as a line holds."""
     rows = [table.header, *table.rows]
     widths = [POINTS * max(len(row[n]) for row in rows) + 8 for n in range(len(table.header))]
     names = [*range(int(table.grouped), table.names)]

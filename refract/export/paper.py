@@ -123,8 +123,7 @@ def references() -> dict[str, dict[str, Any]]:
 
 
 def reference_keys(name: str, text: str = "") -> list[str]:
-    """The keys of what a thing is by: those that name it, or the number of arXiv in
-    its description."""
+    """The keys of what a thing is by, which name it or the arXiv number in its description."""
     numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", text)
     keys = []
     for key, entry in references().items():
@@ -139,8 +138,6 @@ def _catalogued(path: Path, name: str, field: str = "of") -> list[str]:
 
 
 def _suite_keys(card: Path, definition: Facts) -> list[str]:
-    """What a suite of a protocol is by, and one that was imported, as its card
-    says."""
     protocol = (definition.get("protocol") or "").partition("@")[0]
     keys = _catalogued(PROTOCOLS, protocol)
     imported = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
@@ -150,8 +147,7 @@ def _suite_keys(card: Path, definition: Facts) -> list[str]:
 
 
 def settings_text(settings: Facts) -> str:
-    """Settings that are set, but for those that the methods say otherwise: ``rate
-    0.05``."""
+    """Settings that the methods do not state in words of their own: ``rate 0.05``."""
     texts = []
     for key, value in settings.items():
         unset = isinstance(value, Mapping) or value in (None, False, [])
@@ -161,8 +157,7 @@ def settings_text(settings: Facts) -> str:
 
 
 def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
-    """What the templates state beside the view, read from the results and from what
-    ran."""
+    """What the templates state beside the view."""
     answers = [line.refusal.counts for line in view.first_lines]
     labels = 0
     for rate in view.every:
@@ -189,8 +184,7 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
 
 
 def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
-    """Each suite with what it is by, the categories of its prompts, and whether it
-    has a card."""
+    """Each suite with what it is by, the categories of its prompts, and if it has a card."""
     kinds: dict[str, list[str]] = {}
     for row in next(iter(side.results.values())).outcomes:
         if not row["perturbation"] and row["sample"] in ("", "1"):
@@ -211,14 +205,16 @@ def suite_facts(root: Path, view: View, side: Side) -> list[dict[str, Any]]:
 
 
 def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
-    """When, with which code and on which machines the models answered and were
-    judged."""
+    """When, with which code and on which machines models answered and were judged."""
     runs, judged = [], []
     for model in models:
         ran = read_object(root / ran_file(model))
         runs += ran.get("runs", ())
         judged += [ran["judged"]] if "judged" in ran else []
-    versions, commits, libraries, machines = set[str](), set[str](), set[str](), set[str]()
+    versions = set[str]()
+    commits = set[str]()
+    libraries = set[str]()
+    machines = set[str]()
     dirty = False
     for run in (*runs, *judged):
         code = run.get("code") or {}
@@ -247,8 +243,7 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
 
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:
-    """A template as Markdown, or as LaTeX, in which every value is inert; ``cited``
-    gets the keys."""
+    """A template as Markdown, or as LaTeX; ``cited`` gets the keys."""
     templates = environment(view.titles, markdown=True)
     templates.loader = FileSystemLoader(TEMPLATES)
     if tex:
@@ -277,7 +272,8 @@ def bibliography(cited: Mapping[str, None], facts: Facts) -> str:
     """What was cited as BibTeX, and an entry for each suite of the project's own."""
     entries = {key: dict(references()[key]) for key in sorted(cited)}
     for suite in facts["suites"]:
-        definition, sha256 = suite["facts"]["definition"], suite["facts"]["sha256"]
+        definition = suite["facts"]["definition"]
+        sha256 = suite["facts"]["sha256"]
         if not suite["cites"]:
             title = latex(Path(definition["file"]).stem)
             note = f"{prose(definition['file'])}, SHA-256 {sha256[:16]}"

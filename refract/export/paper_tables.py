@@ -126,8 +126,7 @@ def paper_table(
 def interval_table(
     view: View, measures: Iterable[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
-    """A line for each suite, model and measure, of every judge, with both
-    intervals."""
+    """A line for each suite, model and measure, of every judge, with both intervals."""
     rows, marked, suites = [], [], []
     several_answers = False
     for suite, model, measure in product(view.deciding, view.models, measures):
@@ -137,7 +136,9 @@ def interval_table(
             if judge == view.deciding[suite] or rate is None:
                 continue
             suites.append(suite)
-            shown, judged, mark = view.names(rate), rate.with_judge, mark_of(rate)
+            shown = view.names(rate)
+            judged = rate.with_judge
+            mark = mark_of(rate)
             marked.append((mark, f"{shown['model']} on {shown['suite']}", rate))
             estimate = estimate_text(rate.value, rate.interval, places=places)
             row = {
@@ -164,9 +165,8 @@ def interval_table(
 
 
 def difference_table(view: View, places: int) -> PaperTable:
-    """The live models compared on the prompts that both answered: with the reference,
-    and of neighbours. All of them, and the synthetic ones, are in
-    ``metrics/report/comparisons.csv``."""
+    """The live models compared on the prompts that both answered: with the reference, and of
+    neighbours."""
     stand = set(stand_ins(view.provenance))
     pairs = [pair for pair in view.near_compared if not {pair.a, pair.b} & stand]
     rows = []

@@ -172,9 +172,10 @@ def share_table(suite: CountedSuite) -> list[Rate]:
     """How each category's answers divide into compliance, full and partial refusal."""
     rates = []
     for category in dict.fromkeys(row["category"] for row in suite.requested):
+        answers = suite.answers_of(category)
         for measure in SHARES:
             key = Key(measure, group=Group("category", category))
-            rates.append(answer_rate(key, suite.answers_of(category), suite.confidence))
+            rates.append(answer_rate(key, answers, suite.confidence))
     return rates
 
 

@@ -142,6 +142,7 @@ def comparisons(suite: CountedSuite) -> list[Row]:
             "name": perturbation["name"],
             "kind": kind,
             "group": group_of(perturbation),
+            "place": _place(perturbation),
             "repetitions": repetitions[response["attempt"]] if repetitions else None,
             "dose": dose,
             "similarity": None if judge is None else similarity,
@@ -173,6 +174,15 @@ def group_of(perturbation: Row) -> str:
     if len(repetitions) == 1:
         parts.append(f"x{repetitions[0]}")
     return " ".join(filter(None, parts))
+
+
+def _place(perturbation: Row) -> tuple[str, str, str, int]:
+    """Where the group of a perturbation stands among others: a smaller dose first."""
+    character = perturbation.get("character") or ""
+    feature = perturbation.get("feature") or ""
+    position = perturbation.get("position") or ""
+    repetitions = perturbation.get("repetitions") or [0]
+    return character, feature, position, repetitions[0]
 
 
 def robustness_table(
@@ -214,7 +224,7 @@ def robustness_table(
         headline = _fail_rate(key, members, floor=floor_of, confidence=confidence)
         together = 1 - (1 - confidence) / len(groups)
         by_group = []
-        for group, rows in sorted(groups.items()):
+        for group, rows in sorted(groups.items(), key=lambda entry: entry[1][0]["place"]):
             group_key = replace(key, group=Group("perturbation", group or name))
             by_group.append(_fail_rate(group_key, rows, floor=floor_of, confidence=together))
         limit = limits.get(name, DEFAULT_LIMITS.get(kind))

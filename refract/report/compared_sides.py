@@ -47,7 +47,7 @@ class SidesText:
     def regressions(self) -> list[str]:
         """A line for each primary measure that is shown to be worse."""
         worse = [(row, drop) for row, drop in self.primary if drop.regression]
-        return [f"{self._brief(_name(row))}: {self._why(row, drop)}" for row, drop in worse]
+        return [f"{self._brief_name(row)}: {self._why(row, drop)}" for row, drop in worse]
 
     def failures(self, fail_on: str) -> list[str]:
         """A line for each reason why a build fails."""
@@ -62,7 +62,7 @@ class SidesText:
             undecided = ["no primary measure could be compared"]
         return lines + [f"INCONCLUSIVE: {reason}" for reason in undecided]
 
-    def table(self, model: str) -> ShownTable:
+    def of_model(self, model: str) -> list[Difference]:
         """The differences of one model, or of one pair, by suite and category."""
         suites = list(dict.fromkeys(row.suite for row in self.differences))
 
@@ -70,15 +70,19 @@ class SidesText:
             kind = ORDER.index(row.category) if row.category in ORDER else len(ORDER)
             return suites.index(row.suite), kind
 
-        own = sorted((row for row in self.differences if row.model == model), key=order)
-        return shown_table(map(self._cells, own), filled=False)
+        return sorted((row for row in self.differences if row.model == model), key=order)
+
+    def table(self, model: str) -> ShownTable:
+        """The same as a table."""
+        return shown_table(map(self._cells, self.of_model(model)), filled=False)
 
     def _cells(self, row: Difference) -> dict[str, object]:
         drop, prompts = row.drop, row.prompts
         cells: dict[str, object] = {"suite": row.suite, "category": _category(row), "n": row.n}
         change = f"B − A [{self.percent}]"
         if not self.wide:
-            cells["A"], cells["B"] = _number(row.a, "z.2f"), _number(row.b, "z.2f")
+            cells["A"] = _number(row.a, "z.2f")
+            cells["B"] = _number(row.b, "z.2f")
             cells[change] = short_estimate(row.value, row.shown, "+")
         else:
             if row.clusters != row.n:
@@ -115,9 +119,11 @@ class SidesText:
         reasons: dict[str, list[str]] = {}
         for row, drop in self.primary:
             if drop.reason and not drop.regression:
-                reasons.setdefault(drop.reason, []).append(self._brief(_name(row)))
+                reasons.setdefault(drop.reason, []).append(self._brief_name(row))
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        notes += map(self._brief, self.sides.notes)
+        for note in self.sides.notes:
+            only = len(self.models) == 1 and list(note.models) == self.models
+            notes.append(note.line(of_models=not only))
         if self.primary:
             notes.append(
                 "decision: worse, if fewer harmful prompts are shown to be refused, or more of others "
@@ -135,7 +141,7 @@ class SidesText:
         for row in self.differences:
             by_chance = row.p_adjusted is not None and row.may_be_chance(self.sides.confidence)
             if by_chance and leaves_out_0(row.shown):
-                name = self._brief(f"{row.model} {row.suite} {_category(row)}")
+                name = self._brief_name(row, _category(row))
                 chance.append(f"{name} (p {_number(row.p_adjusted, '.2g')})")
         if chance:
             notes.append(
@@ -154,11 +160,10 @@ class SidesText:
             )
         return notes
 
-    def _brief(self, text: str) -> str:
-        """A text without the model's name at its start, where only one is compared."""
-        if len(self.models) != 1:
-            return text
-        return text.removeprefix(f"{self.models[0]}: ").removeprefix(f"{self.models[0]} ")
+    def _brief_name(self, row: Difference, category: str = "") -> str:
+        """The name of a row, without its model where only one is compared."""
+        name = f"{row.suite} {category or row.category}"
+        return name if len(self.models) == 1 else f"{row.model} {name}"
 
     def _why(self, row: Difference, drop: DropDecision) -> str:
         """The refusal rates, what the unjudged could make of them, and the decision."""

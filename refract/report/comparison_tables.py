@@ -60,7 +60,8 @@ def compared(view: View) -> dict[str, Any]:
     near = view.nearest
     if len(view.models) < 2:
         return {"telling": 0}
-    pairs, corrected = view.near_compared, f"p (Holm, {view.tests})"
+    pairs = view.near_compared
+    corrected = f"p (Holm, {view.tests})"
     telling = strongest(pairs, view.confidence)
     undecided = 0
     for pair in telling:

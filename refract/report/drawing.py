@@ -130,11 +130,11 @@ class Figure:
 
 
 def write_figures(figures: Sequence[Figure], folder: Path) -> None:
-    """``NAME.svg`` and ``NAME.csv`` for each figure; files of other figures are
-    removed."""
+    """Writes ``NAME.svg`` and ``NAME.csv`` for each figure, and removes others."""
     kept = set()
     for figure in figures:
-        path, table = folder / f"{figure.name}.svg", folder / f"{figure.name}.csv"
+        path = folder / f"{figure.name}.svg"
+        table = folder / f"{figure.name}.csv"
         if not is_drawn(figure, path):
             before, tag, after = drawn(figure, "svg").partition(b"<svg")
             write_bytes(path, [before, tag, _drawn_of(figure, before + tag + after), after])
@@ -145,9 +145,8 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
 
 
 def is_drawn(figure: Figure, path: Path) -> bool:
-    """Whether a file holds this figure, drawn by this code and not edited since: another
-    release of matplotlib, which draws the same numbers in other bytes, leaves it as it
-    is."""
+    """Whether a file holds this figure, drawn by this code and not edited since, by any
+    release of matplotlib."""
     content = path.read_bytes() if path.is_file() else b""
     stated = _DRAWN_OF.search(content)
     if stated is None:
@@ -156,8 +155,7 @@ def is_drawn(figure: Figure, path: Path) -> bool:
 
 
 def _drawn_of(figure: Figure, content: bytes) -> bytes:
-    """The attribute that holds a hash of what a figure shows, of the code that draws it,
-    and of its file without this attribute."""
+    """An attribute with a hash of what a figure shows, of this code and of the file."""
     shown = {field.name: _portable(getattr(figure, field.name)) for field in fields(figure)}
     shown["code"] = sha256_file(Path(__file__)) + sha256_file(STYLE)
     shown["content"] = hashlib.sha256(content).hexdigest()
@@ -180,8 +178,7 @@ def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
 
 
 def inline_svg(figure: Figure) -> str:
-    """A figure as an element of the page, in the colours of its text and of its
-    ground."""
+    """A figure as an element of the page, in the colours of its text and ground."""
     text = ElementTree.tostring(figure.svg, encoding="unicode")
     return text.replace(f'"{INK}"', '"currentColor"').replace(f'fill="{PAPER}"', 'class="paper"')
 
@@ -375,8 +372,7 @@ def _fill(
 
 
 def _hover(mark: Mark, figure: Figure) -> str:
-    """What stands beside a pointer: names, numbers with their intervals, and what is
-    behind them."""
+    """What stands beside a pointer."""
     names = ", ".join(filter(None, (mark.line, mark.series)))
     sign = "+" if figure.ticks and figure.ticks[0] < 0 else ""
     x = f"{mark.x:,.0f}" if not figure.ticks else estimate_text(mark.x, mark.x_interval, sign)
@@ -389,8 +385,7 @@ def _hover(mark: Mark, figure: Figure) -> str:
 
 
 def _on_named_lines(axes: Axes, marks: Sequence[Mark], series: Sequence[str]) -> list[Mark]:
-    """Gives a panel a named line for each that its marks are on, and each mark its
-    place there."""
+    """Gives a panel its named lines, and each mark its place there."""
     lines = list(dict.fromkeys(mark.line for mark in marks))
     drawn_here = {mark.series for mark in marks}
     here = [name for name in series if name in drawn_here]

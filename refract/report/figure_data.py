@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from refract.rates.key import CHANGED, HARMFUL_REFUSAL, LOOPHOLE
+from refract.rates.key import HARMFUL_REFUSAL, LOOPHOLE
 from refract.rates.rate import Rate
 from refract.report.drawing import Curve, Figure, Mark
 from refract.report.view import View
@@ -105,7 +105,8 @@ def figures_of(view: View) -> list[Figure]:
 
 def _mark(view: View, rate: Rate, **names: Any) -> Mark:
     """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
-    suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
+    suite = view.titles.suite(rate.suite)
+    model = view.titles.model(rate.model)
     mark = Mark(
         panel=suite,
         line=model,
@@ -150,15 +151,15 @@ def _injections(view: View) -> list[Mark]:
     """The share of answers that an injected character changed, by character and
     repetitions."""
     marks = []
+    places: dict[tuple[str, str], int] = {}
     for rate in view.every:
-        group = rate.group
-        if rate.value is not None and group.field == "perturbation" and group.value[:2] == "U+":
-            perturbation = rate.key.perturbation if rate.measure == CHANGED else rate.name
-            panel = f"{view.titles.suite(rate.suite)}: {perturbation}"
-            character, _, times = group.value.partition(" x")
-            dose = panel, character, int(times) if times.isdigit() else 0
-            marks.append((dose, _mark(view, rate, panel=panel, line=group.value)))
-    return [mark for _, mark in sorted(marks, key=lambda entry: entry[0])]
+        injected = rate.group.field == "perturbation" and rate.repetitions
+        if injected and rate.value is not None:
+            panel = f"{view.titles.suite(rate.suite)}: {rate.key.perturbation}"
+            mark = _mark(view, rate, panel=panel, line=rate.group.value)
+            places.setdefault((mark.panel, mark.line), len(places))
+            marks.append(mark)
+    return sorted(marks, key=lambda mark: (mark.panel, places[mark.panel, mark.line]))
 
 
 def _loopholes(view: View) -> Iterator[Mark]:
@@ -220,7 +221,8 @@ def _trends(view: View) -> Iterator[Curve]:
     """The trend of each family."""
     for series in view.series:
         sizes = [point.size for point in series.points.values()]
-        slope, intercept = series.trend.slope, series.trend.intercept
+        slope = series.trend.slope
+        intercept = series.trend.intercept
         if slope is not None and intercept is not None:
             yield Curve(
                 panel=f"{view.titles.suite(series.suite)}\n{series.title}",

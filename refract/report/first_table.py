@@ -49,9 +49,8 @@ MARKS = {
 
 
 def cells_of(line: SuiteLine) -> Iterator[tuple[str, Rate | None, str, str]]:
-    """The cells of a line of the first table (refusal by category, discrimination, and κ
-    with the first judge): the column, the rate, the mark that says what limits it, if
-    anything, and the text that is shown."""
+    """The cells of a line of the first table: the column, the rate, the mark of what limits
+    it, if anything, and the text that is shown."""
     for measure, rate in zip(CATEGORY_MEASURES.values(), line.headlines, strict=True):
         mark = mark_of(rate)
         yield measure.title, rate, mark, f"{short_text(rate)} {mark}".rstrip()
@@ -66,9 +65,8 @@ def shown_lines(view: View) -> list[SuiteLine]:
 
 
 def first_table(view: View, *, wide: bool = False) -> ShownTable:
-    """One line for each suite and model: refusal by category and discrimination, but
-    of suites whose clean prompts another suite has too; ``wide``: one line for each
-    rate of every judge of refusal, with all that limits it."""
+    """One line for each suite and model: refusal by category and discrimination; ``wide``:
+    one line for each rate of every judge of refusal, with all that limits it."""
     lines = view.lines if wide else shown_lines(view)
     suites = list(dict.fromkeys(line.suite for line in lines))
     notes = [*null_notes(view, suites), *sample_notes(suites, view.titles), view.interval_note]
@@ -181,9 +179,8 @@ def threshold_lines(view: View, *, intervals: bool) -> list[str]:
 
 
 def turns_table(view: View) -> ShownTable:
-    """The conversations that were played, by turn: what was refused there, and in
-    which share of them that, or an answer, was there first; notes say which share was
-    refused at every turn."""
+    """The conversations that were played, by turn: what was refused there, and in which
+    share that, or an answer, was there first."""
     columns = dict.fromkeys(CATEGORY_MEASURES.values(), "refused")
     for measure in FIRST_MEASURES:
         refused = measure.counted == REFUSED
@@ -194,7 +191,8 @@ def turns_table(view: View) -> ShownTable:
     for rate in view.every:
         if rate.group.field != TURN_FIELD or rate.suite not in played:
             continue
-        column, category = columns.get(rate.measure), rate.measure.category or ""
+        column = columns.get(rate.measure)
+        category = rate.measure.category or ""
         if column is None:
             continue
         row = turns.setdefault((rate.suite, rate.model, category), {}).setdefault(
@@ -233,8 +231,7 @@ def sample_notes(suites: Iterable[str], titles: Titles) -> list[str]:
 
 
 def mark_of(rate: Rate | None) -> str:
-    """The mark that stands after a rate, if any. A rate over a single request has no
-    interval and is marked ‡."""
+    """The mark that stands after a rate, if any; over a single request it is ‡."""
     if rate is None:
         return ""
     limits = [CUT_OFF] if rate.counts.cut_off_share >= WARN_SHARE else []
@@ -248,8 +245,7 @@ def _is_alone(rate: Rate) -> bool:
 
 
 def mark_notes(marked: Iterable[tuple[str, str, Rate]]) -> Iterator[str]:
-    """What each mark stands for, with the counts of the rates that have it, by whose
-    they are: a mark, a name and a rate each."""
+    """What each mark stands for, with the counts of the rates that have it, by name."""
     by_mark: dict[str, dict[str, list[Rate]]] = {mark: {} for mark in ("", *MARKS)}
     for mark, name, rate in marked:
         rates = by_mark[mark].setdefault(name, [])

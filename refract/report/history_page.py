@@ -18,7 +18,9 @@ def history_page(history: History) -> str:
     marks = []
     rows = []
     for change in history.changes:
-        key, rate, difference = change.key, change.rate, change.difference
+        key = change.key
+        rate = change.rate
+        difference = change.difference
         if rate is not None:
             line = f"{change.commit.short} {change.commit.date}"
             panel = f"{key.suite}: {key.name}"

@@ -121,7 +121,8 @@ def further_table(view: View) -> ShownTable:
     rows = []
     for rate in view.every:
         if rate.key.judge and rate.measure.counted_for == "judge" and not rate.group:
-            judge, measure = rate.key.judge, title_of(rate.measure)
+            judge = rate.key.judge
+            measure = title_of(rate.measure)
             row = view.measured(rate, "share or mean", n="answers", judge=judge, measure=measure)
             rows.append(row)
     return shown_table(rows)
@@ -133,7 +134,8 @@ def judge_tables(view: View, answers: PageData) -> dict[str, Any]:
     own pairs."""
     powered, scores = [], []
     for rate in view.every:
-        labels, measure = rate.counts.labels, rate.measure.corrects
+        labels = rate.counts.labels
+        measure = rate.measure.corrects
         if labels and measure:
             raw = view.overall[rate.suite, rate.model][measure]
             shown = f"{labels.blank} drawn and left blank" if labels.blank else MISSING

@@ -65,7 +65,8 @@ def label_draw(
     view: View, line: SuiteLine, answers: Sequence[JudgedAnswer], data: PageData
 ) -> LabelDraw:
     """What is to be labelled of one model's judged answers to one suite."""
-    model, suite = view.titles.model(line.model), view.titles.suite(line.suite)
+    model = view.titles.model(line.model)
+    suite = view.titles.suite(line.suite)
     named = data.names["model"].index(model), data.names["suite"].index(suite)
     columns = zip(data.columns["model"], data.columns["suite"], data.columns["id"], strict=True)
     places = {}
@@ -112,7 +113,9 @@ def label_plan(
     if error is None or not known:
         return min(FEW, len(drawn)), "to correct its rates; by how much is not known beforehand"
     half, widest = max(known, key=lambda entry: entry[0])
-    prompts, share, n = _prompts(widest), widest.value or 0.0, widest.counts.n
+    prompts = _prompts(widest)
+    share = widest.value or 0.0
+    n = widest.counts.n
 
     def half_with(labels: int) -> float:
         return error.with_labels(share, n, labels=labels, prompts=prompts, confidence=confidence)

@@ -94,10 +94,12 @@ def scaling_series(
     for family, models in families.items():
         for parameters, model in sorted(models):
             for rate in rates[model]:
-                yes, interval = rate.counts.successes, rate.interval
+                yes = rate.counts.successes
+                interval = rate.interval
                 title, field = rate.measure.title, ""
                 if rate.name == ATTACK_SUCCESS.name:
-                    title, field = f"attack success ({rate.group.value})", "attack"
+                    title = f"attack success ({rate.group.value})"
+                    field = "attack"
                 elif rate.name not in CATEGORY_OF:
                     continue
                 if rate.group.field == field and yes is not None and interval is not None:

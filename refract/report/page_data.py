@@ -64,8 +64,7 @@ class Answered(NamedTuple):
 
 
 class StoredAnswers:
-    """All answers of a project in the order of the grid, read from its files whenever
-    they are iterated.
+    """All answers of a project, read from its files whenever they are iterated.
 
     Raises :class:`RowError` where the texts are not here, or not those that the
     numbers were made of.
@@ -149,12 +148,8 @@ class PageData(NamedTuple):
 
 
 def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONGEST) -> PageData:
-    """The answers as columns; they are iterated again where their texts are too many
-    bytes.
-
-    Texts are cut at ``longest`` characters, or at fewer, so that all are ``most``
-    bytes at most.
-    """
+    """The answers as columns. Texts are cut at ``longest`` characters, or, read again, at
+    fewer, so that all are ``most`` bytes at most."""
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     cut = size = 0
@@ -176,7 +171,9 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
             places.clear()
             columns.clear()
             return page_data(answers, sys.maxsize, _longest(answers, most))
-        prompt, response, verdicts = row.prompt, row.response, row.verdicts
+        prompt = row.prompt
+        response = row.response
+        verdicts = row.verdicts
         perturbation: Row = prompt["perturbation"] or {}
         named = perturbation.get("name", "none") if is_last(prompt) else EARLIER
         attempt = prompt["attempts"][response["attempt"]]
@@ -243,8 +240,7 @@ def _texts(row: Answered) -> dict[str, str | None]:
 
 
 def _longest(answers: Iterable[Answered], most: int) -> int:
-    """The length at which texts are cut, so that all different ones are about so many
-    bytes at most."""
+    """The length at which texts are cut, so that all are about so many bytes at most."""
     sizes: Counter[int] = Counter()  # bytes of all texts of a length
     seen: set[bytes] = set()
     for text in (text for row in answers for text in _texts(row).values() if text):
@@ -261,9 +257,8 @@ def _longest(answers: Iterable[Answered], most: int) -> int:
 
 
 def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:
-    """A verdict as the page shows it, with the evidence that lies within what it
-    shows (in characters; a browser counts UTF-16 units) and the places of its
-    texts."""
+    """A verdict with the evidence that lies within what the page shows (in characters; a
+    browser counts UTF-16 units) and the places of its texts."""
     verdict = row.verdicts[judge]
     text = row.response["thinking"] if "reads" in verdict else row.response["response"]
     end = min(longest, len(text or ""))

@@ -58,7 +58,8 @@ def results(view: View) -> dict[str, list[Row]]:
     """The lines of the first table, by suite: each a model with a link to its answers, and
     cells. Of a rate with a value a cell has a bar, number, interval, mark and limits, and
     links to the answers behind it and to those that were not judged."""
-    shown, without = first_table(view).header, view.by_measure("cut_off")
+    shown = first_table(view).header
+    without = view.by_measure("cut_off")
     suites: dict[str, list[Row]] = {}
     for line in shown_lines(view):
         uncut = without.get((line.suite, line.model), {})
@@ -71,7 +72,8 @@ def results(view: View) -> dict[str, list[Row]]:
             cells.append({"column": column, "text": text, "measured": rate is not None, "bar": ""})
             if rate is None or rate.value is None or rate.measure == KAPPA:
                 continue
-            category, counts = CATEGORY_OF.get(rate.measure.name, ""), rate.counts
+            category = CATEGORY_OF.get(rate.measure.name, "")
+            counts = rate.counts
             detail = detail_text(rate)
             cut_off = category and not line.judge and counts.cut_off_share >= WARN_SHARE
             if cut_off and rate.name in uncut:
@@ -111,7 +113,9 @@ def compared(view: View) -> dict[tuple[str, str], list[Row]]:
     rows: dict[tuple[str, str], list[Row]] = {}
     for pair in sorted(view.compared, key=lambda pair: suites.index(pair.difference.suite)):
         for a, b, difference in (pair, swapped(pair)):
-            value, ends, suite = difference.value, difference.shown, difference.suite
+            value = difference.value
+            ends = difference.shown
+            suite = difference.suite
             alone = []
             for by, other, ids in ((a, b, "to_compliance"), (b, a, "to_refusal")):
                 link = filter_link(
@@ -166,11 +170,15 @@ def _bar(
     difference at none."""
     left, scale, line = 0, 100, ""
     if difference:
-        left, scale, line = 50, 50, '<path class="middle" d="M50 0V14"/>'
+        left = 50
+        scale = 50
+        line = '<path class="middle" d="M50 0V14"/>'
     elif limit is not None:
         line = f'<path class="limit" d="M{100 * limit:.1f} 0V14"/>'
     low, high = ends or (value, value)
-    low, at, high = left + scale * low, left + scale * value, left + scale * high
+    low = left + scale * low
+    at = left + scale * value
+    high = left + scale * high
     return Markup(
         '<svg class="bar" viewBox="-3 0 106 14" width="106" height="14" aria-hidden="true">'
         '<rect class="track" x="0" y="5" width="100" height="4"/>'

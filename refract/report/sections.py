@@ -59,7 +59,6 @@ from refract.report.wording import (
     short_estimate,
     short_text,
 )
-from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import holm
 from refract.statistics.trends import LEAST_MODELS, Trend
 
@@ -75,8 +74,7 @@ Data = dict[str, Any]
 
 
 class Inputs(NamedTuple):
-    """What a section is made of: the numbers, the answers, and the versions that a
-    setup installs."""
+    """What a section is made of; ``pins`` are the versions that a setup installs."""
 
     view: View
     answers: PageData
@@ -84,8 +82,7 @@ class Inputs(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of the report: the name of its template, its title, and what the
-    template needs."""
+    """A part of the report, by the name of its template."""
 
     name: str
     title: str
@@ -112,8 +109,7 @@ def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
 
 
 def report_pages(inputs: Inputs) -> dict[str, str]:
-    """``report`` and the pages behind it that have something in them: Markdown by
-    name."""
+    """The report and the pages behind it that have something in them, in Markdown."""
     templates = templates_of(inputs.view, markdown=True)
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
@@ -160,8 +156,8 @@ def _results(inputs: Inputs) -> Data:
 
 
 def limits(view: View) -> Data:
-    """What concerns one model, a line each: answers cut off, ended in a loop, not
-    judged; and which models' answers are those of any machine."""
+    """Of each model the answers that were cut off, ended in a loop or were not judged; and
+    which models' answers are those of any machine."""
     lines, exact = [], []
     for model in view.models:
         answers = cut_off = 0
@@ -190,8 +186,7 @@ def limits(view: View) -> Data:
 
 
 def _protocols(inputs: Inputs) -> Data:
-    """The numbers of the suites that follow a published protocol, and each run's
-    deviations from it, each kind of note once."""
+    """The numbers of suites that follow a published protocol, and deviations from it."""
     view = inputs.view
     rows, notes = [], dict[tuple[str, str, str], None]()
     for model, facts in view.provenance.items():
@@ -217,11 +212,10 @@ def _protocols(inputs: Inputs) -> Data:
 
 
 def over_refused(inputs: Inputs) -> ShownTable:
-    """The helpful and borderline prompts that live models refused, those of most
-    models first; of a suite that is not in git the id."""
+    """The harmless prompts that live models refused, those of most models first; of a suite
+    that is not in git the id."""
     view = inputs.view
-    live = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
-    models = {view.titles.model(model) for model in live}
+    models = {view.titles.model(model) for model in view.live}
     private = {view.titles.suite(name) for name in view.private}
     prompts: dict[str, tuple[str, str]] = {}
     refused: dict[str, dict[str, bool]] = {}
@@ -248,7 +242,9 @@ def _robustness(inputs: Inputs) -> Data:
     view = inputs.view
     changed, groups, above = [], 0, 0
     for rate in view.every:
-        counts, floor, p = rate.counts, rate.above_floor, rate.statistics.p_holm
+        counts = rate.counts
+        floor = rate.above_floor
+        p = rate.statistics.p_holm
         untested = counts.untested if any(counts.untested.values()) else None
         if rate.measure == CHANGED and not rate.group:
             row = {
@@ -274,8 +270,7 @@ def _robustness(inputs: Inputs) -> Data:
 
 
 def _attacks(inputs: Inputs) -> Data:
-    """Attacks, injections and pairs of whole suites: a row for each suite and
-    model."""
+    """Attacks, injections and pairs of whole suites."""
     view, rows = inputs.view, []
     columns = {
         "attack succeeded": ATTACK_SUCCESS.name,
@@ -299,14 +294,12 @@ def _attacks(inputs: Inputs) -> Data:
 
 
 def _pairs(inputs: Inputs) -> Data:
-    """Differences in refusal to a row's pair. p-values are of whole suites alone,
-    corrected for all of them of live models here (Holm); of groups those that leave
-    out their suite's difference."""
+    """Differences in refusal to a row's pair: of whole suites with p, corrected for those of
+    live models (Holm), of groups those that leave out their suite's difference."""
     view = inputs.view
     pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
     whole = {(rate.suite, rate.model): rate for rate in pairs if not rate.group}
-    family = {*view.models} - {*stand_ins(view.provenance)} or {*view.models}
-    ps = [rate.statistics.p if rate.model in family else None for rate in whole.values()]
+    ps = [rate.statistics.p if rate.model in view.live else None for rate in whole.values()]
     adjusted = holm(ps)
     tests = sum(p is not None for p in adjusted)
 
@@ -333,8 +326,7 @@ def _pairs(inputs: Inputs) -> Data:
 
 
 def _stability(inputs: Inputs) -> Data:
-    """Rates over several answers to one prompt: samples, repeats, languages,
-    perturbations."""
+    """Rates over several answers to one prompt."""
     view, rows = inputs.view, []
     for rate in view.every:
         field, value = rate.group.field, rate.group.value
@@ -346,8 +338,7 @@ def _stability(inputs: Inputs) -> Data:
 
 
 def _languages(inputs: Inputs) -> Data:
-    """Of requests in several languages what is answered otherwise than in the source
-    language."""
+    """What is answered otherwise than in the source language."""
     view, rows = inputs.view, []
     for rate in view.every:
         if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
@@ -391,7 +382,8 @@ def _provenance(inputs: Inputs) -> Data:
     models, suites, judges = [], [], []
     for name, facts in view.provenance.items():
         model, usage = facts["model"], facts.get("usage") or {}
-        definition, identity = model["definition"], model["identity"]
+        definition = model["definition"]
+        identity = model["identity"]
         source = definition.get("model_id") or definition.get("path") or MISSING
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]

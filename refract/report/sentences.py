@@ -92,33 +92,32 @@ def controls(view: View, kind: str) -> str:
 
 
 def unjudged(view: View) -> str:
-    """The suites and models of which nearly no answer was judged, with how many were
-    not."""
+    """The suites and models of which nearly no answer was judged, with how many."""
     parts = []
     for line in view.first_lines:
         counts = line.refusal.counts
         answers = counts.n + counts.unjudged
         if answers and counts.unjudged >= NEARLY_ALL * answers:
-            suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
+            suite = view.titles.suite(line.suite)
+            model = view.titles.model(line.model)
             parts.append(f"{suite}, {model} ({counts.unjudged} of {answers})")
     return "; ".join(parts)
 
 
 def left_out(view: View, outcome: str) -> str:
-    """The suites and models of which answers were left out for one reason, with how
-    many."""
+    """The suites and models of which answers were left out for a reason, with how many."""
     parts = []
     for line in view.first_lines:
         count = line.refusal.counts.excluded.get(outcome)
         if count:
-            suite, model = view.titles.suite(line.suite), view.titles.model(line.model)
+            suite = view.titles.suite(line.suite)
+            model = view.titles.model(line.model)
             parts.append(f"{suite}, {model} ({count})")
     return "; ".join(parts)
 
 
 def compared(view: View) -> str:
-    """How the model nearest to the reference differs from it, on the suite with most
-    kinds."""
+    """How the model nearest to the reference differs from it, on the suite of most kinds."""
     near = view.nearest
     largest = max(near.by_suite.values(), key=len, default=[]) if near else []
     changes = []
@@ -134,15 +133,17 @@ def compared(view: View) -> str:
         alike = f" (the same {prompt} system prompt)"
     elif len(differs) in (1, 2):
         alike = f" (the same but for {' and '.join(differs)})"
-    reference, model = view.titles.model(near.reference), view.titles.model(near.model)
+    reference = view.titles.model(near.reference)
+    model = view.titles.model(near.model)
     suite = view.titles.plain(largest[0].suite)
     return f"Against {reference} on {suite}, {model}{alike} refused {'; '.join(changes)}."
 
 
 def change(difference: Difference, confidence: float) -> str:
-    """How much more or less one model refused of one kind of prompt, whether that may
-    be chance, and what was decided of it."""
-    value, ends, category = difference.value or 0.0, difference.shown, difference.category
+    """A difference in words: its size, whether it may be chance, and what was decided."""
+    value = difference.value or 0.0
+    ends = difference.shown
+    category = difference.category
     more = value >= 0
     size = short_estimate(abs(value), ends if more else negated(ends))
     if category in DISCRIMINATION:
@@ -166,8 +167,8 @@ def change(difference: Difference, confidence: float) -> str:
 
 
 def _doubt(difference: Difference, confidence: float) -> str:
-    """What else than the models could have made a difference: p decides on chance, and
-    an interval that says otherwise is said."""
+    """What else could have made a difference: p decides on chance, and an interval that says
+    otherwise is said."""
     by_chance = difference.may_be_chance(confidence)
     shown = leaves_out_0(difference.shown)
     if by_chance is None:
@@ -188,8 +189,8 @@ def over_refusal(view: View) -> tuple[str, str]:
     where there are such, and how many and of what kind."""
     judged = {model: counts for model, counts in view.harmless.items() if counts[1]}
     stand = stand_ins(view.provenance)
-    shares = {name: counts[0] / counts[1] for name, counts in judged.items() if name not in stand}
-    shares = shares or {name: counts[0] / counts[1] for name, counts in judged.items()}
+    live = [name for name in judged if name not in stand] or list(judged)
+    shares = {name: judged[name][0] / judged[name][1] for name in live}
     if not shares:
         return "", ""
     model = max(shares, key=lambda name: shares[name])
@@ -214,7 +215,8 @@ def over_refusal(view: View) -> tuple[str, str]:
     # The groups of harmless prompts of which most were refused for sure.
     groups = []
     for rate in view.rates[model]:
-        category, field = CATEGORY_OF.get(rate.name, "harmful"), rate.group.field
+        category = CATEGORY_OF.get(rate.name, "harmful")
+        field = rate.group.field
         if (
             category != "harmful"
             and field not in NO_FIELDS
@@ -231,8 +233,7 @@ def over_refusal(view: View) -> tuple[str, str]:
 
 
 def judges(view: View) -> list[str]:
-    """How good each judge is that decides refusal: on models that nobody labelled,
-    and on labelled pairs."""
+    """How good each judge is that decides refusal."""
     errors: dict[str, JudgeError | None] = {}
     for suite in view.suites.values():
         if not errors.get(suite["judges"][0]):
@@ -254,9 +255,8 @@ def judges(view: View) -> list[str]:
 
 
 def labels(view: View) -> str:
-    """How short human labels would make the interval of the headline rate over
-    most answers; empty where a judge's error is not known, or people labelled
-    already."""
+    """How short human labels would make the interval of the headline rate over most answers;
+    empty where the judge's error is not known, or people labelled already."""
     headlines = []
     for rate in view.every:
         if rate.measure.corrects:

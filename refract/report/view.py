@@ -86,17 +86,14 @@ ByMeasure = dict[tuple[str, str], dict[str, Rate]]
 
 @dataclass(frozen=True)
 class View:
-    """The numbers of the grid's models, and what is computed of them for people
-    alone.
+    """The numbers of the grid's models, and what is computed of them for people.
 
     ``compared`` are the models on whole suites, ``by_field`` on the prompts of one
-    value, ``nearest`` the reference and the model most like it; ``perturbed`` is what
-    perturbations did to refusal; ``harmless`` counts by model the helpful and
-    borderline prompts, each text once: refused, judged. ``scores`` are those of
-    judges, by judge and measure, ``kinds`` by judge and kind of answer. ``unread``
-    are warnings of languages that a judge was not measured in, ``private`` the suites
-    that are not in git, ``estimand`` the question that the rates'
-    intervals answer.
+    value, ``nearest`` the reference and the model most like it; ``harmless`` counts by
+    model the helpful and borderline prompts, each text once: refused, judged. ``scores``
+    are by judge and measure, ``kinds`` by judge and kind of answer. ``unread`` are
+    warnings of languages that a judge was not measured in, ``private`` the suites that
+    are not in git, ``estimand`` the question that intervals answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]
@@ -117,6 +114,11 @@ class View:
     estimand: Estimand = "prompts_like_these"
     all_tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
+    @cached_property
+    def live(self) -> set[str]:
+        """The models that answer for themselves; all where none does."""
+        return {*self.models} - {*stand_ins(self.provenance)} or {*self.models}
+
     @property
     def models(self) -> list[str]:
         """The models, in the order of the grid."""
@@ -128,8 +130,7 @@ class View:
         return [rate for rates in self.rates.values() for rate in rates]
 
     def by_measure(self, group: str) -> ByMeasure:
-        """The rates over a field's group, by suite and model, then by the name of the
-        measure with its judge or perturbation."""
+        """The rates over a field's group, by suite and model, then by printed name."""
         rates: ByMeasure = {}
         for rate in self.every:
             if rate.group.field == group:
@@ -143,8 +144,8 @@ class View:
 
     @cached_property
     def lines(self) -> list[SuiteLine]:
-        """Each suite and model that has a refusal rate, suite by suite, by its first judge and
-        below that by each further judge of refusal."""
+        """Each suite and model with a refusal rate, by its first judge and below that by each
+        further judge of refusal."""
         lines = []
         suites = dict.fromkeys(rate.suite for rate in self.every)
         for suite, model in product(suites, self.models):
@@ -179,8 +180,7 @@ class View:
 
     @property
     def repeated(self) -> set[str]:
-        """The suites whose clean prompts are a sample of those of another suite
-        here."""
+        """The suites whose prompts are a sample of those of another suite here."""
         whole, samples = set(), {}
         for name, suite in self.suites.items():
             file = suite["definition"].get("file")
@@ -220,8 +220,7 @@ class View:
 
     @cached_property
     def interval_notes(self) -> list[tuple[str, str]]:
-        """What the intervals of refusal rates allow for, and what is known of that,
-        if anything."""
+        """What the intervals of refusal rates allow for, and what is known of that."""
         by_error: dict[tuple[str, JudgeError | None], dict[str, None]] = {}
         for model, facts in self.provenance.items():
             if (facts.get("decisions") or {}).get("interval") == "prompts":
@@ -283,9 +282,8 @@ class View:
         return self.all_tests or number_of_tests(self.compared)
 
     def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
-        """The numbers of some models and suites, of all where none is named. What was
-        corrected for all comparisons stays so. Raises :class:`UsageError` for a name
-        that is not there."""
+        """The numbers of some models and suites, of all where none is named; p stays
+        corrected for all. Raises :class:`UsageError` for a name that is not there."""
         check_names("--model", models, self.models)
         check_names("--suite", suites, sorted({rate.suite for rate in self.every}))
         rates, pairs = {}, []
@@ -331,9 +329,8 @@ def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> No
 def read_view(root: Path) -> View:
     """Reads ``params.yaml`` and ``metrics/`` of a project.
 
-    Raises :class:`ParamsError`, :class:`ResultsError` (with what to run when a model
-    has no results yet, or no provenance) and :class:`RowError` for files that cannot be
-    used.
+    Raises :class:`ParamsError`, :class:`ResultsError` (a model has no results, or no
+    provenance) and :class:`RowError` for files that cannot be used.
     """
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
@@ -406,8 +403,7 @@ def known_of(provenance: Mapping[str, Row]) -> Known:
 
 
 def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
-    """Of the answers to distinct helpful and borderline prompts, how many refuse and how
-    many were judged."""
+    """How many answers to distinct helpful and borderline prompts refuse, and were judged."""
     refused: dict[tuple[str, str], bool] = {}
     for row in rows:
         if row["category"] != "harmful" and row["outcome"] in JUDGED and is_last(row):
@@ -417,8 +413,7 @@ def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
 
 
 def _scores(path: Path, name: str, value: str) -> dict[str, dict[str, JudgeScore]]:
-    """The scores in a table of judges, by judge and name; none where there is no such
-    table."""
+    """The scores in a table of judges, if there is one, by judge and name."""
     scores: dict[str, dict[str, JudgeScore]] = {}
     for row in read_table(path) if path.is_file() else ():
         if row.get("field", "slice") == "slice" and row[value]:

@@ -21,8 +21,8 @@ UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many th
 
 
 class Titles(NamedTuple):
-    """The display names under ``metadata``, by name; a name that has none stands for
-    itself. ``draws`` says how suites were drawn, by name."""
+    """Display names, by name; a name that has none stands for itself. ``draws`` says how
+    suites were drawn."""
 
     models: Mapping[str, str] = {}
     suites: Mapping[str, str] = {}
@@ -33,8 +33,7 @@ class Titles(NamedTuple):
         return self.models.get(name, name)
 
     def suite(self, name: str) -> str:
-        """What readers call a suite, with what they must know of its draw, as in ``Title[sampled
-        60/309, seed=1]``."""
+        """The same with its draw: ``Title[sampled 60/309, seed=1]``."""
         return self.draws.get(name, ALL_ROWS).label(self.plain(name))
 
     def plain(self, name: str) -> str:
@@ -77,9 +76,8 @@ def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
 
 
 def detail_text(rate: Rate, before_n: str = "of ") -> str:
-    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``. Behind the counts
-    stand the partial refusals, the clusters, the share that was cut off, and the bounds
-    for what was not judged, with their interval. A mean has ``of 12`` for counts."""
+    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, with its clusters,
+    and the bounds for what was not judged. A mean has ``of 12`` for counts."""
     counts, share = rate.counts, rate.counts.cut_off_share
     if rate.value is None:
         parts = ["0/0"]
@@ -105,8 +103,7 @@ def detail_text(rate: Rate, before_n: str = "of ") -> str:
 
 
 def short_text(rate: Rate | None) -> str:
-    """A rate and its interval in two decimals, with the share that the provider
-    refused: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
+    """A rate in two decimals: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
     if rate is None:
         return MISSING
     estimate = short_estimate(rate.value, rate.shown)
@@ -114,8 +111,7 @@ def short_text(rate: Rate | None) -> str:
 
 
 def alone_mark(rate: Rate) -> str:
-    """The mark of an interval that is of the prompts alone because it is not known how
-    the judge's errors move it."""
+    """The mark of an interval of which it is not known how the judge's errors move it."""
     return ALONE if rate.judge_unknown and rate.shown else ""
 
 
@@ -157,9 +153,9 @@ def clusters_text(rate: Rate) -> str:
 
 
 def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
-    """What clusters do to a number: how many they count as where they are unequal,
-    and how much they widen it: ``1.8 effective``, ``design effect 2.1``."""
-    equal, effect = numbers.effective_clusters, numbers.design_effect
+    """What clusters do to a number: ``1.8 effective``, ``design effect 2.1``."""
+    equal = numbers.effective_clusters
+    effect = numbers.design_effect
     notes = []
     if equal and equal < UNEQUAL * clusters:
         notes.append(f"{settled(equal):.1f} effective")
@@ -169,8 +165,8 @@ def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
 
 
 def bounds_text(rate: Rate) -> str:
-    """What a rate could be once all answers are judged, with its interval: ``0.465 to
-    0.535 [0.381, 0.620]``; empty where all are."""
+    """What a rate could be once all answers are judged: ``0.465 to 0.535 [0.381, 0.620]``;
+    empty where all are."""
     if not rate.counts.unjudged or rate.bounds is None:
         return ""
     low, high = rate.bounds
@@ -179,16 +175,14 @@ def bounds_text(rate: Rate) -> str:
 
 
 def p_text(p: float | None) -> str:
-    """A p-value; one that rounds to nothing is below what the tables keep, not
-    zero."""
+    """A p-value; one that rounds to nothing is not zero."""
     if p is None:
         return MISSING
     return f"{p:.4f}" if round(p, 4) else "<0.0001"
 
 
 def kinds_text(counts: Mapping[str, int]) -> str:
-    """Counts by kind, of those that occurred: ``2 cut off, 1 error``; ``0`` where
-    none did."""
+    """Counts by kind: ``2 cut off, 1 error``; ``0`` without any."""
     kinds = [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if n]
     return ", ".join(kinds) or "0"
 
@@ -204,7 +198,6 @@ def limit_text(threshold: Threshold) -> str:
 
 
 def joined(parts: Sequence[str], between: str = "; ") -> str:
-    """A sentence of these parts: the first letter large, a point at the end; empty
-    without a part."""
+    """A sentence of these parts; empty without a part."""
     text = between.join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""

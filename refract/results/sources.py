@@ -73,6 +73,22 @@ class Side(NamedTuple):
     remarks: Sequence[str] = ()
 
 
+class Note(NamedTuple):
+    """What differs besides the numbers, and the models and suites that it is of, if not of
+    all."""
+
+    text: str
+    models: tuple[str, ...] = ()
+    suites: tuple[str, ...] = ()
+
+    def line(self, *, of_models: bool = True) -> str:
+        """The note with what it is of before it; ``of_models``: the models as well."""
+        names = [", ".join(self.models)] if self.models and of_models else []
+        if self.suites:
+            names.append(f"on {', '.join(self.suites)}")
+        return f"{' '.join(names)}: {self.text}" if names else self.text
+
+
 @dataclass(frozen=True)
 class ComparedSides:
     """What each side is, what else differs between them, and all paired differences,
@@ -82,7 +98,7 @@ class ComparedSides:
 
     a: str
     b: str
-    notes: list[str]
+    notes: list[Note]
     confidence: float
     differences: list[Difference]
     undecided: list[str]
@@ -416,7 +432,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             if group.repeats:
                 text = f"(no change) the clean prompts count in {group.repeats} alone"
                 repeats.append((name, group.suite, text))
-    not_compared = _grouped(refused_notes)
+    not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
         reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
         raise ResultsError(f"nothing to compare: {reasons}")
@@ -439,10 +455,10 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             gone.append(model)
     if gone:
         undecided.append(f"B has no primary measure of {named(gone)}, which A has")
-    notes = list(undecided)  # what bears on the most comes first
+    notes = [Note(text) for text in undecided]  # what bears on the most comes first
     for side, models in ((a, only_a), (b, only_b)):
         if models:
-            notes.append(f"only in {side.name}: {', '.join(models)}")
+            notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
     notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
     return ComparedSides(
         a=a.name,
@@ -487,21 +503,18 @@ def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
     ]
 
 
-def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Merged notes: one line each, with the models and suites that it is about."""
+def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[Note]:
+    """Merged notes, each with all models and suites that it is about."""
     suites_of: dict[tuple[str, str], list[str]] = {}
     models_of: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for model, suite, text in notes:
         suites_of.setdefault((text, model), []).extend([suite] if suite else [])
     for (text, model), suites in suites_of.items():
         models_of.setdefault((text, tuple(suites)), []).append(model)
-    lines = []
-    for (text, named_suites), models in models_of.items():
-        where = ", ".join(models)
-        if named_suites:
-            where += f" on {', '.join(named_suites)}"
-        lines.append(f"{where}: {text}")
-    return lines
+    merged = []
+    for (text, suite_names), models in models_of.items():
+        merged.append(Note(text, tuple(models), suite_names))
+    return merged
 
 
 def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:

@@ -61,12 +61,12 @@ def text_of(page: str) -> str:
         ("protocols.md", reference.protocols_page),
     ],
 )
-def test_the_tables_of_a_page_are_those_of_settings_and_catalogues(name, written):
+def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written):
     text = text_of(name)
     assert written(text) == text, "run: make readme"
 
 
-def test_the_tables_of_params_follow_the_settings(monkeypatch):
+def test_the_lists_of_params_follow_the_settings(monkeypatch):
     class Slow(Settings):
         """How slow."""
 
@@ -86,7 +86,7 @@ def test_the_tables_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(dict.fromkeys(kinds, "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        r"- `pause` (default `3`): seconds \| minutes, \<1 h. Allowed: integer ≥ 1"
+        r"- `pause` (default `3`): seconds | minutes, \<1 h. Allowed: integer ≥ 1"
         "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
         "### still\n\nHow still.\n\n"
         "- `noise` (must be given): how loud. Allowed: integer"

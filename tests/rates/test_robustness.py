@@ -88,6 +88,7 @@ def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=Non
         "name": name,
         "kind": kind,
         "group": group,
+        "place": (group,),
         "changed": changed,
         "reason": None if changed is not None else "not_injected",
         "dose": 100,
@@ -266,6 +267,26 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     (failure,) = failing_rows(found, {row["prompt_id"]: row for row in prompts}, responses)
     assert failure["perturbed_prompt"] == "hi<U+000D x2>"
     assert failure["perturbed_response"] == '"=no"'
+
+
+def test_groups_stand_by_character_and_then_by_repetitions_as_numbers():
+    row = prompt_row("a", "hi")
+    prompts, responses, outcomes = (
+        [row],
+        {"a": {"attempt": 0, "prompt_tokens": 7}},
+        {"a": "compliance"},
+    )
+    responses["a"]["response"] = "yes"
+    for character, times in (("U+000D", 30), ("U+000D", 1000), ("U+000D", 300), ("U+0008", 2000)):
+        id_ = f"a/cc/{character}-{times}"
+        injection = {"name": "cc", "kind": "char_injection", "character": character}
+        injection |= {"repetitions": [times], "position": "end", "feature": "prompt"}
+        prompts.append(row | {"prompt_id": id_, "perturbation": injection})
+        responses[id_] = {"attempt": 0, "prompt_tokens": 9, "response": "yes"}
+        outcomes[id_] = "compliance"
+    table = robustness_table(compare(prompts, responses, outcomes))
+    names = [row["value"] for row in table if row["field"] == "perturbation"]
+    assert names == ["U+0008 x2000", "U+000D x30", "U+000D x300", "U+000D x1000"]
 
 
 def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():

@@ -158,7 +158,6 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{name}.{end}" for name in names for end in ("csv", "svg")
     )
-    # By repetitions as numbers, not as texts.
     lines = [row["line"] for row in read_table(tmp_path / "char_injection.csv")]
     assert lines == ["U+000D x3", "U+000D x30"]
     (point,) = read_table(tmp_path / "trade_off.csv")

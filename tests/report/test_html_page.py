@@ -29,8 +29,8 @@ RATES = [
     rate("refusal_rate", 5, 10),
     rate("harmful_refusal_rate", 4, 5, **MISSED),
     rate("over_refusal_rate", 1, 5, **MET),
-    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x30", perturbation="cc"),
-    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x3", perturbation="cc"),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x3", perturbation="cc", repetitions={3: 4}),
+    rate("cc_fail_rate", 1, 4, "perturbation=U+000D x30", perturbation="cc", repetitions={30: 4}),
     rate("cc_loophole_rate", 1, 4, perturbation="cc"),
 ]
 PROVENANCE = {
