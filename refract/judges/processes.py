@@ -28,7 +28,7 @@ from refract.models import engine
 JUDGING_ENGINES = {"ray": "refract.engines.ray_judging:judge"}
 PROCESSES = "REFRACT_PROCESSES"
 # Shares of the cases for each process, so that all end at about the same time.
-SHARES_A_PROCESS = 4
+SHARES_A_PROCESS = 8
 # Cases of a share: at most, and a multiple of this. Neighbours are compared with the same text.
 _MOST, _TOGETHER = 256, 16
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
