@@ -21,7 +21,7 @@ PROMPT = 0.4
 # Measured on SmolLM2: the share of drafts of bfloat16 that is right, and of answers in which float32
 # leaves a token open (benchmarks/README.md).
 RIGHT = 0.98
-NEAR = 3 / 240
+NEAR = 1 / 155
 
 
 class Card(NamedTuple):
