@@ -2,6 +2,10 @@
 
     python benchmarks/bench_hf_throughput.py --size 25M
     python benchmarks/bench_hf_throughput.py --model FOLDER_OR_FILE.gguf --llama-cpp PYTHON
+    python benchmarks/bench_hf_throughput.py --model FOLDER_OR_FILE.gguf --prompts 8 --new-tokens 768 \
+        --batches 8 --skip-single
+
+The last is of short tails: few rows that go on for long.
 
 ``--size``: a random Llama, prompts of heavy-tailed lengths, every answer of exactly ``--new-tokens``
 tokens. ``--model``: real weights with their chat template, prompts of ``harmful_helpful``, answers of
@@ -18,6 +22,7 @@ since other work on a machine only ever adds time. Prints one JSON object:
                    time of each until its first answer, loading included
 ``over_single``    one-at-a-time time / adapter time
 ``tokens_per_second``  of each whose answers were counted
+``drafts``         of each adapter: passes, tokens drafted for them, and how many of these were right
 ``same_answers``   rows on which each agrees with the fastest sorted batches, of all
 """
 
@@ -45,6 +50,8 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 
+from refract.models import ladder  # noqa: E402
+from refract.models.decoding import Decoder  # noqa: E402
 from refract.models.hf import HF  # noqa: E402
 from tests.builders import ask, in_order  # noqa: E402
 
@@ -120,6 +127,24 @@ def generate(
     return answers
 
 
+def counted(decoder: Decoder) -> dict[str, int]:
+    """A count, from here on, of a decoder's passes and drafts."""
+    counts = {"passes": 0, "drafted": 0, "right": 0}
+    step = decoder._step
+
+    def counting(rows, logits, length=None):
+        drafts = [(row, len(row.drafted), len(row.generated)) for row in rows if row]
+        leaving = step(rows, logits, length)
+        counts["passes"] += 1
+        for row, drafted, before in drafts:
+            counts["drafted"] += drafted
+            counts["right"] += len(row.generated) - before - 1
+        return leaving
+
+    decoder._step = counting
+    return counts
+
+
 # Runs in another Python: prompts and settings in, seconds, tokens and texts out.
 LLAMA_CPP = """
 import json, sys, time
@@ -151,7 +176,10 @@ def main() -> None:
     parser.add_argument("--also", metavar="DTYPE", nargs="*", default=[])
     parser.add_argument("--llama-cpp", metavar="PYTHON")
     parser.add_argument("--skip-single", action="store_true")
+    parser.add_argument("--few-bits", action="store_true")
     options = parser.parse_args()
+    if options.few_bits:
+        ladder.WITHOUT_DRAFTS = frozenset()
     transformers.logging.set_verbosity_error()
     count = options.prompts or (64 if options.model else 256)
     new_tokens = options.new_tokens or (64 if options.model else 32)
@@ -183,6 +211,7 @@ def main() -> None:
             began = time.process_time()
             list(adapter.answer(requests[:1]))  # loads the weights
             opening[name] = round(time.process_time() - began, 2)
+        drafts = {name: counted(adapter._decoder) for name, adapter in adapters.items()}
         model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
         ids = [plain._encode(request.attempts[0], ())[1] for request in requests]
 
@@ -246,6 +275,7 @@ def main() -> None:
         "of_fast": round(wall["adapter"] / wall["fast"], 3),
         "cpu_of_fast": round(cpu["adapter"] / cpu["fast"], 3),
         "opening": opening,
+        "drafts": drafts,
         "tokens_per_second": {name: round(tokens_of[name] / wall[name], 1) for name in wall},
         "same_answers": {
             name: f"{sum(a == b for a, b in zip(made, texts_of[fastest], strict=True))}/{count}"

@@ -82,9 +82,11 @@ def computing(arithmetic: Arithmetic) -> Iterator[None]:
     """Within it, this process computes so, as far as its variables do not decide that."""
     import torch
 
-    from refract.models import decoding
+    from refract.models import decoding, ladder
 
     with contextlib.ExitStack() as stack:
+        if "dtype" in arithmetic.settings:  # few bits draft, as on a GPU
+            stack.enter_context(patch.object(ladder, "WITHOUT_DRAFTS", frozenset()))
         if rows := arithmetic.rows:
             shape = decoding.BatchShape(128 * rows if rows > 1 else 1, rows, 1024 * rows)
             stack.enter_context(patch.object(decoding, "shape_for", return_value=shape))

@@ -1,5 +1,5 @@
-"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, docs/how-many-prompts.md and
-docs/scaling.md, as far as they show commands, public names and numbers.
+"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, docs/exact-answers.md,
+docs/how-many-prompts.md and docs/scaling.md, as far as they show commands, public names and numbers.
 
 The sizes of docs/scaling.md ask the pocket models, for two minutes.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import refract
+from benchmarks import on_paper
 from refract import checks
 from refract.core.params import grid, load_params
 from refract.core.tables import read_table
@@ -129,6 +130,11 @@ def prompts_page(text: str) -> str:
     return with_parts(text, parts)
 
 
+def exact_page(text: str) -> str:
+    """docs/exact-answers.md, with what a GPU needs by count."""
+    return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
+
+
 def cli_page(text: str) -> str:
     """docs/cli.md as Typer writes it, without character references, the option ``--help`` that each
     command has, usages, which the lists of arguments show, lists of commands, which the headings are,
@@ -221,6 +227,7 @@ def readme(text: str) -> str:
 PAGES: dict[str, Callable[[str], str]] = {
     "README.md": readme,
     "docs/cli.md": cli_page,
+    "docs/exact-answers.md": exact_page,
     "docs/how-many-prompts.md": prompts_page,
     "docs/python.md": python_page,
 }

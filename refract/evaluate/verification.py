@@ -244,8 +244,6 @@ def verify_answers(
             kept = exact.keys() & LocalModelSettings.model_fields.keys()
             exact = {"adapter": "hf"} | {key: exact[key] for key in kept}
         exact = with_fixed(name, exact, source.settings) | {"arithmetic": "exact", "samples": 1}
-        if not exact.get("quantization"):
-            exact["dtype"] = "float32"
         key = canonical_json(exact)
         if key not in opened:
             opened[key] = cast("HF", open_model(name, exact))

@@ -524,6 +524,16 @@ class Loader:
         except OSError:  # transformers' word for a missing file
             return None
 
+    @property
+    def device(self) -> str:
+        """Where the model is to run."""
+        import torch
+
+        if self.settings.device != "auto":
+            return self.settings.device
+        mps = "mps" if torch.backends.mps.is_available() else "cpu"
+        return "cuda" if torch.cuda.is_available() else mps
+
     def stored_dtype(self) -> str | None:
         """The type of number that holds each weight of the checkpoint as it is; None
         where that is not known."""
@@ -560,10 +570,7 @@ class Loader:
 
         if kind == "AutoModelForCausalLM":
             kind = self.kind(config)
-        settings, device = self.settings, self.settings.device
-        if device == "auto":
-            mps = "mps" if torch.backends.mps.is_available() else "cpu"
-            device = "cuda" if torch.cuda.is_available() else mps
+        settings, device = self.settings, self.device
         named = numbers or settings.dtype
         dtype: Any = named if named == "auto" else getattr(torch, named)
         if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):

@@ -19,16 +19,14 @@ Imports torch: import this module only where a model is about to run.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
-from torch import nn
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
-from transformers.pytorch_utils import Conv1D
+from transformers.cache_utils import DynamicCache
 
 from refract.models.exact import (
     MOST_OPEN,
@@ -39,6 +37,8 @@ from refract.models.exact import (
     not_finite,
 )
 from refract.models.float64 import Route, whole_passes
+from refract.models.ladder import DRAFTED, Ladder, draft_width, looked_up
+from refract.models.slots import SlotGroup, in_slots
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,8 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
     all_heads = getattr(config, "num_attention_heads", None) or 1
     heads = getattr(config, "num_key_value_heads", None) or all_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // all_heads
-    per_token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+    size = 4 if exact else model.dtype.itemsize
+    per_token = 2 * config.num_hidden_layers * heads * width * size
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
         shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
@@ -120,100 +121,6 @@ def in_a_loop(tokens: Sequence[int], least: int) -> bool:
     return False
 
 
-class _SlotLayer(CacheLayerMixin):
-    """Keys and values of one layer: ``[slots, heads, length, dim]``, one write position
-    per slot."""
-
-    def __init__(self, group: _Group, keys: torch.Tensor, values: torch.Tensor) -> None:
-        super().__init__()
-        self.group, self.keys, self.values = group, keys, values
-        self.slots = torch.arange(group.size, device=keys.device)
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: Any, value_states: Any) -> None: ...
-
-    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> Any:
-        positions = self.group.positions[:, 0].to(self.slots.device)
-        self.keys[self.slots, :, positions] = key_states[:, :, 0]
-        self.values[self.slots, :, positions] = value_states[:, :, 0]
-        shown = self.group.shown
-        return self.keys[:, :, :shown], self.values[:, :, :shown]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.group.shown, 0
-
-    def get_seq_length(self) -> int:
-        return self.group.shown - 1
-
-    def get_max_length(self) -> int:
-        return self.group.length
-
-
-class _Group:
-    """Slots that decode together, and the rows that wait for one of them with their
-    state."""
-
-    def __init__(self, length: int, size: int) -> None:
-        self.length, self.size = length, size
-        self.shown = length  # positions that attention looks at
-        self.rows: list[DecodedRow | None] = [None] * size
-        self.parked: deque[DecodedRow] = deque()
-        self.cache: Cache | None = None
-        self.positions: torch.Tensor
-
-    @property
-    def active(self) -> int:
-        return self.size - self.rows.count(None)
-
-    @torch.inference_mode()
-    def shrink(self) -> None:
-        """Has no more slots than rows."""
-        slots = [slot for slot, row in enumerate(self.rows) if row is not None]
-        self.rows, self.size = [self.rows[slot] for slot in slots], len(slots)
-        assert self.cache is not None
-        for layer in self.cache.layers:
-            layer.keys, layer.values = layer.keys[slots], layer.values[slots]
-            layer.slots = layer.slots[: self.size]
-
-    def _allocate(self, state: list[tuple[torch.Tensor, torch.Tensor]]) -> Cache:
-        """A cache like ``state`` (``[heads, tokens, dim]``) for each slot. All zeros,
-        since a mask does not stop a NaN."""
-
-        def like(t: torch.Tensor) -> torch.Tensor:
-            return t.new_zeros((self.size, t.shape[0], self.length, t.shape[2]))
-
-        return Cache(layers=[_SlotLayer(self, like(k), like(v)) for k, v in state])
-
-    @torch.inference_mode()
-    def seat(self) -> None:
-        """Gives free slots to parked rows, and wipes what a former row left there."""
-        for slot, seated in enumerate(self.rows):
-            if seated is not None or not self.parked:
-                continue
-            row = self.parked.popleft()
-            if self.cache is None:
-                self.cache = self._allocate(row.state)
-            for layer, (keys, values) in zip(self.cache.layers, row.state, strict=True):
-                for kept, state in ((layer.keys, keys), (layer.values, values)):
-                    kept[slot, :, : state.shape[1]] = state
-                    kept[slot, :, state.shape[1] :] = 0
-            row.state = []
-            self.rows[slot] = row
-
-    @torch.inference_mode()
-    def leave(self, slot: int, keep: bool) -> DecodedRow:
-        row = self.rows[slot]
-        assert row is not None
-        assert self.cache is not None
-        if keep:
-            row.state = [
-                (layer.keys[slot].clone(), layer.values[slot].clone())
-                for layer in self.cache.layers
-            ]
-        self.rows[slot] = None
-        return row
-
-
 class Decoder:
     """Runs prompts through a causal language model.
 
@@ -239,9 +146,10 @@ class Decoder:
         context: int | None,
         route: Route,
         exact: Exact | None = None,
+        ladder: Ladder | None = None,
     ) -> None:
         self.model, self.choice, self.eos, self.shape = model, choice, eos, shape
-        self.route, self.exact = route, exact
+        self.route, self.exact, self.ladder = route, exact, ladder
         # Padding is not to be longer than what may stand in one pass.
         bounds = [bound for bound in (context, route.longest) if bound]
         self.widest = min(bounds, default=None)
@@ -327,14 +235,19 @@ class Decoder:
                     "" if self.exact else more,
                 )
             for row in remaining.values():
-                row.generated, row.margins, row.state = [], [], []
+                row.generated, row.margins, row.drafted, row.state = [], [], [], []
                 row.ended = row.looped = False
                 if self.exact:
                     self.exact.let_go(row)
 
+    @property
+    def reach(self) -> int:
+        """The most positions of a row's pass."""
+        return DRAFTED + 1 if self.exact else 1
+
     def _room(self, row: DecodedRow) -> int:
         """Positions a row has ahead of it when it enters a group."""
-        return min(row.limit, 64)
+        return max(self.reach, min(row.limit, 64))
 
     def _run(self, rows: list[DecodedRow]) -> Iterator[DecodedRow]:
         waiting: dict[int, deque[tuple[int, DecodedRow]]] = {}
@@ -349,15 +262,15 @@ class Decoder:
             width = prompt_width(row.known - 1, self.widest)
             length = cache_length(width + self._room(row))
             waiting.setdefault(length, deque()).append((width, row))
-        groups: dict[int, _Group] = {}
+        groups: dict[int, SlotGroup] = {}
         unsettled: list[DecodedRow] = []
 
-        def group(length: int) -> _Group:
+        def group(length: int) -> SlotGroup:
             if length not in groups:
                 size = self.shape.group_rows(length)
                 if self.exact:
                     size = max(1, min(size, len(waiting.get(length, rows))))
-                groups[length] = _Group(length, size)
+                groups[length] = SlotGroup(length, size)
             return groups[length]
 
         while waiting or groups or unsettled:
@@ -393,7 +306,10 @@ class Decoder:
                 del waiting[length]
             if self.exact and 4 * current.active <= 3 * current.size:
                 current.shrink()
-            for slot, done in self._step(current.rows, self._forward(current), current.length):
+            if self.exact:
+                self._draft(current)
+            logits = self._forward(current, current.reads())
+            for slot, done in self._step(current.rows, logits, current.length):
                 row = current.rows[slot]
                 assert row is not None
                 open_ = bool(self.exact and not row.error and self.exact.open_places(row))
@@ -424,11 +340,11 @@ class Decoder:
         while not row.done:
             place = len(row.generated)
             logits = whole_passes(self.model, self.route, row.tokens, row.generated, [place])
-            self._step([row], logits.float())
+            self._step([row], logits.float()[None])
             if self.exact and (row.done or row.open >= MOST_OPEN) and not row.error:
                 self._settle([row])
 
-    def _due(self, unsettled: list[DecodedRow], groups: dict[int, _Group]) -> bool:
+    def _due(self, unsettled: list[DecodedRow], groups: dict[int, SlotGroup]) -> bool:
         """Whether float64 is to decide now: many rows wait for it, or too few others
         run."""
         active = sum(group.active + len(group.parked) for group in groups.values())
@@ -462,136 +378,99 @@ class Decoder:
     def _step(
         self, rows: Sequence[DecodedRow | None], logits: torch.Tensor, length: int | None = None
     ) -> list[tuple[int, bool]]:
-        """One token for every row of a group, by logits ``[slots, vocabulary]``; the
-        slots of rows that leave it, and whether they are done (or have outgrown the
-        group of this ``length``)."""
+        """Every row's next tokens, by logits ``[slots, tokens, vocabulary]`` of the last
+        one and of what was drafted behind it, up to the first wrong draft. Gives the
+        slots of rows that leave their group, and whether they are done (or have
+        outgrown the group of this ``length``)."""
+        width = logits.shape[1]
         draws = []
         for row in rows:
-            if row is None:
-                draws.append(0.0)
-            elif row.uniforms:
-                draws.append(row.uniforms[len(row.generated)])
-        chosen, won_by = self.choice(logits, draws)
-        numbers = finite(logits)
-        margins = won_by.where(numbers, torch.nan).tolist()
-        bound = self.exact.bound if self.exact else 0.0
-        watched = logits[:, list(self.watched)].tolist() if self.watched else None
+            draws += _uniforms(row, 0, width)
+        flat = logits.flatten(0, 1)
+        chosen, won_by = self.choice(flat, draws)
+        numbers = finite(flat)
+        tokens, margins = chosen.tolist(), won_by.where(numbers, torch.nan).tolist()
         leaving = []
-        for slot, token in enumerate(chosen.tolist()):
-            row = rows[slot]
+        for slot, row in enumerate(rows):
             if row is None:
                 continue
-            row.generated.append(token)
-            if self.exact:
-                row.margins.append(margins[slot])
-                row.open += not margins[slot] > bound
-            row.watched = watched[slot] if watched else []
-            row.position, row.next_token = row.position + 1, token
-            if not numbers[slot]:
-                row.open = MOST_OPEN  # where this overflows, float64 need not
-                if not self.exact:
-                    kind, message = not_finite(len(row.generated) - 1)
-                    row.error = kind, f"{message}; try dtype: float32"
-            self.note_end(row)
-            outgrown = row.position == length or self.route.alone(row.known)
-            if row.done or outgrown or row.open >= MOST_OPEN:
+            drafted, row.drafted = row.drafted, []
+            for place in range(len(drafted) + 1):
+                number = slot * width + place
+                self._append(row, tokens[number], margins[number])
+                if self.watched:
+                    row.watched = flat[number, list(self.watched)].tolist()
+                is_full = row.done or row.open >= MOST_OPEN
+                if is_full or tokens[number : number + 1] != drafted[place : place + 1]:
+                    break
+            outgrown = length is not None and row.position + self.reach > length
+            if row.done or row.open >= MOST_OPEN or outgrown or self.route.alone(row.known):
                 leaving.append((slot, row.done))
         return leaving
 
+    def _append(self, row: DecodedRow, token: int, margin: float) -> None:
+        """Gives a row its next token, which won by a margin; NaN of logits that are no
+        numbers."""
+        row.generated.append(token)
+        row.position, row.next_token = row.position + 1, token
+        if self.exact:
+            row.margins.append(margin)
+            row.open += not margin > self.exact.bound
+        if math.isnan(margin):
+            row.open = MOST_OPEN  # where this overflows, float64 need not
+            if not self.exact:
+                kind, message = not_finite(len(row.generated) - 1)
+                row.error = kind, f"{message}; try dtype: float32"
+        self.note_end(row)
+
     @torch.inference_mode()
-    def _forward(self, group: _Group) -> torch.Tensor:
-        """The logits ``[slots, vocabulary]`` of the group's next step; with exact
+    def _draft(self, group: SlotGroup) -> None:
+        """Drafts tokens for the rows of a group (:mod:`refract.models.ladder`)."""
+        rows = [row for row in group.rows if row]
+        for row in rows:
+            row.drafted = looked_up(row.sequence, self._room_to_draft(row))
+        if self.ladder and self.ladder.drafts and not all(row.drafted for row in rows):
+            with self.ladder.drafting():
+                self._draft_in_few_bits(group, rows)
+            return
+        width = draft_width([len(row.drafted) for row in rows], self.device.type)
+        for row in rows:
+            row.drafted = row.drafted[:width]
+
+    def _draft_in_few_bits(self, group: SlotGroup, rows: list[DecodedRow]) -> None:
+        for row in rows:
+            row.drafted = []
+        for count in range(max(map(self._room_to_draft, rows))):
+            reads = [(start + len(tokens) - 1, tokens[-1:]) for start, tokens in group.reads()]
+            draws = []
+            for seated in group.rows:
+                draws += _uniforms(seated, count, 1)
+            chosen, _ = self.choice(self._forward(group, reads)[:, -1], draws)
+            for seated, token in zip(group.rows, chosen.tolist(), strict=True):
+                if seated and count < self._room_to_draft(seated):
+                    seated.drafted.append(token)
+
+    def _room_to_draft(self, row: DecodedRow) -> int:
+        """How many tokens may be drafted for a row: the pass that settles them gives
+        one more."""
+        room = min(DRAFTED, row.limit - len(row.generated) - 1)
+        return room if self.route.longest is None else min(room, self.route.longest - row.known)
+
+    @torch.inference_mode()
+    def _forward(self, group: SlotGroup, reads: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
+        """The logits ``[slots, tokens, vocabulary]`` of a pass over a group; with exact
         answers, without positions that no row has reached."""
-        reached = 1 + max(row.position for row in group.rows if row)
+        reached = max(start for start, _ in reads) + max(len(tokens) for _, tokens in reads)
         group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
-        return in_slots(self.model, self.route, group, self.model.dtype, self.device).float()
+        logits = in_slots(self.model, self.route, group, reads, self.model.dtype, self.device)
+        return logits.float()
 
 
-def in_slots(
-    model: Any, route: Route, group: _Group, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
-    """The logits ``[slots, vocabulary]`` of the next step of a group, whose cache it
-    goes through."""
-    tokens = torch.tensor([row.next_token if row else 0 for row in group.rows])
-    group.positions = torch.tensor([row.position if row else 0 for row in group.rows])
-    group.positions = group.positions.to(device)[:, None]
-    keys = torch.arange(group.shown, device=device)[None]
-    assert route.attention is not None
-    output = model(
-        input_ids=tokens.to(device)[:, None],
-        position_ids=group.positions,
-        attention_mask=route.attention.mask(group.positions, keys, dtype),
-        past_key_values=group.cache,
-        use_cache=True,
-    )
-    logits: torch.Tensor = output.logits[:, -1]
-    return logits
-
-
-# --- on a CPU: what multiplies by the weights, and on how many threads ---
-
-# PyTorch's default is MKL on x86; oneDNN reads weights that were put into its own order
-# once. Its sums do not depend on the number of threads, while MKL divides long ones
-# between threads and so rounds otherwise with another number. A choice by a race of the
-# two would let noise decide how an answer is rounded; so it follows from the model
-# alone.
-
-# Numbers in the largest matrix of a model's layers from which threads gain by sharing a
-# product, and from which oneDNN is not slower: below, a product costs less than what
-# surrounds it.
-LARGE = 2**18
-
-
-@contextmanager
-def running_on(threads: int | None) -> Iterator[None]:
-    """Within it, PyTorch computes with so many threads; None leaves them as they are."""
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads or before)
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-class OneDNNLinear(nn.Module):
-    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is
-    best for."""
-
-    def __init__(self, layer: nn.Module, rows: int) -> None:
-        super().__init__()
-        weight: Any = layer.weight
-        if type(layer) is Conv1D:  # a linear layer with its weight the other way round
-            weight = weight.t().contiguous()
-        self.out_features, self.in_features = weight.shape
-        self.bias = layer.bias
-        self.ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
-
-    @property
-    def weight(self) -> torch.Tensor:
-        """The weight as it was, for the few models that read it."""
-        return self.ordered.to_dense()
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return torch.ops.mkldnn._linear_pointwise(x, self.ordered, self.bias, "none", [], "")
-
-
-def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
-    """Readies a model for this machine: what multiplies by its weights (None: not a
-    CPU), and on how many threads (None: as many as PyTorch takes). A small model has
-    PyTorch's default and one thread. Linear layers of others in float32 become
-    oneDNN's, for batches of so many ``rows``."""
-    if {p.device.type for p in model.parameters()} != {"cpu"}:
-        return None, None
-    outside = [model.get_input_embeddings(), model.get_output_embeddings()]
-    left_out = {id(module.weight) for module in outside if module is not None}
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    sizes = [p.numel() for p in matrices if p.dim() == 2 and id(p) not in left_out]
-    if max(sizes, default=0) < LARGE:
-        return "torch", 1
-    if any(p.dtype != torch.float32 for p in matrices) or not torch.backends.mkldnn.is_available():
-        return "torch", None
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) in (nn.Linear, Conv1D):
-                setattr(parent, name, OneDNNLinear(child, rows))
-    return "onednn", None
+def _uniforms(row: DecodedRow | None, start: int, count: int) -> list[float]:
+    """The numbers that draw a row's tokens from so many behind the last one on; 0 where
+    it has none."""
+    if row is None or not row.uniforms:
+        return [0.0] * count
+    place = len(row.generated) + start
+    drawn = row.uniforms[place : place + count]
+    return [*drawn, *[0.0] * (count - len(drawn))]

@@ -147,6 +147,7 @@ class DecodedRow:
     error: tuple[str, str] | None = None
     position: int = 0
     next_token: int = 0
+    drafted: list[int] = field(default_factory=list)
     uniforms: list[float] = field(default_factory=list)
     watched: list[float] = field(default_factory=list)
     state: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
@@ -225,7 +226,8 @@ class Exact:
     def _probe(self, model: Any) -> float:
         """The largest error of fast arithmetic in the best two logits' difference
         (where tokens are drawn: in every logit's difference to the best), on texts that
-        the model draws itself behind first tokens from all over its vocabulary."""
+        the model draws itself behind first tokens from all over its vocabulary: token
+        by token, and in one pass over all tokens, which sums in another order."""
         draw = random.Random(0)
         rows, width = PROBES
         size = self.reference.vocabulary
@@ -245,9 +247,12 @@ class Exact:
                     break
                 drawn, _ = Choice(1.0)(steps[-1], [draw.random() for _ in range(rows)])
                 ids = torch.cat([ids, drawn.cpu()[:, None]], dim=1)
-        fast = torch.stack(steps, dim=1)
-        ids = ids.to(fast.device)
+            inputs = self.route.inputs(ids[:, :1].to(device), ids[:, 1:].to(device))
+            together = model(**inputs).logits.to(self.reference.device).double()
+        ids = ids.to(self.reference.device)
         right = self.reference(**self.route.inputs(ids[:, :1], ids[:, 1:])).logits
+        fast = torch.cat([torch.stack(steps, dim=1), together], dim=1)
+        right = torch.cat([right, right], dim=1)
         best = right.topk(2, dim=-1).indices
         off = (fast - fast.gather(-1, best[..., :1])) - (right - right.gather(-1, best[..., :1]))
         if self.choice.temperature == 0:

@@ -21,8 +21,10 @@ from torch.utils._pytree import tree_map
 
 from refract.models.lora import add_like
 
-# Numbers in a matrix that is made float64 at a time.
-CHUNK = 2**24
+# Numbers in a matrix that are given another type at a time: on a CPU as few as its
+# cache holds, elsewhere as many as make a kernel worth its start.
+CHUNK = {"cpu": 2**20}
+OTHER_CHUNK = 2**24
 # Numbers of a model whose matrices stay float64 while it is opened: 1.5 GB of them.
 KEPT_WEIGHTS = 3 * 2**26
 
@@ -96,9 +98,9 @@ class _Watch(TorchDispatchMode):
             raise NotExact(f"{func} computes in {str(value.dtype).removeprefix('torch.')}")
 
 
-class _Linear(nn.Module):
-    """A linear layer in float64 on another one's weight, which is made float64 part by
-    part."""
+class WidenedLinear(nn.Module):
+    """A linear layer on another one's weight, which is given the type of what it
+    multiplies part by part."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -118,9 +120,9 @@ class _Linear(nn.Module):
         return bias
 
     def _parts(self, like: torch.Tensor) -> Iterator[torch.Tensor]:
-        """The weight in float64, part by part."""
+        """The weight in the type and on the device of a tensor, part by part."""
         weight = self.weight
-        step = max(1, CHUNK // weight.shape[1])
+        step = max(1, CHUNK.get(like.device.type, OTHER_CHUNK) // weight.shape[1])
         for start in range(0, len(weight), step):
             yield weight[start : start + step].to(like)
 
@@ -152,10 +154,39 @@ def dense_weight(layer: nn.Module) -> torch.Tensor:
         return weight.t() if type(layer).__name__ == "Conv1D" else weight
 
 
-def _is_linear(module: nn.Module) -> bool:
+def is_linear(module: nn.Module) -> bool:
     """Whether a module does what a linear layer does, and no more (as some routers)."""
     plain = type(module).forward is nn.Linear.forward
     return plain or type(module).__name__ == "Conv1D"
+
+
+def unfilled(model: Any, dtype: torch.dtype) -> Any:
+    """A model like another one whose numbers are of this type, as yet without weights."""
+    from accelerate import init_empty_weights
+
+    config = copy.deepcopy(model.config)
+    config.dtype = dtype
+    config.use_cache = False
+    config._experts_implementation = "eager"  # the others multiply in less than float64
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    with init_empty_weights(include_buffers=False):
+        like = type(model)(config)
+        add_like(like, model)
+    return like.eval()
+
+
+def share_buffers(like: Any, model: Any, device: torch.device) -> None:
+    """Gives a model the buffers that another one's checkpoint holds, and puts all of its
+    buffers on a device."""
+    sources = dict(model.named_modules())
+    stored = set(model.state_dict().keys())
+    for name, module in like.named_modules():
+        for key, buffer in list(module._buffers.items()):
+            if buffer is not None:
+                is_stored = f"{name}.{key}" in stored
+                kept = sources[name]._buffers[key] if is_stored else buffer
+                module._buffers[key] = kept.to(device)
 
 
 class Reference:
@@ -166,26 +197,17 @@ class Reference:
 
     def __init__(self, model: Any, keep: bool = False) -> None:
         """``keep``: a small model's weights stay float64 until :meth:`let_go`."""
-        from accelerate import init_empty_weights
-
         embedding = model.get_input_embeddings().weight
         self.vocabulary = embedding.shape[0]
         # An accelerator of Apple knows no float64.
         self.device = torch.device("cpu") if embedding.device.type == "mps" else embedding.device
-        config = copy.deepcopy(model.config)
-        config.dtype = torch.float64
-        config.use_cache = False
-        config._experts_implementation = "eager"  # the others multiply in less than float64
-        if hasattr(config, "quantization_config"):
-            del config.quantization_config
-        with init_empty_weights(include_buffers=False), self._computing():
-            self.model: Any = type(model)(config)
-            add_like(self.model, model)
-            self.model.eval()
+        with self._computing():
+            self.model: Any = unfilled(model, torch.float64)
         self._share(model)
+        share_buffers(self.model, model, self.device)
         self._keep(keep and sum(p.numel() for p in model.parameters()) <= KEPT_WEIGHTS)
         ids = torch.arange(4, device=self.device)[None] % self.vocabulary
-        both = {"decoder_input_ids": ids} if has_encoder(config) else {}
+        both = {"decoder_input_ids": ids} if has_encoder(self.model.config) else {}
         with torch.inference_mode(), self._computing(), _Watch() as watch:
             self.model(input_ids=ids, **both)
         self.routes = watch.chose
@@ -201,26 +223,20 @@ class Reference:
             torch.set_default_dtype(before)
 
     def _share(self, model: Any) -> None:
-        """Takes over the weights of ``model``, and the buffers that its checkpoint
-        holds."""
+        """Takes over the weights of ``model``."""
         modules = dict(model.named_modules())
-        stored = set(model.state_dict().keys())
         for name, module in list(self.model.named_modules()):
             source = modules[name]
             for key in list(module._parameters):
-                if not _is_linear(module) and module._parameters[key] is not None:
+                if not is_linear(module) and module._parameters[key] is not None:
                     module._parameters[key] = source._parameters[key]
-            for key, buffer in list(module._buffers.items()):
-                if buffer is not None:
-                    kept = source._buffers[key] if f"{name}.{key}" in stored else buffer
-                    module._buffers[key] = kept.to(self.device)
             for key, child in list(module._modules.items()):
-                if child is not None and _is_linear(child):
-                    module._modules[key] = _Linear(source._modules[key])
+                if child is not None and is_linear(child):
+                    module._modules[key] = WidenedLinear(source._modules[key])
 
     def _keep(self, keeps: bool) -> None:
         for module in self.model.modules():
-            if isinstance(module, _Linear):
+            if isinstance(module, WidenedLinear):
                 module.keeps, module.kept = keeps, []
 
     def let_go(self) -> None:

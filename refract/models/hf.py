@@ -160,7 +160,7 @@ class HF(Model):
         if not prompts:
             return
         decoder = self._load_decoder()
-        from refract.models.decoding import running_on
+        from refract.models.cpu import running_on
         from refract.models.exact import DecodedRow
 
         decoder.watched = self._tokenizer.convert_tokens_to_ids(self.settings.score_tokens or [])
@@ -191,7 +191,7 @@ class HF(Model):
         decoder = self._load_decoder()
         prompts: dict[int, ReadyPrompt] = {}
         self._set_ends(decoder, prompts)
-        from refract.models.decoding import running_on
+        from refract.models.cpu import running_on
         from refract.models.verifying import Checked, settle_recorded
 
         recorded: dict[int, list[int]] = {}
@@ -415,26 +415,38 @@ class HF(Model):
             lora.add_adapter(model, self._adapter_folder)
         return model
 
+    def _load_model_to_settle(self) -> Any:
+        """The model of exact answers. Where few bits would draft none, it is loaded as
+        it is stored, and a small one becomes float32."""
+        from refract.models.float64 import KEPT_WEIGHTS
+        from refract.models.ladder import WITHOUT_DRAFTS
+
+        settings = self.settings
+        if self.loader.device.partition(":")[0] not in WITHOUT_DRAFTS or settings.quantization:
+            return self._load_model()
+        is_narrow = settings.dtype in ("bfloat16", "float16")
+        model = self._load_model(self.loader.stored_dtype() if is_narrow else None)
+        size = sum(p.numel() for p in model.parameters())
+        return (
+            model if getattr(model, "is_quantized", False) or size > KEPT_WEIGHTS else model.float()
+        )
+
     def _load_decoder(self) -> Decoder:
         if self._decoder is not None:
             return self._decoder
         began = time.monotonic()
-        model = self._load_model()
         import torch
         import transformers
 
-        from refract.models.decoding import (
-            BatchShape,
-            Decoder,
-            prepare,
-            running_on,
-            shape_for,
-        )
+        from refract.models.cpu import prepare, running_on
+        from refract.models.decoding import BatchShape, Decoder, shape_for
         from refract.models.exact import Choice, Exact
+        from refract.models.ladder import Ladder
         from refract.models.opening import find_route
 
         settings = self.settings
         is_exact = settings.arithmetic == "exact"
+        model = self._load_model_to_settle() if is_exact else self._load_model()
         # LLM.int8() picks its outlier columns from all rows of a batch (Dettmers et
         # al., 2022)
         if settings.quantization == "8bit" and settings.batch_tokens is None and not is_exact:
@@ -442,13 +454,22 @@ class HF(Model):
         else:
             shape = shape_for(model, settings.batch_tokens, is_exact)
         linear, self._threads = prepare(model, shape.rows)
+        stored = self._as_stored(model) if is_exact else model
+        if stored is not model:
+            linear, _ = prepare(stored, shape.rows)
+        is_narrow = model.dtype != torch.float32 or settings.quantization == "8bit"
+        dtype = str(model.dtype).removeprefix("torch.")
         self.ends = self.ends_of(model.config, model.generation_config)
         choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
         with running_on(self._threads):
-            reference = self._reference(model)
+            reference = self._reference(stored)
+            exact = ladder = None
             try:
+                # the margins of a mixture say nothing, whatever gives them
+                if is_exact and is_narrow and reference and not reference.routes:
+                    ladder = Ladder(stored, narrow=model)
+                    model = ladder.model
                 route = find_route(model, reference, is_exact)
-                exact = None
                 if is_exact:
                     assert reference is not None
                     exact = Exact(model, choice, reference, route)
@@ -467,12 +488,13 @@ class HF(Model):
             context=self.context,
             route=route,
             exact=exact,
+            ladder=ladder,
         )
         self.runtime = {
             "arithmetic": settings.arithmetic,
             **({"bound": exact.bound, "error": exact.error} if exact else {}),
             "device": str(decoder.device),
-            "dtype": str(model.dtype).removeprefix("torch."),
+            "dtype": dtype,
             "batch_shape": repr(decoder.shape),
             "linear": linear,
             "threads": self._threads or torch.get_num_threads(),
@@ -483,17 +505,14 @@ class HF(Model):
         self._decoder = decoder
         return decoder
 
-    def _reference(self, model: Any) -> Reference | None:
-        """The model in float64; with fast arithmetic, which can do without, None where
+    def _reference(self, stored: Any) -> Reference | None:
+        """A model in float64; with fast arithmetic, which can do without, None where
         it cannot be."""
         from refract.models.float64 import NotExact, Reference
 
         is_exact = self.settings.arithmetic == "exact"
         try:
-            stored = self._as_stored(model) if is_exact else None
-            return Reference(model if stored is None else stored, keep=True)
-        except AdapterError:
-            raise
+            return Reference(stored, keep=True)
         except Exception as error:  # whatever a model's code raises
             if not is_exact:
                 return None
@@ -506,14 +525,14 @@ class HF(Model):
             ) from error
 
     def _as_stored(self, model: Any) -> Any:
-        """The model with its weights as the checkpoint has them, where ``model`` has
-        other ones; else None. Weights are quantised from the type that is stored, and
+        """The model with its weights as the checkpoint has them: ``model`` itself, or
+        where that has other ones, another. Weights are quantised from the type that is stored, and
         another time: what multiplies by them may reorder and round them in place."""
         stored = self.loader.stored_dtype()
         used = str(model.dtype).removeprefix("torch.")
         quantised = getattr(model.config, "quantization_config", None) is not None
         if not quantised and (stored in (None, used) or used == "float32"):
-            return None
+            return model
         return self._load_model(stored)
 
     def prepared(

@@ -16,13 +16,15 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
-from refract.models.decoding import _Group, in_slots
 from refract.models.exact import TIE, DecodedRow, forced
 from refract.models.float64 import Attention, Reference, Route, has_encoder, whole_passes
 from refract.models.protocol import first_line
+from refract.models.slots import SlotGroup, in_slots
 
 # Rows that are tried: tokens whose keys and values are kept, and tokens in all.
 ROWS = ((0, 5), (3, 11), (8, 10))
+# Tokens of each that are read in one pass over the slots of a cache.
+READ = (1, 3, 2)
 # A sliding window meanwhile, so that short texts go beyond it.
 WINDOW = 4
 
@@ -84,22 +86,25 @@ def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, 
         layers = cache.layers if known else []
         return [(layer.keys[row, :, :known], layer.values[row, :, :known]) for layer in layers]
 
-    group = _Group(_slots_length(reference.model.config, width), len(ROWS))
+    group = SlotGroup(_slots_length(reference.model.config, width), len(ROWS))
     last, behind, batch = [], [], []
     for i, (start, known) in enumerate(ROWS):
         tokens = ids[i].tolist()
-        seated = DecodedRow(i, tokens[:known], limit=1, next_token=tokens[known - 1])
-        seated.position = known - 1
-        seated.state = state(i, known - 1)
+        first = known - READ[i]
+        seated = DecodedRow(i, tokens[:known], limit=1, next_token=tokens[first])
+        seated.position, seated.drafted = first, tokens[first + 1 : known]
+        seated.state = state(i, first)
         group.parked.append(seated)
-        last.append(whole[i, known - 1])
+        last.append(whole[i, first:known])
         row = DecodedRow(i, tokens[:1], limit=known, generated=tokens[1:known])
         row.reference = state(i, start)
         batch.append((row, list(range(start, known))))
         behind.append(whole[i, start:known])
     group.seat()
-    slots = in_slots(reference, route, group, torch.float64, reference.device)
-    off = _off(slots, torch.stack(last))
+    reads = group.reads()
+    slots = in_slots(reference, route, group, reads, torch.float64, reference.device)
+    read = torch.cat([row[:count] for row, count in zip(slots, READ, strict=True)])
+    off = _off(read, torch.cat(last))
     if not exact:
         return off, 0.0
     return off, _off(forced(reference, route.attention, batch)[0], torch.cat(behind))

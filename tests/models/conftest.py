@@ -8,3 +8,9 @@ def cache(tmp_path, monkeypatch):
     """The folder of the batches that are under way, of a cache folder of the test's own."""
     monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
     return tmp_path / "batches"
+
+
+@pytest.fixture
+def few_bits(monkeypatch):
+    """Few bits draft tokens, as on a GPU."""
+    monkeypatch.setattr("refract.models.ladder.WITHOUT_DRAFTS", frozenset())

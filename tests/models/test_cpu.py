@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.progress import run_stage
-from refract.models.decoding import running_on
+from refract.models.cpu import running_on
 from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer, tiny
 
 __all__ = ["tiny"]

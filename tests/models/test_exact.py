@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from refract.models.exact import (
     AUDITED,
     FLOOR,
+    PROBES,
     SAFETY,
     TIE,
     Choice,
@@ -50,21 +51,31 @@ def asked(count: int = 16):
     return [seeded(p.attempts[0][0]["content"], i) for i, p in enumerate(prompts(count))]
 
 
+def settle_in_few_bits(decoder) -> None:
+    """Has a ladder compute as if it drafted, so that margins are far off."""
+    decoder.ladder.drafts = False
+    decoder.ladder._drafting.append(torch.bfloat16)
+
+
 @pytest.mark.parametrize(
     "drawn", [{}, {"temperature": 1.0}, {"temperature": 0.7, "top_p": 0.9, "top_k": 20}]
 )
+@pytest.mark.usefixtures("few_bits")
 def test_answers_are_the_same_whatever_arithmetic_proposes_them(tiny, drawn):
     shapes = [("float32", None), ("float32", 1), ("bfloat16", None), ("bfloat16", 64)]
-    made = {}
+    made, runtimes = {}, {}
     for dtype, batch in (*shapes, ("float16", None)):
         adapter = model(tiny, max_tokens=32, dtype=dtype, batch_tokens=batch, **drawn)
-        made[dtype, batch] = answers(adapter, asked())
+        made[dtype, batch], runtimes[dtype] = answers(adapter, asked()), adapter.runtime
     expected = made["float32", None]
     assert all(answers_ == expected for answers_ in made.values())
     fast = model(tiny, max_tokens=32, arithmetic="fast", dtype="bfloat16", **drawn)
     assert answers(fast, asked()) != expected
-    certified = [a.certificate for a in made["bfloat16", None]]
-    assert sum(c["float64"] for c in certified) > 16
+    # whatever drafts, a certificate is of the arithmetic that settled the token
+    for dtype, runtime in runtimes.items():
+        assert runtime["dtype"] == dtype
+        assert runtime["bound"] < 2**-9
+    certified = [answer.certificate for answer in made["bfloat16", None]]
     assert all(c["margin"] is None or c["margin"] > 1 for c in certified)
 
 
@@ -79,6 +90,7 @@ def test_an_exact_answer_is_the_greedy_decoding_of_float64(tiny):
         assert reference(input_ids=read).logits[0, -1].argmax().item() == token
 
 
+@pytest.mark.usefixtures("few_bits")
 def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_again(
     tiny, monkeypatch, caplog
 ):
@@ -86,7 +98,8 @@ def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_aga
     monkeypatch.setattr("refract.models.exact.is_audited", lambda tokens, seed: seed == 9)
     adapter = model(tiny, max_tokens=32, dtype="bfloat16")
     adapter._load_tokenizer()
-    adapter._load_decoder().exact.bound = 1e-9
+    settle_in_few_bits(adapter._load_decoder())
+    adapter._decoder.exact.bound = 1e-9
     with caplog.at_level(logging.WARNING):
         yielded = list(adapter.answer(asked()))
     assert len(yielded) > len(expected)
@@ -94,40 +107,103 @@ def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_aga
     assert "corrected after the error bound was raised" in caplog.text
 
 
+@pytest.mark.usefixtures("few_bits")
 @pytest.mark.parametrize("temperature", [0, 1.0])
-def test_the_measured_error_is_that_of_the_weights_arithmetic(tiny, temperature):
+def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, temperature):
     # A step of float32 is 2**-23 and of bfloat16 2**-8, of logits of about 1 over a few layers.
-    errors, bounds = {}, {}
-    for dtype in ("float32", "bfloat16"):
-        adapter = model(tiny, max_tokens=4, dtype=dtype, temperature=temperature)
+    save_model(copy, architecture="Olmoe", num_experts=8, num_experts_per_tok=2)
+    found = {}
+    for name, folder, dtype in (
+        ("float32", tiny, "float32"),
+        ("drafts", tiny, "bfloat16"),
+        ("mixture", copy, "bfloat16"),
+    ):
+        adapter = model(folder, max_tokens=4, dtype=dtype, temperature=temperature)
         adapter._load_tokenizer()
-        exact = adapter._load_decoder().exact
-        errors[dtype], bounds[dtype] = exact.error, exact.bound
-    assert 2**-26 < errors["float32"] < 2**-14
-    assert 2**-11 < errors["bfloat16"] < 2**-2
-    assert bounds["bfloat16"] == SAFETY * errors["bfloat16"]
-    assert bounds["float32"] == max(FLOOR, SAFETY * errors["float32"])
+        decoder = adapter._load_decoder()
+        assert (decoder.ladder is not None) == (name == "drafts")
+        found[name] = decoder.exact.error
+        assert decoder.exact.bound == max(FLOOR, SAFETY * decoder.exact.error)
+    assert 2**-26 < found["float32"] < 2**-14
+    assert 2**-26 < found["drafts"] < 2**-14
+    assert found["mixture"] > 2**-11  # a layer that chooses can make any error large
 
 
-def test_what_overflows_in_few_bits_is_decided_in_float64(copy):
-    def enlarge(weights):
+def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_several(tiny):
+    adapter = model(tiny, max_tokens=4, temperature=1.0)
+    adapter._load_tokenizer()
+    decoder = adapter._load_decoder()
+
+    class Off:
+        """Is wrong by 0.1 in passes over so many tokens."""
+
+        def __init__(self, tokens):
+            self.tokens = tokens
+
+        def get_input_embeddings(self):
+            return decoder.model.get_input_embeddings()
+
+        def __call__(self, input_ids, **inputs):
+            output = decoder.model(input_ids=input_ids, **inputs)
+            if input_ids.shape[1] == self.tokens:
+                output.logits[..., ::2] += 0.1
+            return output
+
+    reference = Reference(decoder.model)
+    errors = {}
+    for tokens in (1, 5, PROBES[1]):
+        errors[tokens] = Exact(Off(tokens), decoder.choice, reference, decoder.route).error
+    assert errors[5] == decoder.exact.error
+    assert errors[1] == pytest.approx(0.1, abs=1e-4)
+    assert errors[PROBES[1]] == pytest.approx(0.1, abs=1e-4)
+
+
+def enlarge(folder, factor):
+    def change(weights):
         for name, weight in weights.items():
             if "up_proj" in name or "gate_proj" in name:
-                weight.mul_(100)
+                weight.mul_(factor)
 
-    change_weights(copy, enlarge)
+    change_weights(folder, change)
+
+
+@pytest.mark.usefixtures("few_bits")
+def test_what_overflows_in_a_draft_is_settled_in_float32(copy):
+    enlarge(copy, 100)
     expected = answers(model(copy, max_tokens=8), prompts(4))
     assert [answer.error for answer in expected] == [None] * 4
     adapter = model(copy, max_tokens=8, dtype="float16")
     made = answers(adapter, prompts(4))
     assert made == expected
-    assert [answer.certificate["margin"] for answer in made] == [None] * 4
-    assert math.isfinite(adapter.runtime["bound"])
+    assert all(answer.certificate["margin"] > 1 for answer in made)
     assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
     fast = answers(model(copy, max_tokens=8, dtype="float16", arithmetic="fast"), prompts(4))
     assert {answer.error["message"] for answer in fast} == {
         "the model's output is not a number at answer token 1; try dtype: float32"
     }
+
+
+def test_what_overflows_in_float32_is_decided_in_float64(copy):
+    enlarge(copy, 1e20)
+    adapter = model(copy, max_tokens=8)
+    made = answers(adapter, prompts(4))
+    assert [answer.error for answer in made] == [None] * 4
+    assert [answer.certificate["margin"] for answer in made] == [None] * 4
+    assert [a.certificate["float64"] for a in made] == [a.completion_tokens for a in made]
+    assert math.isfinite(adapter.runtime["bound"])
+    assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
+
+
+def test_a_row_can_go_on_in_a_shorter_cache_than_it_began_in(tiny, monkeypatch):
+    """500 tokens are padded to 512, behind which 9 more need the next size; 502 and 9 do not."""
+    monkeypatch.setattr("refract.models.decoding.MOST_OPEN", 2)
+    requests = [ask("x" * 496)]
+    expected = answers(model(tiny, max_tokens=9), requests)
+    adapter = model(tiny, max_tokens=9)
+    adapter._load_tokenizer()
+    adapter._load_decoder().exact.bound = 1e9  # float64 decides each token, and all were right
+    assert answers(adapter, requests) == expected
+    assert (expected[0].prompt_tokens, expected[0].completion_tokens) == (500, 9)
 
 
 def test_a_mixture_whose_routers_are_nearly_tied_is_decided_in_float64(copy):

@@ -45,6 +45,7 @@ def looping(tmp_path_factory):
     return folder
 
 
+@pytest.mark.usefixtures("few_bits")
 @pytest.mark.parametrize(
     "settings",
     [

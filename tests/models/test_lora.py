@@ -48,6 +48,7 @@ def adapter(saved, tmp_path) -> Path:
     return Path(shutil.copytree(saved, tmp_path / "adapter"))
 
 
+@pytest.mark.usefixtures("few_bits")
 @pytest.mark.parametrize(
     ("architecture", "settings"),
     [

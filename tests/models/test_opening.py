@@ -102,6 +102,7 @@ def tokens_of(made) -> list[list[int]]:
     return [unpacked_tokens(answer.tokens) for answer in made]
 
 
+@pytest.mark.usefixtures("few_bits")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_family_answers_as_whole_passes_do(tmp_path, caplog, family):
     save_family(tmp_path, family, **FAMILIES[family])
@@ -158,6 +159,7 @@ def test_one_long_prompt_changes_no_other_answer_of_longrope(tmp_path):
         assert answers(adapter, [*short, ask("x" * 100)])[:6] == answers(adapter, short)
 
 
+@pytest.mark.usefixtures("few_bits")
 def test_float64_reads_a_row_anew_where_kept_keys_would_be_shifted(tmp_path):
     save_family(tmp_path, "Mpt", **FAMILIES["Mpt"])
     asked = prompts(6, longest=70)
