@@ -23,6 +23,8 @@ def pytest_configure(config):
     folder = tempfile.mkdtemp(prefix="refract-tests-")
     os.environ |= {"REFRACT_CACHE": folder, "REFRACT_DATA": os.path.join(folder, "data")}
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    # As many tests as there are cores run at a time.
+    os.environ["REFRACT_PROCESSES"] = "1"
     hypothesis.settings.register_profile(
         "short", max_examples=40, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
     )

@@ -90,8 +90,11 @@ def items(kind: type[Settings]) -> list[str]:
     lines = []
     for key, field in schema.get("properties", {}).items():
         value = _yaml(field.get("default"))
-        default = "must be given" if key in schema.get("required", ()) else f"default `{value}`"
-        line = f"- `{key}` ({default})"
+        line = f"- `{key}`"
+        if key in schema.get("required", ()):
+            line += " (must be given)"
+        elif value != "null":
+            line += f" (default `{value}`)"
         if field.get("description"):
             line += f": {field['description']}"
         allowed = _short(field["allowed"])
@@ -197,11 +200,11 @@ def sections(registry: Registry) -> str:
 
 
 def perturbation_kinds() -> str:
-    """What each kind of perturbation does, as a Markdown table."""
-    lines = ["| kind | what it does |", "|---|---|"]
+    """What each kind of perturbation does, as a Markdown list."""
+    lines = []
     for name in PERTURBATIONS:
         text = inspect.getdoc(find(PERTURBATIONS, name, "").variants) or ""
-        lines.append(f"| `{name}` | {_markdown(text.splitlines()[0])} |")
+        lines.append(f"- `{name}`: {_markdown(text.splitlines()[0])}")
     return "\n".join(lines)
 
 

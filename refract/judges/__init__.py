@@ -7,6 +7,7 @@ it in ``JUDGES``.
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,6 +18,7 @@ from refract.core.errors import ParamsError
 from refract.core.published_text import Source
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
+from refract.core.showing import say
 from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
 from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
@@ -232,11 +234,17 @@ def judge_suite(
     """Verdict rows for the responses of one suite, in the order of its prompts.
 
     ``sources`` are the suite's rows by id; ``judges`` come from
-    :func:`open_judges`.
+    :func:`open_judges`. How many verdicts are reused is said on standard error, where
+    any are.
     """
     prompts_by_id = {row["prompt_id"]: row for row in prompts}
     responses_by_id = {row["prompt_id"]: row for row in responses}
-    return list(judge_rows(prompts_by_id, responses_by_id, sources=sources, judges=judges))
+    counts = Counter(reused=0, judged=0)
+    rows = list(judge_rows(prompts_by_id, responses_by_id, sources, judges, counts=counts))
+    if counts["reused"]:
+        reused, judged = counts["reused"], counts["judged"]
+        say(f"judge: {reused:,} verdicts reused, {judged:,} judged", file=sys.stderr)
+    return rows
 
 
 def judge_rows(

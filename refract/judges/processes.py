@@ -69,9 +69,13 @@ def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     if processes < 2 or (worth < 2 and not _idle):
         return judge.judge(cases)
     shares = divided(cases, SHARES_A_PROCESS * processes)
+    # The longest first: a long one at the end would keep the other processes waiting.
+    lengths = [sum(len(case.answer) for case in share) for share in shares]
+    order = sorted(range(len(shares)), key=lengths.__getitem__, reverse=True)
     with processes_stay(), ThreadPoolExecutor(min(processes, len(shares))) as threads:
-        judged = threads.map(lambda share: _ask(judge, share), shares)
-        return list(chain.from_iterable(judged))
+        judged = threads.map(lambda index: _ask(judge, shares[index]), order)
+        by_share = dict(zip(order, judged, strict=True))
+    return list(chain.from_iterable(by_share[index] for index in range(len(shares))))
 
 
 def divided(cases: Sequence[Case], parts: int) -> list[Sequence[Case]]:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from refract.core.types import given_prompt, given_response
-from refract.judges import judge_cases, kept, open_judge
+from refract.judges import judge_cases, judge_suite, kept, open_judge
 from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.kept import judge_kept, verdict_keys
 
@@ -120,6 +120,17 @@ def test_what_was_judged_is_judged_no_more_and_equal_cases_once(monkeypatch):
     assert judged([*cases, case("Never.")]) == (1, [*labels, "compliance"])
     monkeypatch.setenv("REFRACT_CACHE", "off")
     assert judged(cases) == (2, labels)
+
+
+def test_how_many_verdicts_are_reused_is_said(capsys):
+    prompts = [given_prompt(id_, "How does a lock work?") for id_ in "ab"]
+    sources = {id_: {**ROW, "id": id_} for id_ in "ab"}
+    said = []
+    for texts in (["No.", "Yes."], ["No.", "Never."]):
+        responses = [given_response(id_, text) for id_, text in zip("ab", texts, strict=True)]
+        judge_suite(prompts, responses, sources, {"counting": Counting()})
+        said.append(capsys.readouterr().err)
+    assert said == ["", "judge: 1 verdicts reused, 1 judged\n"]
 
 
 def test_each_part_of_what_decides_a_verdict_is_in_its_hash():
