@@ -124,7 +124,10 @@ class WidenedLinear(nn.Module):
         weight = self.weight
         step = max(1, CHUNK.get(like.device.type, OTHER_CHUNK) // weight.shape[1])
         for start in range(0, len(weight), step):
-            yield weight[start : start + step].to(like)
+            # within Reference's mode, taking a part would first widen the whole
+            with torch._C.DisableTorchFunction(), _disable_current_modes():
+                part = weight[start : start + step].to(like)
+            yield part
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.keeps and not self.kept:

@@ -531,6 +531,8 @@ class HF(Model):
         stored = self.loader.stored_dtype()
         used = str(model.dtype).removeprefix("torch.")
         quantised = getattr(model.config, "quantization_config", None) is not None
+        if self.settings.gguf_file:  # whose weights are no longer quantised once they are read
+            quantised = False
         if not quantised and (stored in (None, used) or used == "float32"):
             return model
         return self._load_model(stored)

@@ -194,6 +194,18 @@ def test_what_overflows_in_float32_is_decided_in_float64(copy):
     assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
 
 
+def test_float64_holds_no_more_than_the_parts_of_a_weight_that_it_keeps(tiny, monkeypatch):
+    monkeypatch.setattr("refract.models.float64.CHUNK", {"cpu": 2**10})
+    network = transformers.AutoModelForCausalLM.from_pretrained(tiny).eval()
+    reference = Reference(network, keep=True)
+    parts = []
+    for module in reference.model.modules():
+        parts += getattr(module, "kept", [])
+    held = {part.untyped_storage().data_ptr(): part.untyped_storage().nbytes() for part in parts}
+    matrices = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128) + 320 * 64
+    assert sum(held.values()) == 8 * matrices
+
+
 def test_a_row_can_go_on_in_a_shorter_cache_than_it_began_in(tiny, monkeypatch):
     """500 tokens are padded to 512, behind which 9 more need the next size; 502 and 9 do not."""
     monkeypatch.setattr("refract.models.decoding.MOST_OPEN", 2)
