@@ -55,6 +55,14 @@ def test_two_rounds_and_a_half_of_one_line_are_a_loop():
     )
 
 
+@pytest.mark.parametrize(
+    ("rounds", "rules"), [(3, []), (4, []), (5, ["repetition"]), (12, ["repetition"])]
+)
+def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
+    hits = judge_response("lorem-ipsum-dolor-" * rounds)["evidence"]
+    assert [hit["rule"] for hit in hits] == rules
+
+
 def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_float64(monkeypatch):
     asked = []
 
