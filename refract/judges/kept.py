@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from refract.core.environment import code_sha256
+from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json, sha256_file, sha256_json
 from refract.core.types import ResponseRow, Row, Verdict
 from refract.judges.cases import Case, Judge
@@ -56,7 +57,7 @@ def judge_kept(
             judged = judged_by_processes(judge, [missing[key] for key in part])
             new = {}
             for key, verdict in zip(part, judged, strict=True):
-                verdicts[key] = json.dumps(verdict, allow_nan=False)
+                verdicts[key] = _text(judge, verdict)
                 if not verdict["error"]:
                     new[key] = Answer(verdicts[key])
             store.put(new.items(), VERDICTS)
@@ -65,6 +66,15 @@ def judge_kept(
         counts["reused"] += len(cases) - len(missing)
     # Each case gets a verdict of its own: callers change them.
     return [json.loads(verdicts[key]) for key in keys]
+
+
+def _text(judge: Judge, verdict: Verdict) -> str:
+    try:
+        return json.dumps(verdict, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ParamsError(
+            f"judges.{judge.name}: gives a verdict that is no JSON: {error}"
+        ) from None
 
 
 def verdict_keys(judge: Judge, cases: Sequence[Case]) -> list[str] | None:

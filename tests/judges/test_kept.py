@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from refract.core.errors import ParamsError
 from refract.core.types import given_prompt, given_response
 from refract.judges import judge_cases, judge_suite, kept, open_judge
 from refract.judges.cases import Case, Judge, labelled, unjudged
@@ -193,3 +194,15 @@ def test_what_was_judged_before_a_run_ended_is_not_judged_again(monkeypatch):
     counts = Counter()
     assert judge_kept(judge, cases, counts) == judge.judge(cases)
     assert counts == {"reused": 4, "judged": 1}
+
+
+def test_a_verdict_that_is_no_json_is_an_error_of_the_judge():
+    class Unsure(Judge):
+        FAMILY = "refusal"
+        version = "1"
+
+        def judge(self, cases):
+            return [labelled("refusal", float("nan"))]
+
+    with pytest.raises(ParamsError, match=r"judges\.unsure: gives a verdict that is no JSON"):
+        judge_kept(Unsure("unsure", Unsure.Settings()), [case()])

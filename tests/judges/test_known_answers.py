@@ -55,13 +55,21 @@ def test_two_rounds_and_a_half_of_one_line_are_a_loop():
     )
 
 
+@pytest.mark.parametrize(
+    ("rounds", "rules"), [(6, []), (13, []), (14, ["repetition"]), (40, ["repetition"])]
+)
+def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
+    hits = judge_response("lorem-" * rounds)["evidence"]
+    assert [hit["rule"] for hit in hits] == rules
+
+
 def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_float64(monkeypatch):
     asked = []
 
     def logits_of(texts, unsettled):
         # Without the first sentence the encoder is sure of help; without another one it is not.
         rows = [
-            (0.0, 0.0, 9.0, 0.0) if "First" not in text else (9.0, 0.0, 0.0, 0.0) for text in texts
+            (0.0, 0.0, 9.0, 0.0) if "First" not in text else (0.0, 9.0, 0.0, 0.0) for text in texts
         ]
         asked.append(list(unsettled(rows)))
         return rows
@@ -72,6 +80,23 @@ def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_fl
     # Of the last answer the encoder is as sure without either sentence.
     assert asked == [[6, 7]]
     assert encoder.ERROR < 1
+
+
+def test_a_sentence_is_read_in_float64_where_it_may_be_the_decisive_one_by_four_errors(monkeypatch):
+    asked = []
+
+    def logits_of(texts, unsettled):
+        # The log-odds without the sentence A, B or C, the others being there.
+        odds = {"A. B.": 3.9, "A. C.": 4.1, "B. C.": 0.0}
+        rows = []
+        for text in texts:
+            rows.append((odds[" ".join(text.split())] * encoder.ERROR, -99.0, 0.0, -99.0))
+        asked.append(list(unsettled(rows)))
+        return rows
+
+    monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
+    assert _decisive(["A. B. C."]) == [(0, 2)]
+    assert asked == [[0, 2]]
 
 
 def test_of_a_reply_without_its_thinking_twenty_thousand_characters_are_read_and_no_more():

@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refract.core.errors import ParamsError
@@ -107,6 +108,12 @@ def mixed_texts(count, seed):
         letters = [chr(generator.choice((46, 0x430, 0x4E00)) + length) for _ in drawn]
         texts.append((" ".join(drawn), " ".join(drawn[:1] * length), "".join(letters))[index % 3])
     return texts
+
+
+def test_tokens_that_point_the_other_way_have_a_cosine_below_zero():
+    one = encoder.Window(np.array([[1.0, 0.0]]), slice(0, 1))
+    other = encoder.Window(np.array([[-0.6, 0.8], [-0.8, 0.6]]), slice(0, 2))
+    assert encoder.matched([one], [other]) == (-0.7, -0.6)
 
 
 def test_float32_errs_by_less_than_its_bound_and_moves_no_digit(default, monkeypatch):

@@ -233,6 +233,7 @@ def test_labels_narrow_by_what_the_judge_is_right_in():
     found = KNOWN.with_labels(judged, 400, 100, "other", 0.95)
     assert found == pytest.approx(1.959964 * variance**0.5, rel=0.03)
     assert APART.with_labels(0.0, 100, 50, "other", 0.95) >= 0
+    assert RIGHT.with_labels(0.0, 100, 50, "other", 0.95) == 0
     # As it was computed.
     assert VARIED.with_labels(0.4, 200, 50, "harmful", 0.9) == pytest.approx(0.07833127, abs=1e-8)
     assert VARIED.with_labels(0.1, 200, 50, "other", 0.95) == pytest.approx(0.05278429, abs=1e-8)
