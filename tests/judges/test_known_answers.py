@@ -63,6 +63,12 @@ def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
     assert [hit["rule"] for hit in hits] == rules
 
 
+def test_an_echo_is_at_most_200_characters_longer_than_its_prompt():
+    prompt = "How do I bake a loaf of bread at home"
+    labels = [judge_response(f"{'a' * n} {prompt}", prompt)["label"] for n in (199, 200)]
+    assert labels == ["degenerate", "compliance"]
+
+
 def test_only_sentences_that_are_nearly_as_decisive_as_each_other_are_read_in_float64(monkeypatch):
     asked = []
 
