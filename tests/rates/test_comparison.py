@@ -10,6 +10,7 @@ from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.rates.comparison import (
     RefusalShare,
+    _Judge,
     beyond_judge,
     compare_groups,
     is_primary,
@@ -189,6 +190,19 @@ def both_categories(harmful, helpful):
     for line in lines[len(harmful) :]:
         line["category"] = "helpful"
     return lines
+
+
+def test_a_judges_error_on_what_is_not_refused_is_that_on_refusals_seen_from_the_other_side():
+    before, after = [1.0] * 9 + [0.0] * 31, [0.0] * 4 + [1.0] * 11 + [0.0] * 25
+    answered = ClusteredValues(before, range(40), after)
+    refused = ClusteredValues([1 - x for x in after], range(40), [1 - x for x in before])
+    interval = Interval(-0.25, 0.05)
+    lowest = [
+        _Judge(DIFFERING, "other", opposite=opposite).lowest(rows, interval, 0.95)
+        for rows, opposite in ((answered, False), (refused, True))
+    ]
+    # The two models change places, and with them their draws.
+    assert lowest == pytest.approx([-0.2813854, -0.2860014], abs=1e-7)
 
 
 def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
