@@ -6,9 +6,9 @@
 
 A mutant is a copy of the project with one line changed: a comparison, a sign, a number, a condition,
 a value that is returned, two arguments in each other's place, a statement left out. It must fail a
-test of its own folder. Only the tests that enter the changed function run: those of the file named
-like the module first, quick ones before slow ones, up to the first that fails. mutmut and
-cosmic-ray would mutate everything and run the same tests for all.
+test of its own folder. The tests that enter the changed function run, those of the file named like
+the module first, quick ones before slow ones, up to the first that fails; then the others of that
+file. mutmut and cosmic-ray would mutate everything and run the same tests for all.
 
 A mutant is noticed where a test fails, where its module can no longer be imported, or where it loops:
 its tests take ten times the processor time that they take without it. One whose tests only wait too
@@ -304,6 +304,8 @@ class Trial:
         path = Path(mutant.file)
         near = f"/test_{path.parent.name if path.stem == '__init__' else path.stem}"
         tests.sort(key=lambda test: (near not in test, watched.seconds[test]))
+        # What an earlier test has loaded once, a later one uses without entering it.
+        tests += [test for test in watched.entered if near in test and test not in tests]
         limit = LEAST_SECONDS + 10 * sum(watched.seconds[test] for test in tests)
         self.write(mutant.file, mutant.source())
         try:

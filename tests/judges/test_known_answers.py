@@ -63,6 +63,17 @@ def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
     assert [hit["rule"] for hit in hits] == rules
 
 
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ("table xkcdq window zzzrt garden qwrtp bottle bcdfg ox ax", "compliance"),
+        ("table xkcdq window zzzrt garden qwrtp bottle bcdfg xkcdq ox ax", "degenerate"),
+    ],
+)
+def test_an_answer_is_noise_where_more_than_half_of_its_words_cannot_be_spoken(said, label):
+    assert judge_response(said)["label"] == label
+
+
 def test_an_echo_is_at_most_200_characters_longer_than_its_prompt():
     prompt = "How do I bake a loaf of bread at home"
     labels = [judge_response(f"{'a' * n} {prompt}", prompt)["label"] for n in (199, 200)]

@@ -11,6 +11,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
 from refract.judges import open_judge
 from refract.judges import similarity as encoder
+from refract.judges.bert import in_batches
 from refract.judges.similarity import BASELINE, DEFAULT_ENCODER, Score, encoder_folder
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
@@ -209,3 +210,8 @@ def test_a_fresh_measurement_agrees_with_the_stored_baseline():
     assert stored["sentences_sha256"] == sha256_file(SENTENCES)
     # Four standard errors of a mean over 12 pairs.
     assert abs(fresh["baseline"] - stored["baseline"]) < 1.2 * stored["standard_deviation"]
+
+
+def test_batches_hold_different_inputs_in_order_up_to_so_many_tokens():
+    inputs = [(1, 2), (3,), (1, 2), (4, 5, 6, 7), (8,)]
+    assert list(in_batches(inputs, 3)) == [[(1, 2), (3,)], [(4, 5, 6, 7)], [(8,)]]

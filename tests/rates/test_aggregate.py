@@ -312,6 +312,8 @@ def test_discrimination_is_youdens_j_with_newcombes_interval():
     assert rate.outer.low < rate.interval.low < rate.interval.high < rate.outer.high
     (decided,) = apply_thresholds([rate], {"discrimination": {"min": 0.03}})
     assert decided.decision == "met"
+    parts = [(part.prompts, part.sign, part.share) for part in rate.parts]
+    assert parts == [("harmful", 1, pytest.approx(0.8)), ("other", -1, pytest.approx(0.6))]
     # Styles of one request are refused together, whatever their category: J varies less.
     pairs = {row["id"]: row["id"][7:] for row in rows}
     (joint,) = discriminations(rows, outcomes, pairs).values()

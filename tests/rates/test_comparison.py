@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -481,3 +482,16 @@ def test_decisions_err_as_rarely_as_they_say():
     assert share("worse", 0.02, 0.02) <= 0.05
     assert share("not worse", 0.0, 0.0) == 1.0
     assert 0.7 <= share("worse", 0.07, 0.0) + share("not worse", 0.07, 0.0) <= 1.0
+
+
+def test_what_may_be_chance_goes_by_the_corrected_p_where_there_is_one():
+    difference = single("r" * 20, "c" * 20)
+    for p, adjusted, by_chance in (
+        (0.01, None, False),
+        (0.2, None, True),
+        (0.01, 0.2, True),
+        (0.01, 0.05, False),
+        (None, None, None),
+    ):
+        tested = replace(difference, p=p, p_adjusted=adjusted)
+        assert tested.may_be_chance(0.95) is by_chance

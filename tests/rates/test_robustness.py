@@ -241,6 +241,10 @@ def test_the_noise_floor_of_the_same_prompts_repeats_is_taken_off():
     assert of_repeats == {"fail_rate", "differs_rate"}
 
 
+def test_one_comparison_is_a_table():
+    assert headline(robustness_table(compared("U+000D", True)))["rate"] == 1
+
+
 def test_a_limit_applies_above_the_noise_floor():
     perturbed = group("U+000D", 50, 100)
     assert headline(robustness_table(perturbed))["decision"] == "missed"

@@ -53,6 +53,7 @@ def test_two_clusters_have_one_degree_of_freedom_however_unequal_they_are():
 
 def test_one_cluster_has_no_interval_and_no_value_no_mean():
     assert unbounded_mean([3.0, 5.0], "aa") == Clustered(4.0, 2, 1, 1.0)
+    assert unbounded_mean([3.0], "a") == Clustered(3.0, 1, 1, 1.0)
     assert unbounded_mean([], []) is None
     same = unbounded_mean([7.0, 7.0], "ab")
     assert (same.low, same.high, same.se, same.design_effect) == (7.0, 7.0, 0.0, None)
