@@ -72,6 +72,12 @@ def test_a_process_that_ends_too_early_is_an_error_that_says_so(monkeypatch):
     assert processes_used(OfProcess("of_process", "settings"))
 
 
+def test_as_many_processes_judge_as_there_are_cores_to_use(monkeypatch):
+    monkeypatch.delenv(processes.PROCESSES)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5, 6}, raising=False)
+    assert processes.most_processes() == 3
+
+
 def test_a_number_of_processes_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv(processes.PROCESSES, "two")
     with pytest.raises(ParamsError, match=r"REFRACT_PROCESSES must be a number from 1 .got 'two'"):
