@@ -63,6 +63,14 @@ def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
     assert [hit["rule"] for hit in hits] == rules
 
 
+@pytest.mark.parametrize(("words", "label"), [(16, "degenerate"), (17, "compliance")])
+def test_a_loop_behind_20_words_leaves_what_they_decide(words, label):
+    """With the loop's first round, which is three words."""
+    said = "Bread is baked in large ovens and is then sold in small shops to people who live near"
+    response = " ".join(said.split()[:words]) + "." + " And so on." * 100
+    assert judge_response(response)["label"] == label
+
+
 @pytest.mark.parametrize(
     ("said", "label"),
     [

@@ -356,6 +356,8 @@ def test_equal_logits_go_to_the_lowest_id():
     tokens, margins = Choice()(logits, tie=TIE)
     assert tokens.tolist() == [1]
     assert margins.item() <= TIE
+    level = torch.tensor([[0.0, 2.0, 2.0 + TIE]], dtype=torch.float64)
+    assert Choice()(level, tie=TIE)[0].tolist() == [1]
     # of the tokens equal to the last that top-k keeps, the lowest ids are kept
     drawn = [Choice(1.0, top_k=2)(logits, [u], tie=TIE)[0].item() for u in (0.01, 0.49, 0.51, 0.99)]
     assert drawn == [1, 1, 2, 2]
