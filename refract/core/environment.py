@@ -45,6 +45,20 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
     return versions
 
 
+# Those that processes loaded which compute for this one.
+of_processes: set[str] = set()
+
+
+def loaded_libraries() -> list[str]:
+    """The libraries that have a part in what is computed: those that are loaded here or by
+    processes of this one."""
+    loaded = []
+    for name in LIBRARIES + OTHERS:
+        if name.replace("-", "_") in sys.modules or name in of_processes:
+            loaded.append(name)
+    return loaded
+
+
 def need_local(*packages: str) -> None:
     """Raises MissingPackage for the first of these packages that is not installed. They are
     named as they are imported, and come with the extra ``local``."""
@@ -105,8 +119,6 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
 
     No request's hash and no output of the pipeline depends on it."""
     own = dict(runtime or {})
-    # Only loaded libraries have a part in what is computed.
-    loaded = [name for name in LIBRARIES + OTHERS if name.replace("-", "_") in sys.modules]
     commit = git(Path.cwd(), "rev-parse", "--verify", "--quiet", "HEAD")
     status = ["--no-optional-locks", "status", "--porcelain", "-z", "--", *INPUTS]
     listed = git(Path.cwd(), *status) or ""
@@ -130,7 +142,7 @@ def this_run(runtime: Mapping[str, Any] | None) -> Row:
             "accelerator": _accelerator(),
         },
         "python": platform.python_version(),
-        "libraries": library_versions(tuple(loaded)),
+        "libraries": library_versions(tuple(loaded_libraries())),
     }
 
 

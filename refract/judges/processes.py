@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 
+from refract.core.environment import loaded_libraries, of_processes
 from refract.core.errors import ParamsError, RefractError
 from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
@@ -103,12 +104,14 @@ class _Process:
         try:
             pickle.dump((judge, cases), self.running.stdin)
             self.running.stdin.flush()
-            result: list[Verdict] | RefractError = pickle.load(self.running.stdout)
+            result: list[Verdict] | RefractError
+            result, libraries = pickle.load(self.running.stdout)
         except (BrokenPipeError, EOFError):
             raise RefractError(
                 f"{judge.name}: a process that judged ended with code {self.end()}; where memory ran "
                 f"out, {PROCESSES}=1 needs less"
             ) from None
+        of_processes.update(libraries)
         return result
 
     def end(self) -> int:
@@ -163,5 +166,5 @@ def main() -> None:
             result = judge.judge(cases)
         except RefractError as error:
             result = error
-        pickle.dump(result, output.buffer)
+        pickle.dump((result, loaded_libraries()), output.buffer)
         output.flush()

@@ -25,7 +25,10 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
     monkeypatch.setenv(processes.PROCESSES, "2")
     # Pickling goes by the class: this process has no judge any more.
     monkeypatch.setattr(type(judge), "judge", None)
+    loaded = set[str]()
+    monkeypatch.setattr(processes, "of_processes", loaded)
     assert processes.judged_by_processes(judge, cases()) == alone
+    assert loaded >= {"numpy", "tokenizers"}
 
 
 def test_an_error_of_a_process_is_the_judges(monkeypatch, tmp_path):
