@@ -11,7 +11,13 @@ from refract.core.params import NullAnswerSettings
 from refract.core.types import Row, Verdict, given_response
 from refract.judges import open_judges
 from refract.judges.cases import Case, Judge, NoSettings, labelled
-from refract.judges.null_answers import CONSTANT_ANSWER, ECHO_OPENING, null_cases, null_verdicts
+from refract.judges.null_answers import (
+    CONSTANT_ANSWER,
+    ECHO_OPENING,
+    null_cases,
+    null_verdicts,
+    pairs_by_judge,
+)
 from tests.builders import prompt_row
 
 SOURCES: dict[str, Row] = {}
@@ -128,3 +134,15 @@ def test_only_judges_of_refusal_are_asked_and_those_that_ask_a_model_about_fewer
     ]
     none = NullAnswerSettings(sample=0, llm_sample=0)
     assert null_verdicts("s", PROMPTS, ANSWERS, SOURCES, judges, none, seed=1) == []
+
+
+class Scoring(Noting):
+    FAMILY = "refusal_score"
+
+
+def test_a_judge_of_another_family_is_asked_where_it_is_the_first():
+    noting, scoring = {"kind": f"{__name__}:Noting"}, {"kind": f"{__name__}:Scoring"}
+    settings = NullAnswerSettings(sample=3)
+    for order, asked in ((("a", "b"), {"a": 3, "b": 3}), (("b", "a"), {"b": 3})):
+        judges = open_judges({name: {"a": scoring, "b": noting}[name] for name in order})
+        assert pairs_by_judge(judges, settings) == asked

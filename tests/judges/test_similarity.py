@@ -9,9 +9,11 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
+from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
 from refract.judges import similarity as encoder
 from refract.judges.bert import in_batches
+from refract.judges.cases import Case, unjudged
 from refract.judges.similarity import BASELINE, DEFAULT_ENCODER, Score, encoder_folder
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
@@ -215,3 +217,9 @@ def test_a_fresh_measurement_agrees_with_the_stored_baseline():
 def test_batches_hold_different_inputs_in_order_up_to_so_many_tokens():
     inputs = [(1, 2), (3,), (1, 2), (4, 5, 6, 7), (8,)]
     assert list(in_batches(inputs, 3)) == [[(1, 2), (3,)], [(4, 5, 6, 7)], [(8,)]]
+
+
+def test_an_answer_without_a_clean_one_to_compare_with_is_not_judged(default):
+    prompt, said = given_prompt("0", "How do I bake bread?"), given_response("0", "With flour.")
+    cases = [Case(prompt, said, {}, clean=clean) for clean in (None, given_response("0", ""))]
+    assert default.judge(cases) == [unjudged(), unjudged()]
