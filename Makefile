@@ -8,12 +8,12 @@ export PATH := $(BIN):$(PATH)
 setup: .venv/installed
 
 # torch first and by its exact version, that of constraints.txt: on its own it is the one download that
-# can take gigabytes.
+# can take gigabytes. Modules are compiled where they are used; all of them take as long as installing.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv .venv
-	python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	python -m pip install --quiet --no-compile --constraint constraints.txt torch==2.13.0
+	python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 repro: setup

@@ -8,7 +8,9 @@ alone: a pickle can run code.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib
 import io
 import math
 import re
@@ -639,11 +641,30 @@ class Loader:
             source["gguf_file"] = file.name if file else settings.gguf_file
         return source | {"trust_remote_code": settings.trust_remote_code}
 
+    @cached_property
+    def _read_gguf(self) -> Any:
+        import gguf
+
+        return functools.cache(gguf.GGUFReader)
+
+    @contextmanager
+    def _reading_gguf_once(self) -> Iterator[None]:
+        """Within it, the header of a GGUF file is read once, which takes seconds; transformers
+        asks for it four times."""
+        package: Any = importlib.import_module("gguf")
+        reader = package.GGUFReader
+        package.GGUFReader = self._read_gguf
+        try:
+            yield
+        finally:
+            package.GGUFReader = reader
+
     @contextmanager
     def loading(self, part: str) -> Iterator[None]:
         """Raises whatever loading a part raises as an :class:`AdapterError`."""
         try:
-            yield
+            with self._reading_gguf_once() if self.settings.gguf_file else nullcontext():
+                yield
         except AdapterError:
             raise
         except Exception as error:
