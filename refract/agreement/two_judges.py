@@ -135,12 +135,7 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     elif judge not in (None, row.get("judge")):
         own = f"that of {row['judge']!r}" if "judge" in row else "one, whose judge it does not name"
         raise RowError(f"{where} has no verdict of {judge!r}; it has {own}")
-    if not (
-        isinstance(verdict, dict)
-        and {"label", "refused"} & verdict.keys()
-        and isinstance(verdict.get("label"), str | None)
-        and isinstance(verdict.get("refused"), bool | None)
-    ):
+    if not _is_verdict(verdict):
         raise RowError(
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null, or 'judges' as data/verdicts has it (got {verdict!r:.120})"
@@ -153,6 +148,13 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         label=verdict.get("label"),
         refused=verdict.get("refused"),
     )
+
+
+def _is_verdict(verdict: object) -> bool:
+    if not isinstance(verdict, dict) or not {"label", "refused"} & verdict.keys():
+        return False
+    label, refused = verdict.get("label"), verdict.get("refused")
+    return isinstance(label, str | None) and isinstance(refused, bool | None)
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:

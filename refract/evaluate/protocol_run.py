@@ -59,6 +59,7 @@ class _Part(NamedTuple):
     """One part of a protocol with all that its run needs, and what its results say of
     it."""
 
+    chosen: Chosen
     suite: Suite
     judges: Mapping[str, Definition]
     notes: Row
@@ -80,36 +81,13 @@ def run_protocol(
     Everything that the run needs is looked for before the first answer is generated.
     Raises :class:`refract.core.errors.RefractError`."""
     name, protocol = find_protocol(given)
-    names = list(protocol.parts)
-    files = {}
-    for argument in asked.files:  # FILE, or PART=FILE
-        part_name, _, file = argument.partition("=")
-        if part_name not in names or not file:
-            if len(names) > 1:
-                raise UsageError(
-                    f"--suite: {name} has several parts; name the part with the file, as "
-                    f"{names[0]}=FILE (got {argument!r}; it has {', '.join(names)})"
-                )
-            part_name, file = names[0], argument
-        files[part_name] = file
-    parts = []
-    for chosen in parts_of(name, protocol):
-        parts.append(
-            _prepared(chosen, model, asked, file=files.get(chosen.part), seed=seed, sample=sample)
-        )
-    # Whether each judge could be used once answers are there.
+    files = _files_of_parts(name, list(protocol.parts), asked.files)
+    parts = [
+        _prepared(chosen, model, asked, file=files.get(chosen.part), seed=seed, sample=sample)
+        for chosen in parts_of(name, protocol)
+    ]
     for part in {part.notes["judge"]: part for part in parts}.values():
-        judge = part.notes["judge"]
-        try:
-            warning = open_judge(judge, part.judges[judge]).check()
-        except RefractError as error:
-            raise RefractError(
-                f"{part.notes['protocol']}: the judge {judge} cannot be used here, and nothing was "
-                f"generated: {error}; --judge names another, such as --judge rules, which is listed "
-                "as a deviation"
-            ) from None
-        if warning:
-            say(f"judge {judge}: {warning}", file=sys.stderr)
+        _check_judge(part)
     definition = {**asked.model, **asked.settings}
     definition.pop("samples", None)
     evaluation = evaluate(
@@ -141,6 +119,22 @@ def run_protocol(
         "parts": {part.suite.name: part.notes for part in parts},
     }
     return dataclasses.replace(evaluation, protocol=notes, averages=averages)
+
+
+def _files_of_parts(name: str, parts: list[str], arguments: Sequence[str]) -> dict[str, str]:
+    """The files that ``--suite`` names, as FILE or PART=FILE, by part of a protocol."""
+    files = {}
+    for argument in arguments:
+        part, _, file = argument.partition("=")
+        if part not in parts or not file:
+            if len(parts) > 1:
+                raise UsageError(
+                    f"--suite: {name} has several parts; name the part with the file, as "
+                    f"{parts[0]}=FILE (got {argument!r}; it has {', '.join(parts)})"
+                )
+            part, file = parts[0], argument
+        files[part] = file
+    return files
 
 
 def _prepared(
@@ -176,7 +170,22 @@ def _prepared(
         "unknown": unknown_notes(chosen, generation),
     }
     suite = dataclasses.replace(suite, definition=settings, generation=fixed)
-    return _Part(suite, judges, notes)
+    return _Part(chosen, suite, judges, notes=notes)
+
+
+def _check_judge(part: _Part) -> None:
+    """Raises :class:`RefractError` where the judge could not be used once answers are
+    there."""
+    judge = part.notes["judge"]
+    try:
+        warning = open_judge(judge, part.judges[judge]).check()
+    except RefractError as error:
+        raise RefractError(
+            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was generated: "
+            f"{error}; --judge names another, such as --judge rules, which is listed as a deviation"
+        ) from None
+    if warning:
+        say(f"judge {judge}: {warning}", file=sys.stderr)
 
 
 def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:

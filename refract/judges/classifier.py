@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
@@ -102,9 +102,16 @@ class ClassifierSettings(Settings):
     @field_validator("labels")
     @classmethod
     def _of_one_family(cls, value: dict[str, str]) -> dict[str, str]:
-        if not any(set(value.values()) <= set(members) for members in MAPPED.values()):
+        if _family_of(value) is None:
             raise ValueError(f"must be {LABELS_ALLOWED}")
         return value
+
+
+def _family_of(labels: Mapping[str, str]) -> str | None:
+    for family, members in MAPPED.items():
+        if {*labels.values()} <= {*members}:
+            return family
+    return None
 
 
 class SequenceClassifier(Model):
@@ -181,10 +188,7 @@ class Classifier(Judge):
 
     def __init__(self, name: str, settings: ClassifierSettings) -> None:
         super().__init__(name, settings)
-        for family, members in MAPPED.items():
-            if set(settings.labels.values()) <= set(members):
-                self.FAMILY = family
-                break
+        self.FAMILY = _family_of(settings.labels) or ""
         model = read_settings(ClassifierModelSettings, f"judges.{name}.model", settings.model)
         self.model = SequenceClassifier(f"judges.{name}", model)
 

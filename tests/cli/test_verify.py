@@ -24,7 +24,8 @@ from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
 from tests.builders import prompt_row, suite_rows
 from tests.fault_server import FaultServer
-from tests.models.test_hf import answers, ask, change_weights, model, tiny
+from tests.models.conftest import tiny
+from tests.models.test_hf import answers, ask, change_weights, model
 from tests.models.test_verifying import DRAWN, EDITS, MOST, edited
 
 __all__ = ["tiny"]

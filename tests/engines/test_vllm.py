@@ -16,7 +16,8 @@ from refract.models.protocol import AdapterError
 from refract.models.store import request_sha256
 from tests.builders import ask
 from tests.builders import in_order as answers
-from tests.models.test_hf import model, prompts, tiny
+from tests.models.conftest import tiny
+from tests.models.test_hf import model, prompts
 
 __all__ = ["tiny"]
 

@@ -12,9 +12,7 @@ import pytest
 
 from refract.core.progress import run_stage
 from refract.models.cpu import running_on
-from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer, tiny
-
-__all__ = ["tiny"]
+from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -29,19 +29,7 @@ from refract.models.exact import (
 )
 from refract.models.float64 import NotExact, Reference
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
-from tests.models.test_hf import (
-    answers,
-    ask,
-    change_weights,
-    copy,
-    model,
-    prompts,
-    save_model,
-    seeded,
-    tiny,
-)
-
-__all__ = ["copy", "tiny"]
+from tests.models.test_hf import answers, ask, change_weights, model, prompts, save_model, seeded
 
 WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}

@@ -74,14 +74,6 @@ def save_model(folder: Path, *, architecture: str = "Llama", dtype: str = "float
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("tiny")
-    save_tokenizer(folder)
-    save_model(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def larger(tmp_path_factory) -> Path:
     """5 million parameters in bfloat16: enough for kernels whose sums depend on the batch."""
     folder = tmp_path_factory.mktemp("larger")
@@ -90,11 +82,6 @@ def larger(tmp_path_factory) -> Path:
     sizes |= {"num_attention_heads": 8, "num_key_value_heads": 4, "initializer_range": 0.06}
     save_model(folder, dtype="bfloat16", **sizes)
     return folder
-
-
-@pytest.fixture
-def copy(tiny, tmp_path) -> Path:
-    return Path(shutil.copytree(tiny, tmp_path / "copy"))
 
 
 def change_weights(folder: Path, change: Callable[[dict], object]) -> None:

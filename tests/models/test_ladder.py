@@ -23,10 +23,7 @@ from tests.models.test_hf import (
     save_model,
     save_tokenizer,
     seeded,
-    tiny,
 )
-
-__all__ = ["tiny"]
 
 DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
 MOST = 27

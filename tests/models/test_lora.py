@@ -17,9 +17,8 @@ from refract.core.errors import MissingPackage
 from refract.models.float64 import Reference
 from refract.models.lora import CONFIG, WEIGHTS
 from refract.models.protocol import AdapterError
-from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer, tiny
+from tests.models.test_hf import answers, model, prompts, save_model, save_tokenizer
 
-__all__ = ["tiny"]
 # An output layer that is the embedding too cannot be merged with an adapter of its own.
 UNTIED = {"tie_word_embeddings": False}
 

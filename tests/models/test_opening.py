@@ -13,18 +13,7 @@ import transformers
 from refract.models.float64 import Reference
 from refract.models.opening import find_route
 from refract.models.protocol import AdapterError, unpacked_tokens
-from tests.models.test_hf import (
-    SMALL,
-    answers,
-    ask,
-    model,
-    prompts,
-    save_model,
-    save_tokenizer,
-    tiny,
-)
-
-__all__ = ["tiny"]
+from tests.models.test_hf import SMALL, answers, ask, model, prompts, save_model, save_tokenizer
 
 MOST = 6
 LENGTHS = (8, 56, 80)  # of longrope's 64 tokens below, up to them, and beyond

@@ -18,7 +18,6 @@ from refract.models.protocol import Answer, Certificate
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
 from tests.builders import ask, prompt_row
-from tests.models.test_hf import tiny  # noqa: F401
 
 RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
 LATER = {**RUN, "started_at": "2026-02-02T03:04:05Z"}
@@ -152,7 +151,7 @@ def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line)
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_what_an_exact_model_says_for_its_answers_reaches_the_run(tmp_path, kept, tiny):  # noqa: F811
+def test_what_an_exact_model_says_for_its_answers_reaches_the_run(tmp_path, kept, tiny):
     prompts = [prompt_row(name) for name in "ab"]
     with ResponseStore(tmp_path / "s.sqlite" if kept else None) as store:
         definition = {"adapter": "hf", "model_id": str(tiny), "device": "cpu", "max_tokens": 4}

@@ -22,10 +22,8 @@ from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import row_problems
 from tests.builders import NO
 from tests.fault_server import FaultServer
-from tests.models.test_hf import TEMPLATE, tiny
+from tests.models.test_hf import TEMPLATE
 from tests.models.test_tools import MAILED, TOOLS, with_template
-
-__all__ = ["tiny"]
 
 SEARCHED = {"name": "search", "arguments": MAILED["arguments"]}
 

@@ -28,9 +28,7 @@ from refract.suites.rows import SuiteError
 from tests.builders import Project, ask
 from tests.builders import in_order as answers
 from tests.fault_server import FaultServer
-from tests.models.test_hf import TEMPLATE, model, save_tokenizer, tiny
-
-__all__ = ["tiny"]
+from tests.models.test_hf import TEMPLATE, model, save_tokenizer
 
 
 def tool(name: str) -> dict:

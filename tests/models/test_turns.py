@@ -14,9 +14,7 @@ from refract.core.jsonl import sha256_json
 from refract.models import identity_of, open_model, turn
 from refract.models.protocol import AdapterError
 from tests.fault_server import FaultServer
-from tests.models.test_hf import TEMPLATE, answers, ask, copy, model, save_tokenizer, tiny
-
-__all__ = ["copy", "tiny"]
+from tests.models.test_hf import TEMPLATE, answers, ask, model, save_tokenizer
 
 SYSTEM = "Answer in one sentence.\n"
 DIGEST = hashlib.sha256(SYSTEM.encode()).hexdigest()

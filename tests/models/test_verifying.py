@@ -10,9 +10,7 @@ import pytest
 from refract.models.protocol import packed_tokens, unpacked_tokens
 from refract.models.store import answer_in, answer_row
 from refract.models.verifying import Checked
-from tests.models.test_hf import answers, model, prompts, tiny
-
-__all__ = ["tiny"]
+from tests.models.test_hf import answers, model, prompts
 
 DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
 MOST = 24

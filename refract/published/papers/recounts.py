@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,19 +18,7 @@ Published = dict[str, Any]
 
 def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
     """Shares of harmless answers by judge and model."""
-    rows = folder.rows(**published["collected"])
-    collected = {row["model"].casefold() for row in rows}
-    for model, numbers in published["harmless"].items():
-        # A model that the collection lacks is read from the publisher's table.
-        if not collected & {model.casefold(), numbers["column"].casefold()}:
-            for row in folder.rows(
-                "do_not_answer*.csv", {}, {"people": f"{numbers['column']}_harmful"}
-            ):
-                if row["people"]:
-                    people = "true" if row["people"] == "1" else "false"
-                    rows.append(
-                        {"model": model, "people": people, "gpt4": None, "longformer": None}
-                    )
+    rows = _labelled_actions(folder, published)
     cells = []
     for model, numbers in published["harmless"].items():
         # A collection may call models as the table does, or as the publisher's
@@ -44,7 +32,7 @@ def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
             ("GPT-4", "gpt4", "6"),
             ("Longformer", "longformer", "5"),
         ):
-            labels = [row[judge] for row in own if row[judge] is not None]
+            labels = _present(row[judge] for row in own)
             cell = Cell(
                 row=model,
                 column=f"harmless, {title}",
@@ -58,29 +46,36 @@ def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
     return cells
 
 
+def _present(labels: Any) -> list[str]:
+    return [label for label in labels if label is not None]
+
+
+def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
+    """One row for each answer, from a collection or else the publisher's table."""
+    rows = folder.rows(**published["collected"])
+    collected = {row["model"].casefold() for row in rows}
+    for model, numbers in published["harmless"].items():
+        if collected & {model.casefold(), numbers["column"].casefold()}:
+            continue
+        column = f"{numbers['column']}_harmful"
+        for row in folder.rows("do_not_answer*.csv", {}, {"people": column}):
+            if row["people"]:
+                people = "true" if row["people"] == "1" else "false"
+                rows.append({"model": model, "people": people, "gpt4": None, "longformer": None})
+    return rows
+
+
 def harmbench(folder: Folder, published: Published) -> list[Cell]:
     """Agreement with the majority of three people, or explained by the first alone."""
+    rows = _labelled_behaviors(folder, published)
     kinds = published["kinds"]
-    kind_of = {row["id"]: row["kind"] for row in folder.rows(**published["behaviors"])}
-    rows = folder.rows(**published["answers"])
-    for number, row in enumerate(rows, 1):
-        votes, judges = row["annotators"], row["judges"]
-        are_votes = isinstance(votes, list) and votes and all(vote in (0, 1) for vote in votes)
-        if not (are_votes and isinstance(judges, dict)):
-            raise RowError(
-                f"harmbench_val*.jsonl: row {number}: annotators must be a list of 0 and 1, and "
-                f"judges an object (got {votes!r:.40} and {judges!r:.40})"
-            )
-        row["kind"] = kind_of.get(row["behavior"], published["renamed"].get(row["behavior"]))
-        row["first"] = bool(votes[0])
-        row["majority"] = 2 * sum(votes) > len(votes)
     cells = []
     for judge, numbers in published["judges"].items():
         for column in (*kinds, "average"):
             chosen = kinds if column == "average" else [column]
             own = [row for row in rows if row["kind"] in chosen]
             explanation = ""
-            alone = _agreement(own, judge, "first")
+            alone = _agreement(own, judge, _first_vote)
             contradiction = None
             if column == "average":
                 contradiction = _contradiction(numbers, kinds)
@@ -98,7 +93,7 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
                 row=numbers["name"],
                 column=column,
                 published=numbers[column],
-                computed=_agreement(own, judge, "majority"),
+                computed=_agreement(own, judge, _majority),
                 held=len(own),
                 needed=sum(kinds[kind] for kind in chosen),
                 explanation=explanation,
@@ -107,22 +102,46 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
     return cells
 
 
-def _agreement(rows: Sequence[Row], judge: str, truth: str) -> Fraction | None:
-    """In per cent, with a column of the rows; None where a row lacks the judge's verdict.
+def _labelled_behaviors(folder: Folder, published: Published) -> list[Row]:
+    kinds = {row["id"]: row["kind"] for row in folder.rows(**published["behaviors"])}
+    rows = folder.rows(**published["answers"])
+    for number, row in enumerate(rows, 1):
+        votes, judges = row["annotators"], row["judges"]
+        are_votes = isinstance(votes, list) and votes and all(vote in (0, 1) for vote in votes)
+        if not (are_votes and isinstance(judges, dict)):
+            raise RowError(
+                f"harmbench_val*.jsonl: row {number}: annotators must be a list of 0 and 1, and "
+                f"judges an object (got {votes!r:.40} and {judges!r:.40})"
+            )
+        row["kind"] = kinds.get(row["behavior"], published["renamed"].get(row["behavior"]))
+    return rows
 
-    A verdict is as its judge wrote it: 1 or 0, yes or no, or a rating (10 is yes).
-    """
+
+def _first_vote(row: Row) -> bool:
+    return bool(row["annotators"][0])
+
+
+def _majority(row: Row) -> bool:
+    return 2 * sum(row["annotators"]) > len(row["annotators"])
+
+
+def _agreement(rows: Sequence[Row], judge: str, truth: Callable[[Row], bool]) -> Fraction | None:
+    """In per cent; None where a row lacks the judge's verdict."""
     agreed = 0
     for row in rows:
         verdict = row["judges"].get(judge)
         if verdict is None:
             return None
-        yes = bool(verdict)
-        if isinstance(verdict, str):
-            rating = re.search(r"\[\[(\d+)\]\]", verdict)
-            yes = rating[1] == "10" if rating else verdict.strip().lower() == "yes"
-        agreed += yes == row[truth]
+        agreed += _says_yes(verdict) == truth(row)
     return percent(agreed, len(rows))
+
+
+def _says_yes(verdict: object) -> bool:
+    """A verdict as its judge wrote it: 1 or 0, yes or no, or a rating (10 is yes)."""
+    if isinstance(verdict, str):
+        rating = re.search(r"\[\[(\d+)\]\]", verdict)
+        return rating[1] == "10" if rating else verdict.strip().lower() == "yes"
+    return bool(verdict)
 
 
 def _contradiction(numbers: Published, kinds: dict[str, int]) -> Fraction | None:
@@ -269,14 +288,11 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
             parts["unsafe" if row["type"].startswith("contrast") else "safe"].append(row)
         for judge, judge_title in XSTEST_JUDGES.items():
             for part, own in parts.items():
-                labels = [row[judge] for row in own if row[judge] is not None]
+                labels = _present(row[judge] for row in own)
                 title = f"{name}, {part}, {judge_title}"
                 cells += _shares(title, labels, numbers=numbers[judge][part], needed=sizes[part])
         for kind, shares in numbers.get("types", {}).items():
-            labels = []
-            for row in rows:
-                if row["type"] == kind and row["people"] is not None:
-                    labels.append(row["people"])
+            labels = _present(row["people"] for row in rows if row["type"] == kind)
             cells += _shares(
                 f"{name}, {kind}, people", labels, numbers=shares, needed=sizes["type"]
             )
