@@ -46,7 +46,7 @@ def library_versions(libraries: tuple[str, ...] = LIBRARIES) -> dict[str, str]:
 
 
 # Those that processes loaded which compute for this one.
-of_processes: set[str] = set()
+loaded_by_processes: set[str] = set()
 
 
 def loaded_libraries() -> list[str]:
@@ -54,7 +54,7 @@ def loaded_libraries() -> list[str]:
     processes of this one."""
     loaded = []
     for name in LIBRARIES + OTHERS:
-        if name.replace("-", "_") in sys.modules or name in of_processes:
+        if name.replace("-", "_") in sys.modules or name in loaded_by_processes:
             loaded.append(name)
     return loaded
 

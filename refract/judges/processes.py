@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 
-from refract.core.environment import loaded_libraries, of_processes
+from refract.core.environment import loaded_by_processes, loaded_libraries
 from refract.core.errors import ParamsError, RefractError
 from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
@@ -111,7 +111,7 @@ class _Process:
                 f"{judge.name}: a process that judged ended with code {self.end()}; where memory ran "
                 f"out, {PROCESSES}=1 needs less"
             ) from None
-        of_processes.update(libraries)
+        loaded_by_processes.update(libraries)
         return result
 
     def end(self) -> int:

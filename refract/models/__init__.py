@@ -67,8 +67,19 @@ SERVERS = {
 
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
-    *("max_tokens", "temperature", "top_p", "top_k", "system_prompt", "chat_template", "stop"),
-    *("prefill", "enable_thinking", "reasoning_effort", "date", "thinking_tokens", "loop_tokens"),
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "system_prompt",
+    "chat_template",
+    "stop",
+    "prefill",
+    "enable_thinking",
+    "reasoning_effort",
+    "date",
+    "thinking_tokens",
+    "loop_tokens",
 )
 
 # Settings that are texts for the model, or a file's columns: a key in them is part of

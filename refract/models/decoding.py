@@ -400,8 +400,8 @@ class Decoder:
                 self._append(row, tokens[number], margins[number])
                 if self.watched:
                     row.watched = flat[number, list(self.watched)].tolist()
-                is_full = row.done or row.open >= MOST_OPEN
-                if is_full or tokens[number : number + 1] != drafted[place : place + 1]:
+                was_drafted = place < len(drafted) and tokens[number] == drafted[place]
+                if row.done or row.open >= MOST_OPEN or not was_drafted:
                     break
             outgrown = length is not None and row.position + self.reach > length
             if row.done or row.open >= MOST_OPEN or outgrown or self.route.alone(row.known):

@@ -427,9 +427,9 @@ class HF(Model):
         is_narrow = settings.dtype in ("bfloat16", "float16")
         model = self._load_model(self.loader.stored_dtype() if is_narrow else None)
         size = sum(p.numel() for p in model.parameters())
-        return (
-            model if getattr(model, "is_quantized", False) or size > KEPT_WEIGHTS else model.float()
-        )
+        if getattr(model, "is_quantized", False) or size > KEPT_WEIGHTS:
+            return model
+        return model.float()
 
     def _load_decoder(self) -> Decoder:
         if self._decoder is not None:
@@ -526,8 +526,9 @@ class HF(Model):
 
     def _as_stored(self, model: Any) -> Any:
         """The model with its weights as the checkpoint has them: ``model`` itself, or
-        where that has other ones, another. Weights are quantised from the type that is stored, and
-        another time: what multiplies by them may reorder and round them in place."""
+        where that has other ones, another. Weights are quantised from the type that is
+        stored, and another time: what multiplies by them may reorder and round them in
+        place."""
         stored = self.loader.stored_dtype()
         used = str(model.dtype).removeprefix("torch.")
         quantised = getattr(model.config, "quantization_config", None) is not None

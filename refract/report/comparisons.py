@@ -121,8 +121,14 @@ def compare_fields(
     pairs = near_pairs(models, reference or models[0])
     columns = outcome_columns(row for rows in outcomes.values() for row in rows)
     fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
-    bh = benjamini_hochberg
-    return _compared(outcomes, pairs, columns=fields, settings=settings, correct=bh, known=known)
+    return _compared(
+        outcomes,
+        pairs,
+        columns=fields,
+        settings=settings,
+        correct=benjamini_hochberg,
+        known=known,
+    )
 
 
 def _compared(
@@ -138,12 +144,13 @@ def _compared(
     models alone, where such are."""
     names, groups, live, errors = [], [], [], []
     for a, b in pairs:
+        both_live = not {a, b} & set(known.stand_ins)
         by_suite = known.errors(a, b)
         for column in columns:
             for group in pair_outcomes(outcomes[a], outcomes[b], column=column):
                 names.append((a, b))
                 groups.append(group)
-                live.append(not {a, b} & set(known.stand_ins))
+                live.append(both_live)
                 errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
     differences = compare_groups(groups, undecided, live=live, correct=correct, errors=errors)

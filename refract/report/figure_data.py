@@ -9,6 +9,7 @@ from typing import Any
 from refract.rates.key import HARMFUL_REFUSAL, LOOPHOLE
 from refract.rates.rate import Rate
 from refract.report.drawing import Curve, Figure, Mark
+from refract.report.model_sizes import Series
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, percent
 
@@ -202,12 +203,16 @@ def _judges(view: View) -> Iterator[Mark]:
                     )
 
 
+def _panel(view: View, series: Series) -> str:
+    return f"{view.titles.suite(series.suite)}\n{series.title}"
+
+
 def _sizes(view: View) -> Iterator[Mark]:
     """Rates over parameters: a panel for each suite and measure."""
     for series in view.series:
         for model, point in series.points.items():
             yield Mark(
-                panel=f"{view.titles.suite(series.suite)}\n{series.title}",
+                panel=_panel(view, series),
                 line=view.titles.model(model),
                 series=series.family,
                 n=point.n,
@@ -225,7 +230,7 @@ def _trends(view: View) -> Iterator[Curve]:
         intercept = series.trend.intercept
         if slope is not None and intercept is not None:
             yield Curve(
-                panel=f"{view.titles.suite(series.suite)}\n{series.title}",
+                panel=_panel(view, series),
                 series=series.family,
                 first=min(sizes),
                 last=max(sizes),

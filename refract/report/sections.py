@@ -332,8 +332,10 @@ def _stability(inputs: Inputs) -> Data:
         field, value = rate.group.field, rate.group.value
         if (field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE) or field == SAMPLES_FIELD:
             over = f"{value} samples" if field == SAMPLES_FIELD else value
-            value = "mean over prompts"
-            rows.append(view.measured(rate, value, n="prompts", measure=rate.name, over=over))
+            row = view.measured(
+                rate, "mean over prompts", n="prompts", measure=rate.name, over=over
+            )
+            rows.append(row)
     return {"sampled": shown_table(rows)}
 
 

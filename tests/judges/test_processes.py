@@ -26,7 +26,7 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
     # Pickling goes by the class: this process has no judge any more.
     monkeypatch.setattr(type(judge), "judge", None)
     loaded = set[str]()
-    monkeypatch.setattr(processes, "of_processes", loaded)
+    monkeypatch.setattr(processes, "loaded_by_processes", loaded)
     assert processes.judged_by_processes(judge, cases()) == alone
     assert loaded >= {"numpy", "tokenizers"}
 

@@ -41,6 +41,8 @@ ERROR = 2**-14
 
 # In the order of the classes.
 Logits = tuple[float, ...]
+# Those of inputs that were read, in float32 (False) and in float64.
+_KNOWN: dict[bool, dict[Tokens, Logits]] = {False: {}, True: {}}
 
 
 @functools.cache
@@ -94,17 +96,12 @@ def logits_of(
 def _known_logits(inputs: Sequence[Tokens], *, double: bool) -> list[Logits]:
     """The logits of inputs, which are computed once: an answer comes back as a null answer, and
     as what is left of it without a sentence that was not read."""
-    known = _known(double)
+    known = _KNOWN[double]
     if len(known) > MOST_KNOWN:
         known.clear()
     missing = [tokens for tokens in inputs if tokens not in known]
     known.update(zip(missing, scored(load(double=double), missing), strict=True))
     return [known[tokens] for tokens in inputs]
-
-
-@functools.cache
-def _known(double: bool) -> dict[Tokens, Logits]:
-    return {}
 
 
 @functools.cache
