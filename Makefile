@@ -1,5 +1,7 @@
 # make repro: set up, compute every number, check a sample of recorded answers, show them.   make test: set up, run all tests.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# What serves some: each is installed by an extra of the core too.
+PACKAGES := $(addprefix ./,$(wildcard packages/*))
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
@@ -9,11 +11,12 @@ setup: .venv/installed
 
 # torch first and by its exact version, that of constraints.txt: on its own it is the one download that
 # can take gigabytes. Modules are compiled where they are used; all of them take as long as installing.
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt $(PACKAGES:=/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv .venv
 	python -m pip install --quiet --no-compile --constraint constraints.txt torch==2.13.0
-	python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
+	python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]' \
+	  $(addprefix --editable ,$(PACKAGES))
 	touch $@
 
 repro: setup
@@ -52,7 +55,7 @@ lint: setup
 docs: setup
 	python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	rm -rf build/pages && mkdir -p build/pages
-	git ls-files -z -- docs metrics tools '*.md' CITATION.cff LICENSE ':!tests' | tar -c --null -T - | tar -x -C build/pages
+	git ls-files -z -- docs metrics packages tools '*.md' CITATION.cff LICENSE ':!tests' | tar -c --null -T - | tar -x -C build/pages
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 # What the docs show of results and commands.

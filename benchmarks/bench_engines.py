@@ -23,9 +23,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from refract.engines import ray_engine
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
+from refract_engines import ray_engine
 from tests.builders import ROOT, ask
 
 FEW = 8

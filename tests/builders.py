@@ -64,6 +64,21 @@ def suite_rows(name: str, harmful: int = 6, helpful: int = 6) -> list[dict[str, 
     ]
 
 
+def small_project(folder: Path, model: dict, rows: list[dict], *more: str) -> None:
+    """A project with model ``m`` and a suite, and ``more`` that are answered in another way."""
+    write_rows(folder / "data/suites/own.jsonl", rows)
+    suite = {"file": "data/suites/own.jsonl", "judges": ["rules"]}
+    params = {
+        "grid": {"models": ["m"], "suites": ["own", *more]},
+        "seed": 1,
+        "models": {"m": model},
+        "suites": {"own": suite, "short": suite | {"protocol": "xstest@1.0", "sample": 4}},
+        "judges": {"rules": {"kind": "rules"}},
+        "perturbations": {},
+    }
+    ROUND_TRIP.dump(params, folder / "params.yaml")
+
+
 def prompt_row(id_: str, text: object = None, **fields: object) -> dict[str, Any]:
     """A row as generate-perturbations writes it, of suite ``s``."""
     return {

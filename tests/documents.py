@@ -38,7 +38,8 @@ class Command(NamedTuple):
 def pages() -> list[Path]:
     """Every page that people read, the generated command reference aside."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if page != ROOT / "docs/cli.md"]
+    found += sorted((ROOT / "packages").rglob("*.md"))
+    return [page for page in found if page != ROOT / "docs/cli.md" and "tests" not in page.parts]
 
 
 def blocks(page: Path) -> list[Block]:

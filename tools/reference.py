@@ -24,7 +24,7 @@ from refract.core.params import (
     ValidationSettings,
 )
 from refract.core.published_text import names_in
-from refract.core.registry import PLACE, Registry, find
+from refract.core.registry import PACKAGES, PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES, published_judges
 from refract.models import ADAPTERS, ENGINES
@@ -150,9 +150,15 @@ def _markdown(docstring: str) -> str:
     return docstring.replace("``", "`")
 
 
+def names_of(registry: Registry) -> list[str]:
+    """The names that come with the core, then those of the packages of this repository."""
+    brought = [name for groups in PACKAGES.values() for name in groups.get(registry.group, ())]
+    return [*registry, *sorted(brought)]
+
+
 def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
     """The kinds of a registry with their settings."""
-    for name in registry:
+    for name in names_of(registry):
         yield name, find(registry, name, "").Settings
 
 
@@ -308,7 +314,7 @@ def params_schema() -> Schema:
             "validation": _for_editors(ValidationSettings, shared),
             "metadata": _mapping(_for_editors(Metadata, shared)),
             "engine": {
-                "enum": [None, *ENGINES],
+                "enum": [None, *names_of(ENGINES)],
                 "description": "what answers requests: this process, or actors of Ray",
             },
         },

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.progress import let_threads_sleep
-from refract.core.registry import Registry, find
+from refract.core.registry import Registry, find, missing_package
 from refract.core.showing import say
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ COMMANDS = {
     "Measure": (
         "run.run",
         "run.demo",
-        "models.work",
         "project.init",
         "models.estimate",
         "power.power",
@@ -150,8 +149,13 @@ class Commands(TyperGroup):
         if cmd_name in PLACES:
             return built(cmd_name, PANELS[cmd_name])
         place = PLACES.installed().get(cmd_name)
+        package = PLACES.package_of(cmd_name)
+        if place is None and package:
+            raise missing_package(f"the command {cmd_name}", package)
         if place is None:
             return None
+        if package:
+            return built(cmd_name, f"From refract-{package}")
         text = f"From the package {place.partition('.')[0].partition(':')[0]}."
         return InstalledCommand(cmd_name, help=text, rich_help_panel="Installed packages")
 

@@ -1,5 +1,4 @@
-"""``refract estimate``, ``work``, ``models fetch`` and ``cache``: what a run would send, one part of it,
-weights, stored answers."""
+"""``refract estimate``, ``models fetch`` and ``cache``: what a run sends, weights, stored answers."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Annotated
 
 import typer
@@ -17,17 +15,14 @@ from typer import Argument, Option
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_rows
-from refract.core.params import grid, run_seed
+from refract.core.params import grid
 from refract.core.published_text import copy_out, download
 from refract.core.showing import say
 from refract.evaluate.estimating import estimate_model, estimate_null_answers, grid_prompts
 from refract.evaluate.kept_verdicts import judge_again
 from refract.judges.kept import VERDICTS
-from refract.models import PARTS
-from refract.models.answering import ANSWERS, SHARDS
 from refract.models.checkpoint import fetched_file, is_package
-from refract.models.protocol import LASTING_ERRORS
-from refract.models.store import ResponseStore, kept_rows, known_answers, open_store, store_file
+from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
 from refract.project import find_model, find_project, project_root, read_project
 
 models = typer.Typer(
@@ -68,61 +63,6 @@ def estimate(
         rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
     tokens = ["prompt tokens (about)", "answer tokens (at most)"]
     print_table(["model", "requests", "stored", *tokens, "cost"], rows)
-
-
-def work(
-    model: Annotated[str, Argument(help="A model of params.yaml.")],
-    shard: Annotated[
-        str,
-        Option(
-            help="Which part of how many, as i/n: 1/8 to 8/8. A request is in a part by its hash."
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        Option(file_okay=False, help="Folder to write to; default: data/shards/MODEL."),
-    ] = None,
-) -> None:
-    """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
-    request failed.
-
-    `dvc repro` takes up the files in data/shards, `refract cache import` those from elsewhere. A part
-    that was stopped goes on when it is run again.
-
-    Example: refract work pocket_small --shard 1/2
-    """
-    parts = resolve_name(PARTS)
-    part = parts.read_shard(shard)
-    project = read_project(project_root())
-    suites = grid_prompts(project)
-    done = parts.answer_shard(
-        model,
-        find_model(model, project),
-        suites.prompts,
-        seed=run_seed(project.params),
-        shard=part,
-        folder=out or SHARDS / model,
-        store=store_file(),
-        known=[Path("data/responses") / model, ANSWERS / model],
-        fixed=suites.generation,
-        samples=suites.samples,
-    )
-    say(
-        f"{model} {part}: {done.requests:,} requests, {done.known:,} answered in files, "
-        f"{done.from_store:,} from the store, {done.generated:,} generated: "
-        f"{done.path or 'nothing to do, and nothing written'}"
-    )
-    if not done.errors:
-        return
-    passing = [error for error in done.errors if error["type"] not in LASTING_ERRORS]
-    first = (passing or done.errors)[0]
-    again = f"; run again to ask {len(passing):,} of them" if passing else ""
-    say(
-        f"{model} {part}: {len(done.errors):,} are errors, which the file does not hold{again}; "
-        f"the first: {first['type']}: {first['message']}",
-        file=sys.stderr,
-    )
-    raise typer.Exit(int(bool(passing) and len(done.errors) == done.generated))
 
 
 @models.command()

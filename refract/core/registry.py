@@ -8,14 +8,25 @@ entry point in the registry's group."""
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from refract.core.consent import need
-from refract.core.errors import ParamsError
+from refract.core.errors import MissingPackage, ParamsError
 
+# The packages of this repository that bring names, by the registry's group. Where one is not
+# installed, messages say which; the extra of refract-eval that installs it has the same name.
+PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
+    "engines": {
+        "refract.adapters": ("vllm",),
+        "refract.commands": ("work",),
+        "refract.engines": ("ray",),
+    },
+}
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
 
@@ -39,15 +50,45 @@ class Registry(dict[str, str]):
         """Whether ``find`` looks for something under this name."""
         return name in self or bool(re.fullmatch(PLACE, name)) or name in self.installed()
 
+    def code_of(self, name: str) -> dict[str, Path]:
+        """The folder or file of the package that a name comes from, by the package's name; {}
+        for a name of this package, and where no package is found."""
+        place = name if re.fullmatch(PLACE, name) else self.installed().get(name, "")
+        top = place.partition(":")[0].partition(".")[0]
+        spec = importlib.util.find_spec(top) if top and name not in self else None
+        if spec is None or spec.origin is None:
+            return {}
+        path = Path(spec.origin)
+        return {top: path.parent if path.name == "__init__.py" else path}
+
+    def package_of(self, name: str) -> str | None:
+        """The package of this repository that brings a name, whether installed or not."""
+        for package, groups in PACKAGES.items():
+            if name in groups.get(self.group, ()):
+                return package
+        return None
+
+
+def missing_package(what: str, package: str) -> MissingPackage:
+    """The error for what a package of this repository brings that is not installed."""
+    return MissingPackage(
+        f"{what} comes with the package refract-{package}, which is not installed; run: "
+        f"pip install 'refract-eval[{package}]'"
+    )
+
 
 def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
     (``models.my_model: adapter``), ``others`` are names that are known besides.
     Raises ParamsError for an unknown name, and for an object of another package
-    that cannot be imported or is none of this kind."""
+    that cannot be imported or is none of this kind; MissingPackage for a name that an
+    absent package of this repository brings."""
     if isinstance(name, str) and name in registry:
         return pkgutil.resolve_name(registry[name])
     installed = registry.installed()
+    package = registry.package_of(name) if isinstance(name, str) else None
+    if package and name not in installed:
+        raise missing_package(f"{where}: {name!r}", package)
     place = installed.get(name, name) if isinstance(name, str) else ""
     if not re.fullmatch(PLACE, place):
         # It loads pydantic, which is not needed to list names.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import pkgutil
 import signal
 import subprocess
 import sys
@@ -20,13 +19,14 @@ from itertools import chain
 
 from refract.core.environment import loaded_by_processes, loaded_libraries
 from refract.core.errors import ParamsError, RefractError
+from refract.core.registry import Registry, find
 from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
 from refract.models import engine
 
-# Engines that judge as well as answer, and what does it: a function of a judge, cases and how
+# Engines that judge as well as answer, under the same names: a function of a judge, cases and how
 # many shares of them are worth a task, which gives what the judge gives.
-JUDGING_ENGINES = {"ray": "refract.engines.ray_judging:judge"}
+JUDGING_ENGINES = Registry({}, "refract.judging_engines", "__call__")
 PROCESSES = "REFRACT_PROCESSES"
 # Shares of the cases for each process, so that all end at about the same time.
 SHARES_A_PROCESS = 8
@@ -60,11 +60,11 @@ def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     if judge.cases_a_process is None:
         return judge.judge(cases)
     worth = len(cases) // judge.cases_a_process
-    by_engine = JUDGING_ENGINES.get(engine())
-    if by_engine:
+    name = engine()
+    if name in JUDGING_ENGINES.installed():
         if worth < 2:
             return judge.judge(cases)
-        verdicts: list[Verdict] = pkgutil.resolve_name(by_engine)(judge, cases, worth)
+        verdicts: list[Verdict] = find(JUDGING_ENGINES, name, "engine")(judge, cases, worth)
         return verdicts
     processes = most_processes()
     if processes < 2 or (worth < 2 and not _idle):

@@ -25,7 +25,6 @@ ADAPTERS = Registry(
         "openai": "refract.models.openai:OpenAI",
         "recorded": "refract.models.recorded:Recorded",
         "synthetic": "refract.models.synthetic:Synthetic",
-        "vllm": "refract.engines.vllm:VLLM",
     },
     "refract.adapters",
     "Settings",
@@ -42,12 +41,8 @@ these.
 
 # What answers requests: this process, or others. No stage and no hash depends on it.
 ENGINES = Registry(
-    {"process": "refract.models.answering:answer_here", "ray": "refract.engines.ray_engine:answer"},
-    "refract.engines",
-    "__call__",
+    {"process": "refract.models.answering:answer_here"}, "refract.engines", "__call__"
 )
-PARTS = "refract.engines.shards"
-"""The module that answers a part of a model's requests."""
 
 # Servers of OpenAI's API, and where each is by default.
 SERVERS = {
@@ -195,9 +190,5 @@ def engine() -> str:
 
 def check_engine(name: Any) -> None:
     """Raises :class:`ParamsError` unless ``name`` is one of :data:`ENGINES`, or nothing."""
-    if name is None or (isinstance(name, str) and ENGINES.knows(name)):
-        return
-    raise ParamsError(
-        f"engine must be {' or '.join(ENGINES)}, or package.module:name of an installed package "
-        f"(got {name!r:.80})"
-    )
+    if name is not None and not (isinstance(name, str) and ENGINES.knows(name)):
+        find(ENGINES, name, "engine")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,15 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
 from refract.core.progress import read_object
+from refract.core.registry import Registry
 from refract.core.showing import say
-from refract.judges import judges_to_measure, read_judge
-from refract.models import checkpoint, lora
+from refract.judges import JUDGES, judges_to_measure, read_judge
+from refract.models import ADAPTERS, checkpoint, lora
 from refract.models.answering import ANSWERS
 from refract.models.protocol import LASTING_ERRORS
+from refract.rates.key import INSTALLED
+from refract.suites.perturbations import PERTURBATIONS
+from refract.suites.protocols import PROTOCOLS
 
 # Counted up when the code would see something else in the same files.
 VERSION = 3
@@ -46,6 +50,12 @@ OF_PROMPTS = (
     "protocol",
 )
 OF_JUDGES = ("file", "judges", "perturbations")
+# The settings by which a definition names code of another package.
+KINDS: dict[str, tuple[Registry, ...]] = {
+    "adapter": (ADAPTERS,),
+    "kind": (JUDGES, PERTURBATIONS),
+    "protocol": (PROTOCOLS,),
+}
 
 Stat = list[int] | None
 
@@ -162,6 +172,25 @@ class Hashes:
         self.watched.add(folder)
         return {folder.as_posix(): self._of_files(folder, files)} if files else {}
 
+    def of_code(self, definitions: object) -> dict[str, str]:
+        """The hash of the code of other packages that definitions name, by package."""
+        return self.of_packages(
+            (registry, text)
+            for _, key, text in texts_of([definitions])
+            for registry in KINDS.get(key, ())
+        )
+
+    def of_packages(self, names: Iterable[tuple[Registry, str]]) -> dict[str, str]:
+        """The hash of the code that names of registries come from, by package, without
+        this one."""
+        hashes = {}
+        for registry, name in names:
+            for package, path in registry.code_of(name).items():
+                files = [path] if path.is_file() else sorted(path.rglob("*"))
+                code = [file for file in files if file.is_file() and file.suffix != ".pyc"]
+                hashes[package] = self._of_files(path, code)
+        return dict(sorted(hashes.items()))
+
     def _of_files(self, path: Path, files: Sequence[Path]) -> str:
         """One hash of a file, or of a folder's readable files with their names in it."""
         self.watched.update(files)
@@ -233,12 +262,17 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     for name in params["grid"]["models"]:
         path = f"models/{name}.json"
         before = read_object(INPUTS / path)  # written last, here or where answers were made
-        answers = hashes.of_answers(ANSWERS / name)
-        written[path] = hashes.of_definition(params["models"][name], before) | answers
+        definition = params["models"][name]
+        answers = hashes.of_answers(ANSWERS / name) | hashes.of_code(definition)
+        written[path] = hashes.of_definition(definition, before) | answers
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
-        written[path] = {**catalogue[path], "files": hashes.of_definition(named[path], before)}
+        code = hashes.of_code(catalogue[path])
+        if path == "suites.json":  # measures of other packages count whether named or not
+            code |= hashes.of_packages((INSTALLED, name) for name in INSTALLED.installed())
+        files = hashes.of_definition(named[path], before) | code
+        written[path] = {**catalogue[path], "files": files}
     for path, value in written.items():
         write_json(INPUTS / path, value)
     for file in INPUTS.rglob("*.json"):

@@ -20,8 +20,7 @@ from refract.rates.rate import Rate
 from refract.rates.thresholds import owed_to_max_unjudged
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
-from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
-from tests.engines.test_shards import project as pipeline
+from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, small_project, suite_rows
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
 FRAGILE = {**ROBUST, "drift": 0.5}
@@ -209,7 +208,7 @@ def test_estimate_asks_each_suite_as_its_protocol_and_its_samples_say(cli, tmp_p
     system prompt."""
     model = {"adapter": "openai", "model_id": "m", "temperature": 1, "max_tokens": 64}
     model |= {"system_prompt": "Be kind.", "price": {"input": 1000, "output": 100}}
-    pipeline(tmp_path, model, suite_rows("own", 4, 4), "short")
+    small_project(tmp_path, model, suite_rows("own", 4, 4), "short")
     params = ROUND_TRIP.load(tmp_path / "params.yaml")
     params["suites"]["own"]["samples"] = 3
     ROUND_TRIP.dump(params, tmp_path / "params.yaml")

@@ -191,7 +191,7 @@ def test_no_package_takes_a_name_that_comes_with_refract(installed):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("echos", "m: adapter must be one of .*, echoes, or package.module:Name of an .*'echoes'"),
+        ("echos", "m: adapter must be one of .* echoes, .*or package.module:Name of an .*'echoes'"),
         (["echoes"], r"m: adapter must be one of .* \(got \['echoes'\]\)"),
         ("nowhere:Parrot", "m: adapter: nowhere:Parrot cannot be imported .ModuleNotFoundError"),
         ("greeting_parts:Parot", "greeting_parts:Parot cannot be imported .AttributeError"),

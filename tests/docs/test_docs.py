@@ -490,11 +490,19 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_the_map_and_the_site_name_every_page():
+    """Those of a package too: its README.md is in the map, and all its pages are in the site."""
     every = {page.name for page in (ROOT / "docs").glob("*.md")}
-    linked = re.findall(r"\]\(([\w-]+\.md)", (ROOT / "docs/README.md").read_text("utf-8"))
-    in_site = re.findall(r"docs/([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text("utf-8"))
-    assert {*linked, "README.md"} == every
-    assert sorted(in_site) == sorted(every)
+    packaged = {path.relative_to(ROOT).as_posix() for path in pages() if "packages" in path.parts}
+    text = (ROOT / "docs/README.md").read_text("utf-8")
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", text))
+    in_site = re.findall(
+        r"^ *- (docs/\S+|packages/\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
+    )
+    assert linked | {"README.md"} == every
+    assert {path for path in packaged if path.endswith("/README.md")} <= {
+        f"packages/{path}" for path in re.findall(r"\]\(\.\./packages/([\w/-]+\.md)", text)
+    }
+    assert sorted(in_site) == sorted([*(f"docs/{name}" for name in every), *packaged])
 
 
 def test_no_page_that_people_write_is_long():

@@ -14,6 +14,7 @@ from pydantic import Field
 from ruamel.yaml import YAML
 
 from refract.core.params import load_params
+from refract.core.registry import Registry
 from refract.core.settings import Settings
 from refract.core.tables import read_table
 from refract.core.tool_calls import ATTACK_CALLS, NAMING
@@ -84,7 +85,7 @@ def test_the_lists_of_params_follow_the_settings(monkeypatch):
         return Perturbation(kinds[name], lambda features, settings, row: [])
 
     monkeypatch.setattr(reference, "find", found)
-    assert reference.sections(dict.fromkeys(kinds, "")) == (
+    assert reference.sections(Registry(dict.fromkeys(kinds, ""), "")) == (
         "### slow, slower\n\nHow slow.\n\n"
         r"- `pause` (default `3`): seconds | minutes, \<1 h. Allowed: integer ≥ 1"
         "\n- `pauses` (must be given): how many. Allowed: integer\n\n"

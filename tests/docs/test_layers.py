@@ -27,10 +27,9 @@ LAYERS = (
     "checks",
     "cli",
     "published",
-    "engines",
 )
 # Parts that are found by the names of registries, as other people's packages are.
-BY_NAME = ("engines", "published")
+BY_NAME = ("published",)
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for top in ("refract", "stages")

@@ -43,14 +43,14 @@ def test_the_engine_that_is_named_answers_for_models_that_can_be_moved(portable,
 
 
 def test_this_process_is_an_engine_too():
-    model = open_model("m", {"adapter": "tests.engines.gate:Gate", "folder": "."})
+    model = open_model("m", {"adapter": "tests.gate:Gate", "folder": "."})
     here: Engine = find(ENGINES, "process", "engine")
     assert here.__name__ == "answer_here"
-    assert model.opened == ("m", {"adapter": "tests.engines.gate:Gate", "folder": "."}, "")
+    assert model.opened == ("m", {"adapter": "tests.gate:Gate", "folder": "."}, "")
 
 
 def test_an_engine_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setenv("REFRACT_ENGINE", "tests.engines.nowhere:answer")
-    model = open_model("m", {"adapter": "tests.engines.gate:Gate", "folder": "."})
+    model = open_model("m", {"adapter": "tests.gate:Gate", "folder": "."})
     with ResponseStore(None) as store, pytest.raises(ParamsError, match="cannot be imported"):
         generate(model, {"k": ask("hello")}, store)

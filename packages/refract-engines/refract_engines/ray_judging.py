@@ -13,10 +13,10 @@ from refract.core.environment import code_sha256
 from refract.core.errors import RefractError
 from refract.core.showing import say
 from refract.core.types import Verdict
-from refract.engines.ray_engine import connected
 from refract.judges.cases import Case, Judge
 from refract.judges.processes import SHARES_A_PROCESS, divided
 from refract.models.protocol import AdapterError
+from refract_engines.ray_engine import connected
 
 
 def judge(judge: Judge, cases: Sequence[Case], worth: int) -> list[Verdict]:

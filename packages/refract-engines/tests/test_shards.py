@@ -15,36 +15,20 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
-from refract.engines.shards import Shard
 from refract.models.answering import SHARDS
 from refract.models.origins import STATES, counted_states
 from refract.models.protocol import Answer
 from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
+from refract_engines.shards import Shard
 from stages import check_inputs, generate_perturbations, model_inference
-from tests.builders import ROOT, ask, suite_rows
+from tests.builders import ROOT, ask, small_project, suite_rows
 from tests.fault_server import FaultServer
 
 POCKET = {"adapter": "hf", "model_id": str(ROOT / "data/pocket/small"), "max_tokens": 12}
 CERTIFICATE = {"bound": 1e-3, "margin": 2.0, "float64": 0, "ties": 0}
-
-
-def project(folder: Path, model: dict, rows: list[dict], *more: str) -> None:
-    """A project with model ``m`` and a suite, and ``more`` that are answered in another way."""
-    write_rows(folder / "data/suites/own.jsonl", rows)
-    suite = {"file": "data/suites/own.jsonl", "judges": ["rules"]}
-    params = {
-        "grid": {"models": ["m"], "suites": ["own", *more]},
-        "seed": 1,
-        "models": {"m": model},
-        "suites": {"own": suite, "short": suite | {"protocol": "xstest@1.0", "sample": 4}},
-        "judges": {"rules": {"kind": "rules"}},
-        "perturbations": {},
-    }
-    YAML().dump(params, folder / "params.yaml")
 
 
 def infer() -> dict[str, bytes]:
@@ -60,7 +44,7 @@ def infer() -> dict[str, bytes]:
 def whole(tmp_path_factory) -> tuple[Path, dict[str, bytes], dict]:
     """A project with a local model that one process answered: its folder, outputs, what made them."""
     folder = tmp_path_factory.mktemp("whole")
-    project(folder, POCKET, suite_rows("own", 8, 8), "short")
+    small_project(folder, POCKET, suite_rows("own", 8, 8), "short")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("REFRACT_CACHE", str(folder / "store"))
@@ -150,7 +134,7 @@ def test_answers_of_a_part_are_stated_here_and_in_later_projects_until_they_are_
 
 
 def test_a_part_that_was_changed_under_its_name_is_refused(cli, tmp_path):
-    project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
+    small_project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
     assert cli("work", "m", "--shard", "1/1").code == 0
     (part,) = (SHARDS / "m").iterdir()
     assert len(dict(known_answers(part))) == 4
@@ -194,7 +178,7 @@ def test_a_killed_part_goes_on_where_it_was(tmp_path, monkeypatch):
     start = "from refract.cli import main; main()"
     command = [sys.executable, "-c", start, "work", "m", "--shard", "1/1"]
     with FaultServer(latency=0.02) as server:
-        project(tmp_path, server.model(max_concurrency=4), suite_rows("own", 60, 0))
+        small_project(tmp_path, server.model(max_concurrency=4), suite_rows("own", 60, 0))
         for kept in (10, 30, None):
             started = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
             while kept is not None and len(dict(known_answers(folder))) < kept:
@@ -219,7 +203,7 @@ def test_a_killed_part_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def test_a_part_takes_up_what_its_log_holds_of_requests_that_are_no_longer_asked(cli, tmp_path):
-    project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
+    small_project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
     log = SHARDS / "m/m-1of1-0a.partial.jsonl"
     write_rows(log, kept_rows({"f" * 64: Answer("kept")}))
     with open(log, "ab") as file:
@@ -234,7 +218,7 @@ def test_a_part_takes_up_what_its_log_holds_of_requests_that_are_no_longer_asked
 def test_errors_are_in_no_file_and_a_part_of_errors_alone_fails(cli, tmp_path):
     rows = [{"id": f"{n}", "prompt": f"[[crash]] {n}", "category": "harmful"} for n in range(4)]
     with FaultServer() as server:
-        project(tmp_path, server.model(retry_for=0), rows)
+        small_project(tmp_path, server.model(retry_for=0), rows)
         done = cli("work", "m", "--shard", "1/1")
     assert (done.code, SHARDS.exists()) == (1, True)
     assert "are errors, which the file does not hold; run again to ask" in done.err

@@ -18,7 +18,6 @@ from ruamel.yaml import YAML
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
-from refract.engines import ray_engine
 from refract.judges import open_judge
 from refract.judges.llm import replies_of
 from refract.judges.processes import judged_by_processes
@@ -26,9 +25,10 @@ from refract.models import engine, identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore
-from tests.builders import ask, suite_rows
-from tests.engines.gate import Gate
-from tests.engines.test_shards import POCKET, certificates, infer, project
+from refract_engines import ray_engine
+from test_shards import POCKET, certificates, infer
+from tests.builders import ask, small_project, suite_rows
+from tests.gate import Gate
 from tests.judges.test_processes import cases
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
@@ -75,7 +75,7 @@ def ended() -> Iterator[None]:
 def whole(tmp_path_factory) -> tuple[Path, dict[str, bytes], dict]:
     """What one process makes of a suite with a local model."""
     folder = tmp_path_factory.mktemp("whole")
-    project(folder, POCKET, suite_rows("own", 12, 12))
+    small_project(folder, POCKET, suite_rows("own", 12, 12))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("REFRACT_CACHE", "off")
@@ -208,7 +208,7 @@ def test_what_says_which_engine(params, variables, expected, tmp_path, monkeypat
     if expected:
         assert engine() == expected
     else:
-        with pytest.raises(ParamsError, match="engine must be process or ray"):
+        with pytest.raises(ParamsError, match="engine must be one of process, ray"):
             engine()
 
 

@@ -25,7 +25,7 @@ class GateSettings(Settings):
 class Gate(Model):
     """Echoes; some prompts wait for a node to join, end the process, or fail the model."""
 
-    adapter = "tests.engines.gate:Gate"
+    adapter = "tests.gate:Gate"
     version = "1"
     Settings = GateSettings
 

@@ -1,0 +1,81 @@
+"""The packages beside the core: what each is made of, and what it may import."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import MissingPackage
+from refract.core.registry import PACKAGES, Registry, find
+from tests.builders import ROOT
+
+FOLDERS = sorted(path for path in (ROOT / "packages").iterdir() if path.is_dir())
+CORE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def project_of(folder: Path) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def imports(path: Path) -> set[str]:
+    """The top-level modules that a file imports, anywhere in it, or names as ``module:object``."""
+    tops = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            tops |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            tops.add(str(node.module).partition(".")[0])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = re.match(r"(refract_\w+)(\.\w+)*:\w", node.value)
+            if named:
+                tops.add(named[1])
+    return tops
+
+
+def test_the_core_imports_no_package():
+    named = {folder.name.replace("-", "_") for folder in FOLDERS}
+    for top in ("refract", "stages"):
+        for path in (ROOT / top).rglob("*.py"):
+            assert imports(path) & named == set(), path
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_package_imports_no_other_one_and_has_what_a_package_has(folder):
+    module = folder.name.replace("-", "_")
+    for path in (folder / module).rglob("*.py"):
+        others = {top for top in imports(path) if top.startswith("refract_")}
+        assert others <= {module}, path
+        assert imports(path) & {"tests", "tools", "benchmarks", "stages"} == set(), path
+    project = project_of(folder)
+    extra = folder.name.removeprefix("refract-")
+    assert project["name"] == folder.name
+    assert project["version"] == CORE["version"]
+    assert f"refract-eval=={CORE['version']}" in project["dependencies"]
+    assert f"{folder.name}=={CORE['version']}" in CORE["optional-dependencies"][extra]
+    assert "```console" in (folder / "README.md").read_text("utf-8")
+    assert list((folder / "tests").glob("test_*.py"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_core_names_what_each_package_brings(folder):
+    """So that a message can say what to install. Groups of many names, such as a catalogue's, are
+    named by the package's own definition."""
+    points = project_of(folder)["entry-points"]
+    named = PACKAGES[folder.name.removeprefix("refract-")]
+    for group, names in named.items():
+        assert set(names) == set(points[group])
+
+
+def test_a_name_of_an_absent_package_is_an_error_that_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    registry = Registry({}, "refract.adapters")
+    message = (
+        "^models.m: adapter: 'vllm' comes with the package refract-engines, which is not installed; "
+        r"run: pip install 'refract-eval\[engines\]'$"
+    )
+    with pytest.raises(MissingPackage, match=message):
+        find(registry, "vllm", "models.m: adapter")
