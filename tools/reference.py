@@ -208,7 +208,7 @@ def sections(registry: Registry) -> str:
 def perturbation_kinds() -> str:
     """What each kind of perturbation does, as a Markdown list."""
     lines = []
-    for name in PERTURBATIONS:
+    for name in names_of(PERTURBATIONS):
         text = inspect.getdoc(find(PERTURBATIONS, name, "").variants) or ""
         lines.append(f"- `{name}`: {_markdown(text.splitlines()[0])}")
     return "\n".join(lines)
@@ -339,7 +339,7 @@ def _catalogue(name: str, shared: Schema) -> Schema:
     return {
         "type": "object",
         "required": [key],
-        "properties": {key: {"anyOf": [{"enum": list(registry)}, {"pattern": f"^{PLACE}$"}]}},
+        "properties": {key: {"anyOf": [{"enum": names_of(registry)}, {"pattern": f"^{PLACE}$"}]}},
         "allOf": cases,
     }
 

@@ -94,7 +94,6 @@ COMMANDS = {
     "Suites, models and projects": (
         "suite_files.lint",
         "suite_files.import_suite",
-        "suite_files.rewrite",
         "project.doctor",
         "project.stage",
         "models.cache",

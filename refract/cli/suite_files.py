@@ -1,5 +1,4 @@
-"""``refract lint``, ``import-suite`` and ``rewrite``: suites as files, checked or made of published
-ones, and the rewritings of their prompts."""
+"""``refract lint`` and ``import-suite``: suites as files, checked or made of published ones."""
 
 from __future__ import annotations
 
@@ -15,10 +14,7 @@ from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.published_text import names_in
 from refract.core.showing import say
-from refract.evaluate.rewriting import write_rewritings
 from refract.export.paper import reference_keys
-from refract.models.store import open_store
-from refract.project import project_root, read_project
 from refract.suites.importing import PUBLISHED, find_importer, import_file, write_suite
 from refract.suites.importing.hub import source_file
 from refract.suites.rows import check_suite
@@ -140,20 +136,3 @@ def import_suite(
     say(f"{target}: {len(imported.rows)} rows ({shown}); card: {card}")
     for note in imported.notes:
         say(f"  {note}")
-
-
-def rewrite(perturbation: Annotated[str, Argument(help="Its name in params.yaml.")]) -> None:
-    """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
-
-    Only texts that the perturbation's file lacks are asked. What the model declined to rewrite is kept
-    as that and has no variant; exit with 1 if some requests failed, which run again are asked again.
-
-    Example: refract rewrite past_tense
-    """
-    with open_store() as store:
-        path, counts = write_rewritings(perturbation, read_project(project_root()), store)
-    written, kept, failed = counts.pop("compliance", 0), counts.pop("kept"), counts.pop("error", 0)
-    parts = [f"{written} written", f"{kept} kept", f"{failed} errors"]
-    parts += [f"{count} not rewritten ({outcome})" for outcome, count in sorted(counts.items())]
-    say(f"{path}: {', '.join(parts)}")
-    raise typer.Exit(int(failed > 0))

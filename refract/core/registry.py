@@ -21,6 +21,10 @@ from refract.core.errors import MissingPackage, ParamsError
 # The packages of this repository that bring names, by the registry's group. Where one is not
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
+    "dialogue": {
+        "refract.commands": ("rewrite",),
+        "refract.perturbations": ("rewrite",),
+    },
     "engines": {
         "refract.adapters": ("vllm",),
         "refract.commands": ("work",),

@@ -6,11 +6,12 @@ its suites."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import library_versions, pinned_versions
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import MissingPackage, ParamsError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import (
     OPTIONAL,
@@ -70,8 +71,9 @@ def read_project(folder: Path) -> Project:
 
 
 def check_definitions(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a missing section or a wrong definition. Opens
-    no file that a definition names, since it may be elsewhere."""
+    """Raises :class:`ParamsError` for a missing section or a wrong definition, used or not,
+    and :class:`MissingPackage` for one in use of a package that is not installed. Opens no
+    file that a definition names, since it may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
     for section in needed:
         if section not in params:
@@ -86,21 +88,41 @@ def check_definitions(params: Mapping[str, Any]) -> None:
     ):
         settings = params.get(section)
         read_settings(kind, section, {} if settings is None else settings)
+    used = used_definitions(params)
+
+    def may_lack(catalogue: str, name: str) -> suppress:
+        return suppress(*(() if (catalogue, name) in used else (MissingPackage,)))
+
     for name, perturbation in (params.get("perturbations") or {}).items():
-        read_perturbation(name, perturbation)
+        with may_lack("perturbations", name):
+            read_perturbation(name, perturbation)
     for name, model in params["models"].items():
-        open_model(name, model)
+        with may_lack("models", name):
+            open_model(name, model)
     for name, judge in params["judges"].items():
-        read_judge(name, judge)
-        model = judge.get("model")
-        if isinstance(model, dict) and "adapter" in model:
-            open_model(name, model, f"judges.{name}.model")
+        with may_lack("judges", name):
+            read_judge(name, judge)
+            model = judge.get("model")
+            if isinstance(model, dict) and "adapter" in model:
+                open_model(name, model, f"judges.{name}.model")
     for name in params["suites"]:
         suite = definition(params, "suites", name)
         families = {}
-        for judge in suite["judges"]:
-            families[judge] = family_of(judge, definition(params, "judges", judge))
-        check_names(f"suites.{name}", suite, families)
+        with may_lack("suites", name):
+            for judge in suite["judges"]:
+                families[judge] = family_of(judge, definition(params, "judges", judge))
+            check_names(f"suites.{name}", suite, families)
+
+
+def used_definitions(params: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Catalogue and name of each definition that the grid uses."""
+    used = {("models", name) for name in grid(params, "models")}
+    for name in grid(params, "suites"):
+        suite = definition(params, "suites", name)
+        used.add(("suites", name))
+        for catalogue in ("judges", "perturbations"):
+            used.update((catalogue, part) for part in suite.get(catalogue) or ())
+    return used
 
 
 def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str]) -> None:

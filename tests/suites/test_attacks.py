@@ -1,4 +1,4 @@
-"""Perturbations of attackers: encodings, frames, and what a model makes of a prompt."""
+"""Perturbations of attackers: encodings and frames."""
 
 import base64
 import codecs
@@ -9,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows, write_rows
-from refract.core.published_text import Source, SourceError
-from refract.evaluate.rewriting import _request, _written, write_rewritings
-from refract.models.store import ResponseStore
-from refract.project import Project
-from refract.suites.perturbations import suite_prompts
+from refract.core.published_text import SourceError
 from tests.suites.test_perturbations import text_of, variants
 
 DECODERS = {
@@ -59,90 +54,3 @@ def test_a_frame_is_a_text_or_a_published_one_with_the_sha_256_that_is_expected(
         text_of({**definition, "frame": {**source, "sha256": "0" * 64}}, "Sing.")
     with pytest.raises(ParamsError, match="must hold"):
         text_of({"kind": "frame", "frame": "no place"}, "Sing.")
-
-
-@pytest.fixture
-def project(tmp_path):
-    rows = [{"id": f"r{n}", "category": "helpful", "prompt": f"Question {n}?"} for n in range(12)]
-    write_rows(tmp_path / "own.jsonl", rows)
-    kept = {"kind": "rewrite", "model": "writer", "file": str(tmp_path / "kept.jsonl")}
-    suite = {"file": "own.jsonl", "judges": ["rules"], "perturbations": ["reworded"]}
-    params = {
-        "seed": 1,
-        "suites": {"own": suite},
-        "perturbations": {"reworded": {**kept, "instruction": "Say in other words: {prompt}"}},
-        "models": {"writer": {"adapter": "synthetic", "refusal_rate": {"helpful": 0.5}}},
-    }
-    return Project(tmp_path, params)
-
-
-def test_a_rewriting_is_asked_once_kept_in_a_file_and_no_variant_where_it_was_declined(project):
-    with pytest.raises(ParamsError, match="refract rewrite"):
-        suite_prompts(project.params, "own", project.folder)
-    path, counts = write_rewritings("reworded", project, ResponseStore(None))
-    rows = read_rows(path)
-    written = {row["source_sha256"]: row["text"] for row in rows if row["outcome"] == "compliance"}
-    assert counts == {"kept": 0, "refusal": 12 - len(written), "compliance": len(written)}
-    assert 0 < len(written) < 12 == len(rows)
-    assert [row["source_sha256"] for row in rows] == sorted(row["source_sha256"] for row in rows)
-    made = suite_prompts(project.params, "own", project.folder).rows
-    variants_of = {row["source_id"]: row["attempts"] for row in made if row["perturbation"]}
-    sources = {row["id"]: row["prompt"] for row in read_rows(project.folder / "own.jsonl")}
-    sha = {id_: hashlib.sha256(text.encode()).hexdigest() for id_, text in sources.items()}
-    assert variants_of == {id_: [written[sha[id_]]] for id_ in sha if sha[id_] in written}
-    before = path.read_bytes()
-    assert write_rewritings("reworded", project, ResponseStore(None))[1] == {"kept": 12}
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("answer", "field", "written"),
-    [
-        ('  "Why did it burn?" ', None, "Why did it burn?"),
-        ('{"mutated_text": " Why? "}', "mutated_text", "Why?"),
-        ('```json\n{"mutated_text": "Why?"}\n```', "mutated_text", "Why?"),
-        *((answer, "mutated_text", None) for answer in ("Why?", "[]", "{}", '{"mutated_text": 1}')),
-    ],
-)
-def test_what_the_model_wrote_is_its_answer_or_a_field_of_its_json(answer, field, written):
-    assert _written(answer, field) == written
-
-
-def test_a_published_instruction_without_a_place_is_the_system_prompt(tmp_path):
-    (tmp_path / "text.txt").write_text("Rewrite persuasively.")
-    sha = hashlib.sha256(b"Rewrite persuasively.").hexdigest()
-    source = Source(path=str(tmp_path / "text.txt"), sha256=sha)
-    system = {"role": "system", "content": "Rewrite persuasively."}
-    assert _request(source, "Why?") == {"messages": [system, {"role": "user", "content": "Why?"}]}
-    assert _request("Say: {prompt}", "Why?") == {"prompt": "Say: Why?"}
-
-
-def test_a_rewriting_by_another_model_or_instruction_counts_as_missing(project):
-    write_rewritings("reworded", project, ResponseStore(None))
-    for key, value in {"model": "other", "instruction": "Else: {prompt}"}.items():
-        changed = {**project.params["perturbations"]["reworded"], key: value}
-        params = {**project.params, "perturbations": {"reworded": changed}}
-        with pytest.raises(ParamsError, match="refract rewrite"):
-            suite_prompts(params, "own", project.folder)
-
-
-def test_of_a_conversation_the_turn_that_is_changed_is_rewritten(project):
-    turns = [{"role": "user", "content": text} for text in ("First?", "Last?")]
-    rows = [{"id": "c", "category": "helpful", "messages": turns}]
-    write_rows(project.folder / "own.jsonl", rows)
-    for turn, text in (("first", "First?"), ("last", "Last?")):
-        project.params["perturbations"]["reworded"]["turn"] = turn
-        _, counts = write_rewritings("reworded", project, ResponseStore(None))
-        assert counts.total() - counts["kept"] == 1
-        kept = {row["source_sha256"] for row in read_rows(project.folder / "kept.jsonl")}
-        assert kept == {hashlib.sha256(text.encode()).hexdigest()}
-        suite_prompts(project.params, "own", project.folder)  # finds what it needs
-
-
-def test_only_a_perturbation_of_kind_rewrite_that_a_suite_names_can_be_written(project):
-    params = project.params
-    params["perturbations"]["typos"] = {"kind": "typos"}
-    params["perturbations"]["unused"] = params["perturbations"]["reworded"]
-    for name in ("typos", "unused", "absent"):
-        with pytest.raises(ParamsError, match=f"perturbations.{name}"):
-            write_rewritings(name, project, ResponseStore(None))

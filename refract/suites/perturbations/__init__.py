@@ -54,7 +54,6 @@ PERTURBATIONS = Registry(
         "leetspeak": f"{_HERE}.attacks:LEETSPEAK",
         "encode": f"{_HERE}.attacks:ENCODE",
         "frame": f"{_HERE}.attacks:FRAME",
-        "rewrite": f"{_HERE}.attacks:REWRITE",
         "repeat": f"{_HERE}.noise:REPEAT",
     },
     "refract.perturbations",

@@ -1,19 +1,16 @@
-"""What attackers do to a request: encode it, frame it, have a model reword it."""
+"""What attackers do to a request: encode it, or frame it."""
 
 from __future__ import annotations
 
 import base64
 import codecs
 import functools
-import hashlib
 import random
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import canonical_json, read_rows
 from refract.core.published_text import Source, fetched_text
 from refract.suites.perturbations.noise import (
     TABLES,
@@ -117,63 +114,6 @@ def whole_text(frame: str | Source) -> str:
     return text.removesuffix("\n") if frame.style == "jinja" else text
 
 
-class RewriteSettings(FeatureSettings):
-    file: str = Field(description="the JSONL file that `refract rewrite` writes; keep it in git")
-    model: str = Field(description="who rewrites: a name from `models`")
-    instruction: Frame = Field(
-        description="what the model is asked; one without {prompt}, of a publisher, is its system "
-        "prompt, and the text the user's message"
-    )
-    field: str | None = Field(
-        None,
-        description="the field of the model's JSON that holds what it wrote; null: its whole answer",
-    )
-
-    @property
-    def made_by(self) -> str:
-        """A hash of model and instruction, which its rows hold, so that neither changes
-        unseen."""
-        asked = self.instruction
-        content = [
-            self.model,
-            asked if isinstance(asked, str) else asked.sha256,
-            self.field,
-        ]
-        return hashlib.sha256(canonical_json(content).encode()).hexdigest()
-
-
-def source_sha256(text: str) -> str:
-    """The key of a text in a file of rewritings."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def kept_rewritings(settings: RewriteSettings) -> dict[str, dict[str, Any]]:
-    """The rows of the file by this model and instruction, by ``source_sha256``."""
-    path = Path(settings.file)
-    stat = path.stat() if path.is_file() else None
-    return _rows_by(path, settings.made_by, stat.st_mtime_ns) if stat else {}
-
-
-@functools.lru_cache(maxsize=16)
-def _rows_by(path: Path, made_by: str, changed_at: int) -> dict[str, dict[str, Any]]:
-    return {row["source_sha256"]: row for row in read_rows(path) if row["made_by"] == made_by}
-
-
-def rewrite(text: str, generator: random.Random, settings: RewriteSettings) -> Noisy:
-    """What a model made of the text: a paraphrase, the past tense, a translation.
-
-    ``refract rewrite`` asks the model and keeps its text. A text that it declined to
-    rewrite, or returned as it was, has no variant."""
-    row = kept_rewritings(settings).get(source_sha256(text))
-    if row is None:
-        raise ParamsError(
-            f"{settings.file} has nothing that {settings.model} made of {text!r:.60} by this "
-            "instruction; run: refract rewrite NAME, with the perturbation's name"
-        )
-    return row["text"] or text, 1
-
-
 LEETSPEAK = Perturbation(LeetspeakSettings, in_each_feature("leetspeak", leetspeak), drawn=True)
 ENCODE = Perturbation(EncodeSettings, in_each_feature("encode", encode))
 FRAME = Perturbation(FrameSettings, in_each_feature("frame", frame))
-REWRITE = Perturbation(RewriteSettings, in_each_feature("rewrite", rewrite))

@@ -1,38 +1,55 @@
-"""Prompts as a model says them otherwise, for perturbations of the kind ``rewrite``."""
+"""``refract rewrite``: has a model rewrite the prompts of a perturbation, and keeps what it wrote."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import run_seed
 from refract.core.published_text import Source
+from refract.core.showing import say
 from refract.core.types import Row
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model
-from refract.models.store import ResponseStore
-from refract.project import Project, find_model
+from refract.models.store import ResponseStore, open_store
+from refract.project import Project, find_model, project_root, read_project
 from refract.suites.draws import sample_rows
 from refract.suites.perturbations import changed_at, features_of, read_perturbation
-from refract.suites.perturbations.attacks import (
-    PLACE,
-    RewriteSettings,
-    filled,
-    kept_rewritings,
-    source_sha256,
-    whole_text,
-)
+from refract.suites.perturbations.attacks import PLACE, filled, whole_text
 from refract.suites.rows import load_suite
+from refract_dialogue.rewriting import RewriteSettings, kept_rewritings, source_sha256
 
 
-def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> list[str]:
-    """The texts of all suites that name the perturbation, each once. Raises
-    :class:`ParamsError` where none does."""
+def rewrite(
+    perturbation: Annotated[str, typer.Argument(help="Its name in params.yaml.")],
+) -> None:
+    """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
+
+    Only texts that the perturbation's file lacks are asked. What the model declined to rewrite is kept
+    as that and has no variant; exit with 1 if some requests failed, which run again are asked again.
+
+    Example: refract rewrite past_tense
+    """
+    with open_store() as store:
+        path, counts = write_rewritings(perturbation, read_project(project_root()), store)
+    written, kept, failed = counts.pop("compliance", 0), counts.pop("kept"), counts.pop("error", 0)
+    parts = [f"{written} written", f"{kept} kept", f"{failed} errors"]
+    parts += [f"{count} not rewritten ({outcome})" for outcome, count in sorted(counts.items())]
+    say(f"{path}: {', '.join(parts)}")
+    raise typer.Exit(int(failed > 0))
+
+
+def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> dict[str, str]:
+    """The texts of all suites that name the perturbation, each once, by ``source_sha256``.
+    Raises :class:`ParamsError` where none names it."""
     suites = {
         suite: definition
         for suite, definition in project.params["suites"].items()
@@ -42,17 +59,20 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
         raise ParamsError(
             f"perturbations.{name}: no suite names it; add it to the perturbations of one in params.yaml"
         )
-    texts: dict[str, None] = {}
+    texts: dict[str, str] = {}
     seed = run_seed(project.params)
     for suite, definition in suites.items():
         rows = load_suite(project.folder / definition["file"])
         stratified = bool(definition.get("stratified"))
         size = definition.get("sample")
         for row in sample_rows(rows, size, seed=seed, suite=suite, stratified=stratified):
-            if place := changed_at(row, settings):
-                features = features_of(place.until)
-                texts |= dict.fromkeys(features[key] for key in settings.features or features)
-    return list(texts)
+            place = changed_at(row, settings)
+            if place is None:
+                continue
+            features = features_of(place.until)
+            for feature in settings.features or features:
+                texts[source_sha256(features[feature])] = features[feature]
+    return texts
 
 
 def write_rewritings(
@@ -74,12 +94,15 @@ def write_rewritings(
         )
     kept = kept_rewritings(settings)
     texts = texts_to_rewrite(name, settings, project)
-    rows = [kept[sha] for text in texts if (sha := source_sha256(text)) in kept]
-    missing = {sha: text for text in texts if (sha := source_sha256(text)) not in kept}
-    path = project.folder / settings.file
+    rows = [kept[sha] for sha in texts if sha in kept]
+    missing = {sha: text for sha, text in texts.items() if sha not in kept}
     counts = Counter({"kept": len(rows)})
+    path = project.folder / settings.file
     if missing:
-        rows += _asked(name, settings, missing, project=project, store=store, counts=counts)
+        for row in _asked(name, settings, missing, project=project, store=store):
+            counts[row["outcome"]] += 1
+            if row["outcome"] != "error":
+                rows.append(row)
         write_rows(path, sorted(rows, key=lambda row: str(row["source_sha256"])))
     return path, counts
 
@@ -87,15 +110,15 @@ def write_rewritings(
 def _asked(
     name: str,
     settings: RewriteSettings,
-    missing: dict[str, str],
+    texts: Mapping[str, str],
     project: Project,
     store: ResponseStore,
-    counts: Counter[str],
-) -> Iterable[Row]:
+) -> Iterator[Row]:
+    """What became of each text, as a row of the file."""
     definition = find_model(settings.model, project)
     asked = [
-        {"id": sha, "category": "helpful", **_request(settings.instruction, text)}
-        for sha, text in missing.items()
+        {"id": sha, "category": "helpful", **request(settings.instruction, text)}
+        for sha, text in texts.items()
     ]
     evaluation = evaluate(
         [Suite(name, asked, {"judges": ["refusal"]})],
@@ -107,24 +130,21 @@ def _asked(
         seed=run_seed(project.params),
     )
     for row in evaluation.rows():
-        outcome, written = row["outcome"], _written(row["response"], settings.field)
-        if outcome == "compliance" and (row["finish_reason"] != "stop" or not written):
+        outcome, text = row["outcome"], written(row["response"], settings.field)
+        if outcome == "compliance" and (row["finish_reason"] != "stop" or not text):
             outcome = "not read" if row["finish_reason"] == "stop" else "cut_off"
-        counts[outcome] += 1
-        if outcome == "error":
-            continue
         yield {
             "source_sha256": row["prompt_id"],
             "made_by": settings.made_by,
             "model": settings.model,
-            "text": written if outcome == "compliance" else None,
+            "text": text if outcome == "compliance" else None,
             "outcome": outcome,
             "request_sha256": row["request_sha256"],
             "answer_sha256": row["answer_sha256"],
         }
 
 
-def _request(instruction: str | Source, text: str) -> Row:
+def request(instruction: str | Source, text: str) -> Row:
     """The content of a suite's row that asks for a rewriting of the text."""
     if PLACE in whole_text(instruction):
         return {"prompt": filled(instruction, text)}
@@ -132,12 +152,12 @@ def _request(instruction: str | Source, text: str) -> Row:
     return {"messages": [system, {"role": "user", "content": text}]}
 
 
-def _written(answer: str, field: str | None) -> str | None:
+def written(answer: str, field: str | None) -> str | None:
     """What the model wrote; None where its answer is not the JSON that was asked for."""
     if field is None:
         return answer.strip().strip('"“”')
     try:
-        written = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
+        text = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
     except (ValueError, TypeError, KeyError):
         return None
-    return written.strip() if isinstance(written, str) else None
+    return text.strip() if isinstance(text, str) else None
