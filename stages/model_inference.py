@@ -50,8 +50,6 @@ def main(name: str) -> None:
     note_answers(
         ran_file(name), folder, made.responses, origins=made.origins, certificates=made.certificates
     )
-    if masked := made.usage.get("masked"):
-        run.warn(f"{masked} answers repeated the key; it is masked in them")
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))
     # DVC keeps the output between runs; files of suites that left the grid go, and so do files that
     # a killed run left half written.

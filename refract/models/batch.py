@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from typing import Any
 from refract.core.environment import cache_folder, default_cache_folder
 from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
-from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
 from refract.models.replies import Failure, error_parts
@@ -37,23 +34,18 @@ class BatchRun:
         self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
     ) -> None:
         self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
-        self.settings = model.settings
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
         # Of a round, by custom id: the requests of the same body and seed, and that
         # body.
         self.indices: dict[str, list[int]] = {}
         self.bodies: dict[str, bytes] = {}
-        self.reached = False  # whether the server has taken a connection
 
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
         reached or does not accept the key; the next run finds what was submitted by
         then."""
-        # The package repeats a call that fails, after 8 seconds at most.
-        looks = math.ceil(self.settings.retry_for / 8) + 2
         async with self.model.open_client() as client:
-            self.client = client.with_options(max_retries=looks, timeout=self.settings.timeout)
-            self.quick = self.client.with_options(max_retries=2)
+            self.client = client
             self.model.say_where(self.client, len(self.requests))
             left, attempt = list(range(len(self.requests))), 0
             while left:
@@ -96,7 +88,7 @@ class BatchRun:
                     again += self._take(batch["requests"], lines, missing, attempt)
                     self.taken.append(path)
             if batches:
-                await asyncio.sleep(self.settings.batch_poll)
+                await asyncio.sleep(self.model.settings.batch_poll)
         return again
 
     def _parts(self, names: Sequence[str]) -> list[list[str]]:
@@ -118,12 +110,11 @@ class BatchRun:
         """Submits a batch, once; where that fails, so do its requests, which the next
         run submits."""
         try:
-            bodies = {name: self.bodies[name] for name in names}
-            # Nothing is lost yet: a server that is not there is not waited for.
-            batch_id = await self.model.submit(self.quick, bodies)
-            self.reached = True
+            batch_id = await self.model.submit(
+                self.client, {name: self.bodies[name] for name in names}
+            )
         except self.model.sdk.APIError as error:
-            failure = self.model.failure_of(error, self.client)
+            failure = self.model.failure_of(error)
             for name in names:
                 self._fail(name, failure.name, failure.text)
             return None
@@ -131,31 +122,17 @@ class BatchRun:
         return batch_id
 
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch that has ended, and why others are missing. Only a
-        server that has taken a connection of this run is waited for, for up to
-        ``retry_for``."""
-        client = self.quick
-        while True:
-            try:
-                ended = await self.model.ended(client, batch_id)
-            except self.model.sdk.NotFoundError:
-                return b"", "the provider no longer has the batch"
-            except self.model.sdk.APIError as error:
-                failure = self.model.failure_of(error, self.client)
-                self.reached |= failure.reached
-                passing = failure.kind in ("passing", "throttled") and self.settings.retry_for > 0
-                if client is self.client or not (passing and self.reached):
-                    raise AdapterError(
-                        f"{self.model.where}: {self.settings.base_url} does not tell how a batch "
-                        f"stands ({failure.text}); run again to go on with it"
-                    ) from None
-                text = f"a look at a batch failed: {failure.name}: {failure.text}"
-                text += f"; tried for up to {self.settings.retry_for} s"
-                say(f"{self.model.name}: {text}", file=sys.stderr)
-                client = self.client
-            else:
-                self.reached = True
-                return ended
+        """The lines of a batch that has ended, and why others are missing."""
+        try:
+            return await self.model.ended(self.client, batch_id)
+        except self.model.sdk.NotFoundError:
+            return b"", "the provider no longer has the batch"
+        except self.model.sdk.APIError as error:
+            failure = self.model.failure_of(error)
+            raise AdapterError(
+                f"{self.model.where}: {self.model.settings.base_url} does not tell how a batch "
+                f"stands ({failure.text}); run again to go on with it"
+            ) from None
 
     def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
         """Emits a batch's answers; returns the requests to be tried with their next
@@ -192,10 +169,10 @@ class BatchRun:
                 return answer
             if status == 0:
                 return Failure("BatchExpired", self.model.clean(error_parts(payload)[0]), "final")
-            request = httpx2.Request("POST", self.settings.base_url)
+            request = httpx2.Request("POST", self.model.settings.base_url)
             response = httpx2.Response(status, request=request)
             error = self.client._make_status_error("", body=payload, response=response)
-            return self.model.failure_of(error, self.client)
+            return self.model.failure_of(error)
         except Exception as error:  # a provider may send anything
             self.model.count(None, body)  # an answer that cannot be read has been paid for
             return Failure("InvalidResponse", self.model.clean(error), "final")

@@ -21,7 +21,6 @@ from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedS
 from refract.models.replies import (
     Failure,
     InvalidResponse,
-    Kind,
     error_parts,
     finish_reason,
     refuse_unread,
@@ -36,8 +35,6 @@ NEEDS_RESPONSES = re.compile(
     r"(gpt-5\.[4-6]|gpt-6(\.1)?|(o\d|gpt-5[.\d]*)-(pro|codex)|o\d(-mini)?-deep-research"
     r"|computer-use-preview|gpt-daybreak|gpt-rosalind)(-.*)?"
 )
-# What follows from the codes of a response that failed; from others, nothing.
-FAILED: dict[str, Kind] = {"rate_limit_exceeded": "throttled", "server_error": "passing"}
 # Statuses of a batch that has ended.
 ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -164,8 +161,8 @@ class OpenAI(Served):
             answer = replace(answer, response=text, thinking=thinking)
         return answer
 
-    def failure_of(self, error: Exception, client: Any) -> Failure:
-        failure = super().failure_of(error, client)
+    def failure_of(self, error: Exception) -> Failure:
+        failure = super().failure_of(error)
         needed = "v1/responses" in failure.text or "not a chat model" in failure.text
         if needed and not self.settings.asks_responses:
             hint = "set api: responses in the model's definition, or --set api=responses"
@@ -305,5 +302,4 @@ def _ending_of(payload: Any) -> FinishReason:
     message, codes = error_parts(payload)
     if says_filtered(codes, message):
         return "content_filter"
-    kinds = [FAILED[code] for code in codes if code in FAILED]
-    raise InvalidResponse(f"the response is {status}: {message}", kinds[0] if kinds else "final")
+    raise InvalidResponse(f"the response is {status}: {message}")

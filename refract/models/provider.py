@@ -7,7 +7,6 @@ no provider. Whatever is wrong with a reply is an error of its own row alone.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
@@ -27,21 +26,21 @@ from refract.core.types import Message, Row
 from refract.models import turn
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
-    PASSING,
-    THROTTLED,
     Failure,
     InvalidResponse,
-    Kind,
-    bound_reply,
     error_parts,
-    says_filtered,
-    says_too_long,
+    kind_of,
 )
 
 Emit = Callable[[tuple[int, Answer]], None]
 """Takes the index of a request and its answer."""
 
 CONNECT_SECONDS = 10.0
+# Seconds for which a server that asks for rest gets it; where it asks for more, such as a day, the
+# request is an error that the next run asks again.
+LONGEST_WAIT = 120.0
+# The header by which the packages number the repeats of a call.
+REPEAT = "x-stainless-retry-count"
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only
@@ -124,9 +123,12 @@ class ServedSettings(RequestSettings):
     batch_poll: Positive = Field(30, description="seconds between two looks at a batch")
     max_concurrency: int = Field(64, ge=1, description="most calls at a time")
     requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
-    timeout: Positive = Field(300, description="seconds for one call")
-    retry_for: Annotated[Number, Field(ge=0)] = Field(
-        600, description="seconds for which a failing request is tried again"
+    timeout: Positive = Field(300, description="seconds until a call's answer")
+    max_retries: int = Field(
+        40,
+        ge=0,
+        description="how often a failing call is repeated, up to 8 seconds later each time, or as late "
+        "as the server asks",
     )
     price: Price | None = Field(
         None,
@@ -140,7 +142,7 @@ class ServedSettings(RequestSettings):
     )
     max_requests: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="most calls of a run, retries included; the rest is not requested",
+        description="most calls of a run, repeats not counted; the rest is not requested",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
@@ -197,11 +199,10 @@ class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
     An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the
-    abstract members. ``usage`` totals all calls of :meth:`answer`: ``requests`` (calls,
-    retries included), ``prompt_tokens``, ``completion_tokens``, ``cost`` (USD, None
-    without a price; the most it can be where a reply states no usage), ``retries``,
-    ``throttles`` (calls turned away as too many) and ``masked`` (answers that repeated
-    the key).
+    abstract members. ``usage`` totals all calls of :meth:`answer`: ``requests``,
+    ``retries`` (calls that the package repeated), ``prompt_tokens``,
+    ``completion_tokens`` and ``cost`` (USD, None without a price; the most it can be
+    where a reply states no usage). ``reached``: whether a server has answered a call.
     """
 
     PACKAGE: ClassVar[str]
@@ -214,8 +215,9 @@ class Provider(Model):
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        counts = "requests prompt_tokens completion_tokens retries throttles masked"
-        self.usage: dict[str, Any] = dict.fromkeys(counts.split(), 0)
+        self.reached = self.told = False
+        counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
+        self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
     @property
@@ -296,29 +298,48 @@ class Provider(Model):
         self.key = SecretStr(key)
 
     def open_client(self) -> Any:
-        """The package's client with the run's key, as many connections as calls, and no
-        retries. Raises what the package raises where it lacks something."""
+        """The package's client with the run's key and as many connections as calls.
+        Raises what the package raises where it lacks something."""
         from httpx2 import Limits, Timeout
 
         settings = self.settings
-        # The time of a whole call is limited where it is made.
-        timeout = Timeout(None, connect=min(CONNECT_SECONDS, settings.timeout))
+        self.reached = False
+        timeout = Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         http_client = self.sdk.DefaultAsyncHttpxClient(
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
             timeout=timeout,
-            headers={"accept-encoding": "identity"},
             follow_redirects=False,  # which would take key and prompt to a server that nobody named
-            event_hooks={"response": [bound_reply]},
+            event_hooks={"response": [self._look_at]},
         )
         options: dict[str, Any] = {
             "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
-            "max_retries": 0,
+            "max_retries": settings.max_retries,
             "timeout": timeout,
             "http_client": http_client,
             "base_url": settings.base_url,
             "default_headers": settings.extra_headers,
         }
         return self.client(options)
+
+    async def _look_at(self, response: Any) -> None:
+        """Takes note of a response, and tells the package by the header that servers tell it by
+        not to repeat a call that a repeat does not mend."""
+        self.reached = True
+        self.usage["retries"] += response.request.headers.get(REPEAT, "0") != "0"
+        if response.status_code < 400:
+            return
+        await response.aread()
+        try:
+            body = response.json()
+        except (ValueError, RecursionError):
+            body = response.text
+        kind = kind_of(response.status_code, *error_parts(body))
+        if kind != "passing" or _asks_for(response.headers) > LONGEST_WAIT:
+            response.headers["x-should-retry"] = "false"
+        elif not self.told and self.settings.max_retries:
+            self.told = True
+            text = f"{self.name}: a call failed with HTTP {response.status_code}; such calls are"
+            say(f"{text} repeated up to {self.settings.max_retries} times", file=sys.stderr)
 
     async def send(self, client: Any, body: bytes) -> Any:
         """The response to a body. Amazon's and Google's clients take the model out of
@@ -385,8 +406,7 @@ class Provider(Model):
         said = self.clean(name) if isinstance(name, str) and name else None
         if self.settings.other_model and said and not self.is_asked(said):
             raise InvalidResponse(
-                f"{said} answered, and {self.settings.model_id} was asked (other_model: error)",
-                "final",
+                f"{said} answered, and {self.settings.model_id} was asked (other_model: error)"
             )
         text: object = answer.response
         if not isinstance(text, str):
@@ -404,12 +424,9 @@ class Provider(Model):
     def _masked(self, payload: Any) -> Any:
         """A response without the key, which a server may repeat."""
         key = json.dumps(self.key.get_secret_value())[1:-1]
-        if len(key) < SHORTEST_KEY:
-            return payload
         text = json.dumps(payload)
-        if key not in text:
+        if len(key) < SHORTEST_KEY or key not in text:
             return payload
-        self.usage["masked"] += 1
         return json.loads(text.replace(key, "[key]"))
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
@@ -440,70 +457,49 @@ class Provider(Model):
         """Which of the run's own limits so many calls, or so many USD, would pass."""
         settings = self.settings
         if settings.max_requests is not None and calls > settings.max_requests:
-            again = self.usage["retries"]
-            repeats = f" ({again} of the calls repeated one that failed)" if again else ""
-            return f"not requested: max_requests: {settings.max_requests} is reached{repeats}"
+            return f"not requested: max_requests: {settings.max_requests} is reached"
         if settings.max_cost is not None and cost > settings.max_cost:
             return f"not requested: max_cost: {settings.max_cost} is reached"
         return None
 
-    def failure_of(self, error: Exception, client: Any) -> Failure:
+    def failure_of(self, error: Exception) -> Failure:
         """What an exception of a client's call means. Raises :class:`AdapterError`
         where no call can succeed."""
-        from httpx2 import TimeoutException, TransportError
-
         if isinstance(error, self.sdk.APIStatusError):
-            return self._status_failure(error, client)
+            return self._status_failure(error)
+        name = type(error).__name__
         if isinstance(error, self.sdk.APIConnectionError):
-            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
-        class_name = type(error).__name__
-        text = self.clean(str(error) or class_name)
-        if isinstance(error, TransportError):
-            kind = "Timeout" if isinstance(error, TimeoutException) else "Connection"
-            reached = "connect" not in class_name.lower()
-            return Failure(f"API{kind}Error", text, "passing", paid=reached, reached=reached)
-        if isinstance(error, TimeoutError):
-            text = f"no answer within {self.settings.timeout} s"
-            return Failure("APITimeoutError", text, "passing", paid=True)
+            cause = error.__cause__ or error
+            paid = "connect" not in type(cause).__name__.lower()
+            text = self.clean(str(cause) or type(cause).__name__)
+            return Failure(name, text, "passing", paid=paid)
+        text = self.clean(f"{name}: {error}")
         if isinstance(error, InvalidResponse):
-            return Failure("InvalidResponse", text, error.kind, paid=True)
-        text = self.clean(f"{class_name}: {error}")
+            return Failure(name, self.clean(error), "final", paid=True)
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
         if self.settings.client is not None:  # credentials that another package looks for
             raise AdapterError(f"{self.where}: client {self.settings.client}: {text}")
-        return Failure("InvalidResponse", text, "unreadable", paid=True)
+        return Failure("InvalidResponse", text, "final", paid=True)
 
-    def _status_failure(self, error: Any, client: Any) -> Failure:
+    def _status_failure(self, error: Any) -> Failure:
         status, name = error.status_code, type(error).__name__
-        headers, base_url = error.response.headers, self.settings.base_url
+        base_url = self.settings.base_url
         message, codes = error_parts(error.body)
         text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
         if 300 <= status < 400:
-            location = str(headers.get("location") or "no address")
+            location = str(error.response.headers.get("location") or "no address")
             target = self.clean(without_secrets(location.split("?")[0])[0])
             text = f"HTTP {status}: {base_url} redirects to {target}, where nothing was sent"
             return Failure("Redirected", f"{text}; is that the base_url?", "final")
-        words = " ".join([message, *sorted(codes)])
-        if says_filtered(codes, words if status <= 500 else ""):
-            return Failure(name, text, "filtered")
-        if says_too_long(status, words):
-            return Failure("PromptTooLong", text, "too long")
-        if status in (401, 403):
+        kind = kind_of(status, message, codes)
+        if kind == "final" and status in (401, 403):
             variable = self.settings.key_variable
             key = f"the key in {variable}" if variable else "a call without a key"
             raise AdapterError(
                 f"{self.where}: {base_url} does not accept {key} for {self.settings.model_id} ({text})"
             )
-        after = client._parse_retry_after_header(headers)
-        usable = after is not None and 0 <= after < math.inf
-        used_up = "insufficient_quota" in codes or "request too large" in message.lower()
-        kind: Kind = "final"
-        if status in THROTTLED and not used_up:
-            kind = "throttled"
-        elif (status in PASSING or status >= 500) and not used_up:
-            kind = "passing"
-        return Failure(name=name, text=text, kind=kind, after=after if usable else None)
+        return Failure("PromptTooLong" if kind == "too long" else name, text, kind)
 
     def clean(self, text: object) -> str:
         """A provider's message on one line, without the key or anything that looks like
@@ -516,6 +512,15 @@ class Provider(Model):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(char if char.isprintable() else "�" for char in line)
         return line if len(line) <= 300 else line[:299] + "…"
+
+
+def _asks_for(headers: Any) -> float:
+    """For how many seconds a server asks to be left alone; 0 where it does not say it in
+    seconds."""
+    try:
+        return float(headers.get("retry-after", 0))
+    except ValueError:
+        return 0.0
 
 
 def _count(tokens: object) -> int | None:

@@ -10,8 +10,6 @@ from typing import Any, Literal, NamedTuple
 from refract.core.types import FinishReason
 from refract.models.protocol import Answer
 
-# Bytes of a reply: room for answers of more than a million tokens.
-MOST_REPLY_BYTES = 8 * 2**20
 # Why a completion ended, by the words of all the servers that speak the two protocols,
 # in small letters. Gemini's own words pass through its server of OpenAI's protocol.
 WORDS: dict[FinishReason, str] = {
@@ -25,10 +23,7 @@ FINISHED: dict[str, FinishReason] = {}
 for _ending, _words in WORDS.items():
     FINISHED.update(dict.fromkeys(_words.split(), _ending))
 CALLED = ("tool_calls", "tool_use", "function_call")
-Kind = Literal["filtered", "too long", "throttled", "passing", "unreadable", "final"]
-# What a status means where nothing in the reply says otherwise; others from 500 on
-# pass.
-PASSING, THROTTLED = (408, 409, 425), (429, 503, 529)
+Kind = Literal["filtered", "too long", "passing", "final"]
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
     r"|input is too long|too many (?:input )?tokens|longer than the model|max(?:imum)?.?model.?len"
@@ -52,22 +47,18 @@ FILTER_TEXT = re.compile(
 
 
 class Failure(NamedTuple):
-    """How a call came back without an answer.
+    """How a call came back without an answer, after all its repeats.
 
-    ``name``, ``text``: the row's error. ``after``: seconds that the server asks to
-    wait. ``paid``: whether the call may have cost something; ``reached``: whether it
-    reached a server. ``kind``, what follows: ``filtered``: the provider's filter is the
-    row's ending. ``too long``: the row goes on with its next attempt. ``throttled``:
-    nothing is sent for a while. ``passing``: the call is repeated; ``unreadable``: a
-    few times only. ``final``: the row ends with the error.
+    ``name``, ``text``: the row's error. ``paid``: whether the call may have cost
+    something. ``kind``: ``filtered``: the provider's filter is the row's ending. ``too
+    long``: the row goes on with its next attempt. ``passing``: repeats can mend it.
+    ``final``: they cannot.
     """
 
     name: str
     text: str
     kind: Kind
-    after: float | None = None
     paid: bool = False
-    reached: bool = True
 
     def answer(self, attempt: int) -> Answer:
         """The row of a request that ends so."""
@@ -77,12 +68,7 @@ class Failure(NamedTuple):
 
 
 class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer; ``kind``: what follows
-    (:class:`Failure`)."""
-
-    def __init__(self, text: str, kind: Kind = "unreadable") -> None:
-        super().__init__(text)
-        self.kind = kind
+    """A call succeeded, but what came is not an answer."""
 
 
 def finish_reason(reason: object, calls: Sequence[object] = ()) -> FinishReason:
@@ -94,7 +80,7 @@ def finish_reason(reason: object, calls: Sequence[object] = ()) -> FinishReason:
     known = FINISHED.get(str(reason).lower().partition(":")[0])  # content_filter: SAFETY
     if known is None:
         why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(f"the completion ended {why}", "final")
+        raise InvalidResponse(f"the completion ended {why}")
     return known
 
 
@@ -103,33 +89,8 @@ def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
     nothing but parts of such kinds, which the adapter does not read."""
     nothing = not (answer.response or answer.tool_calls)
     if kinds and nothing and answer.finish_reason == "stop":
-        raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}", "final")
+        raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}")
     return answer
-
-
-async def bound_reply(response: Any) -> None:
-    """A client's hook that reads the reply to a POST, up to a size; batches, of many
-    replies each, come by GET. Raises :class:`InvalidResponse`."""
-    from httpx2 import ByteStream
-
-    if response.request.method != "POST":
-        return
-    content = bytearray()
-    try:
-        # A packed reply, for which no client of ours asks, can be of any size.
-        packed = response.headers.get("content-encoding", "identity")
-        if packed != "identity":
-            raise InvalidResponse(
-                f"the reply is packed as {packed}, which was not asked for", "final"
-            )
-        async for chunk in response.stream:
-            content += chunk
-            if len(content) > MOST_REPLY_BYTES:
-                size = MOST_REPLY_BYTES >> 20
-                raise InvalidResponse(f"the reply is larger than {size} MiB", "final")
-    finally:
-        await response.stream.aclose()
-    response.stream = ByteStream(bytes(content))
 
 
 def error_parts(body: Any) -> tuple[str, set[str]]:
@@ -159,3 +120,15 @@ def says_too_long(status: int | None, text: str) -> bool:
     """Whether an error says that the prompt is too long; ``status``: of HTTP, None
     where unknown."""
     return status == 413 or (status in (None, 400, 422, 500) and bool(TOO_LONG.search(text)))
+
+
+def kind_of(status: int, message: str, codes: Collection[str]) -> Kind:
+    """What follows from an error response of such a status, message and codes."""
+    words = " ".join([message, *sorted(codes)])
+    if says_filtered(codes, words if status <= 500 else ""):
+        return "filtered"
+    if says_too_long(status, words):
+        return "too long"
+    used_up = "insufficient_quota" in codes or "request too large" in message.lower()
+    passes = status in (408, 409, 429) or status >= 500
+    return "passing" if passes and not used_up else "final"

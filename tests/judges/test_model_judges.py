@@ -40,7 +40,7 @@ class JudgeServer(FaultServer):
         return 200, _json(_completion(text, None)), ""
 
     def model(self, **settings: Any) -> dict[str, Any]:
-        return super().model(**{"model_id": "judge", "retry_for": 0.01, **settings})
+        return super().model(**{"model_id": "judge", "max_retries": 0, **settings})
 
 
 def prompt_of(id_, asked):

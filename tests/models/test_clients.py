@@ -35,7 +35,7 @@ def environment(monkeypatch):
 def model(cloud: str, url: str = "http://127.0.0.1:9", **settings: object):
     own = {} if cloud == "azure" else {"api_key_env": "CLOUD_KEY"}
     definition = {"adapter": CLIENTS[cloud][0], "model_id": "m", "base_url": url, "client": cloud}
-    return open_model("m", {**definition, "retry_for": 10, **own, **settings})
+    return open_model("m", {**definition, **own, **settings})
 
 
 def ask(model: object, *texts: str) -> list[Answer]:

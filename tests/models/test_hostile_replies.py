@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import socket
@@ -14,7 +13,8 @@ from hypothesis import strategies as st
 
 from refract.models import open_model
 from refract.models.answering import generate
-from refract.models.replies import MOST_REPLY_BYTES, InvalidResponse, error_parts
+from refract.models.protocol import AdapterError
+from refract.models.replies import InvalidResponse, error_parts
 from refract.models.store import ResponseStore
 from tests.builders import ask, in_order
 from tests.fault_server import FaultServer, _completion, _message, served
@@ -24,7 +24,7 @@ KEY = "sk-configured-key-0123456789"
 
 
 def model(adapter: str, url: str = "http://127.0.0.1:1", **settings: Any) -> Any:
-    return open_model("m", served(url, adapter, **{"retry_for": 2, **settings}))
+    return open_model("m", served(url, adapter, **{"max_retries": 0, **settings}))
 
 
 def completion(content: Any, **more: Any) -> bytes:
@@ -34,7 +34,6 @@ def completion(content: Any, **more: Any) -> bytes:
 
 
 DEEP = b"[" * 200_000
-PACKED = {"content-encoding": "gzip"}
 BAD = {
     "number": (200, completion(5), {}), "boolean": (200, completion(False), {}),
     "object": (200, completion({"text": "hi"}), {}),
@@ -43,12 +42,6 @@ BAD = {
     "array": (200, b"[]", {}), "text": (200, b'"hi"', {}), "nothing": (200, b"", {}),
     "choices": (200, b'{"choices": {"a": 1}}', {}),
     "long_number": (200, b'{"choices": ' + b"9" * 5000 + b"}", {}),
-    "large": (200, completion("x" * MOST_REPLY_BYTES), {}),
-    "bomb": (200, gzip.compress(b"0" * (4 * MOST_REPLY_BYTES), 1), PACKED),
-    "bomb_crash": (500, gzip.compress(b"0" * (4 * MOST_REPLY_BYTES), 1), PACKED),
-    "no_gzip": (200, b"hello", PACKED),
-    "brotli": (200, b"hello", {"content-encoding": "br"}),
-    "twice": (200, b"hello", {"content-encoding": "gzip, gzip"}),
     "not_utf8": (200, b"\xff\xfe\x00", {}),
     "error_of_objects": (400, b'{"error": {"message": {"a": [1]}, "code": {}, "type": []}}', {}),
 }  # fmt: skip
@@ -57,23 +50,11 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_reply_that_is_no_answer_is_the_error_of_its_row_alone(name):
     with FaultServer(given=BAD) as server:
-        found = server.ask("a", f"[[{name}]]", "b", retry_for=0)
+        found = server.ask("a", f"[[{name}]]", "b", max_retries=0)
     assert [answer.response for answer in (found[0], found[2])] == ["echo: a", "echo: b"]
     assert found[1].finish_reason == "error"
     assert found[1].error is not None
     assert len(found[1].error["message"]) <= 320
-
-
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [("large", "is larger than 8 MiB"), ("bomb", "is packed as gzip, which was not asked for")],
-)
-def test_a_reply_that_is_too_large_takes_no_other_try(name, says):
-    with FaultServer(given=BAD) as server:
-        (found,) = server.ask(f"[[{name}]]")
-        assert server.arrived == 1
-        assert "accept-encoding: identity" in server.seen_headers[0].lower()
-    assert found.error == {"type": "InvalidResponse", "message": f"the reply {says}"}
 
 
 WHOLE = {"openai": _completion("hello", None), "anthropic": _message("hello", None)}
@@ -117,19 +98,6 @@ def test_any_error_body_is_read(body):
     assert all(isinstance(code, str) for code in codes)
 
 
-# Waits
-
-
-def test_a_server_that_asks_to_come_back_at_once_is_not_hammered():
-    asked = ("0", "-5", "Wed, 21 Oct 2015 07:28:00 GMT", "nan", "INF")
-    replies = {f"busy_{n}": (429, b"{}", {"retry-after": text}) for n, text in enumerate(asked)}
-    with FaultServer(given=replies, latency=0.002) as server:
-        found = server.ask(*(f"[[busy_{n % 5}]] {n}" for n in range(40)), retry_for=3)
-        # Without a floor each prompt is asked for some hundred times.
-        assert server.arrived < 20 * 40
-    assert {answer.error["type"] for answer in found if answer.error} == {"RateLimitError"}
-
-
 # Budgets
 
 
@@ -148,32 +116,17 @@ def test_max_cost_holds_where_a_reply_states_no_usage(usage):
     assert sum(answer.error is not None for answer in found) == 60 - len(worst)
 
 
-def test_a_budget_of_calls_says_how_many_of_them_were_repeats():
-    texts = [f"{number} [[throttle*1]]" for number in range(20)]
-    with FaultServer() as server:
-        found = server.ask(*texts, max_requests=10, max_concurrency=1)
-        assert server.arrived == 10
-        repeats = sum(count - 1 for count in server.calls.values())
-    assert repeats > 0
-    left = [answer.error["message"] for answer in found if answer.error]
-    assert set(left) == {
-        f"not requested: max_requests: 10 is reached ({repeats} of the calls repeated one that "
-        "failed)"
-    }
-
-
 # Keys
 
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_an_answer_that_repeats_the_key_is_kept_without_it_and_counted(adapter, monkeypatch):
+def test_an_answer_that_repeats_the_key_is_kept_without_it(adapter, monkeypatch):
     monkeypatch.setenv("A_KEY", KEY)
     text = f"You sent {KEY}, and {KEY} again."
     with FaultServer() as server:
         asked = model(adapter, server.url, api_key_env="A_KEY")
         (found,) = in_order(asked, [ask(text)])
     assert found.response == "echo: You sent [key], and [key] again."
-    assert asked.usage["masked"] == 1
 
 
 def test_a_word_that_serves_as_key_is_no_secret(monkeypatch):
@@ -267,29 +220,19 @@ def test_the_model_that_a_server_says_answered_is_kept_and_another_warned_of(
     assert ("says that these answered" in capfd.readouterr().err) is warned
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_who_gets_the_prompts_and_the_first_failure_are_said_at_once(adapter, capfd):
+def test_who_gets_the_prompts_is_said(capfd):
     with FaultServer() as server:
-        asked = model(adapter, server.url, max_concurrency=1)
-        answers = asked.answer([ask("[[crash*1]]"), ask("hello")])
-        next(answers)
-        first = capfd.readouterr().err.splitlines()
-        assert f"m: 2 requests with their prompts go to {asked.settings.base_url} (m)" in first
-        assert "m: the first call that failed: InternalServerError: HTTP 500: internal error" in (
-            "\n".join(first)
-        )
-        assert len(list(answers)) == 1
+        asked = model("openai", server.url)
+        list(asked.answer([ask("a"), ask("hello")]))
+        said = f"m: 2 requests with their prompts go to {asked.settings.base_url} (m)"
+    assert said in capfd.readouterr().err.splitlines()
 
 
 @pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_server_that_was_never_reached_ends_the_run_and_not_each_row(adapter, monkeypatch, capfd):
-    monkeypatch.setattr("refract.models.sending.REACH_SECONDS", 0.5)
+def test_a_server_that_is_not_there_ends_the_run(adapter):
     with socket.socket() as reserved:  # bound and not listening: connections are refused
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
-        asked = model(adapter, url, retry_for=600, max_concurrency=2)
-        found = dict(asked.answer([ask(str(n)) for n in range(20)]))
-    assert {answer.error["type"] for answer in found.values()} == {"APIConnectionError"}
-    assert len(found) == 20
-    assert "or 0.5 s if no call reaches the server" in capfd.readouterr().err
-    assert any("is the server running?" in answer.error["message"] for answer in found.values())
+        asked = model(adapter, url, max_retries=600, max_concurrency=2)
+        with pytest.raises(AdapterError, match=r"takes no connection .*is the server running\?"):
+            list(asked.answer([ask(str(n)) for n in range(20)]))

@@ -25,7 +25,7 @@ def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_a
     for row in rows[-2:]:
         row["prompt"] += " [[too_long]]"
     with FaultServer() as server:
-        models = {"api": server.model(retry_for=0)}
+        models = {"api": server.model(max_retries=0)}
         project = Project.create(tmp_path / "project", models, {"alpha": rows}, report=False)
         project.repro()
         assert errors(project) == FAILING + 2
@@ -50,23 +50,26 @@ def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_a
 
 def test_a_judge_that_failed_is_asked_again(tmp_path):
     with FaultServer() as server:
-        models, suites = {"one": {"adapter": "synthetic"}}, {"alpha": suite_rows("alpha")}
+        rows = suite_rows("alpha")
+        for row in rows[:2]:
+            row["prompt"] += " [[crash]]"
+        models, suites = {"one": {"adapter": "synthetic"}}, {"alpha": rows}
         project = Project.create(tmp_path / "project", models, suites, report=False)
         params = project.params()
-        nobody = server.model(retry_for=0, base_url="http://127.0.0.1:1/v1")
-        params["judges"]["asked"] = {"kind": "llm_refusal", "model": nobody}
+        params["judges"]["asked"] = {"kind": "llm_refusal", "model": server.model(max_retries=0)}
         params["suites"]["alpha"]["judges"] = ["rules", "asked"]
         project.set_params(params)
         lock = project.folder / "dvc.lock"
         project.repro()
         verdicts = read_rows(project.folder / "data/verdicts/one/alpha.jsonl")
-        assert all("the judge failed" in row["judges"]["asked"]["error"] for row in verdicts)
+        failed = ["the judge failed" in str(row["judges"]["asked"]["error"]) for row in verdicts]
+        assert failed == [True] * 2 + [False] * 10
         assert project.repro().ran == {"judge@one"}
         names = {path.name for path in (project.folder / "data/verdicts/one").iterdir()}
         assert names == {"alpha.jsonl", "families.json", "judges.json", "unread.json"}
         runs = json.loads((project.folder / "data/runs/inputs.json").read_text("utf-8"))
-        assert runs["again"] == {"data/null_verdicts/one": 36, "data/verdicts/one": 12}
-        # The judge's server is there again: its model's definition stays as it is.
+        assert runs["again"] == {"data/null_verdicts/one": 6, "data/verdicts/one": 2}
+        # Another model judges.
         params["judges"]["asked"]["model"] = {"adapter": "synthetic"}
         project.set_params(params)
         project.repro()

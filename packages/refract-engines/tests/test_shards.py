@@ -218,7 +218,7 @@ def test_a_part_takes_up_what_its_log_holds_of_requests_that_are_no_longer_asked
 def test_errors_are_in_no_file_and_a_part_of_errors_alone_fails(cli, tmp_path):
     rows = [{"id": f"{n}", "prompt": f"[[crash]] {n}", "category": "harmful"} for n in range(4)]
     with FaultServer() as server:
-        small_project(tmp_path, server.model(retry_for=0), rows)
+        small_project(tmp_path, server.model(max_retries=0), rows)
         done = cli("work", "m", "--shard", "1/1")
     assert (done.code, SHARDS.exists()) == (1, True)
     assert "are errors, which the file does not hold; run again to ask" in done.err
