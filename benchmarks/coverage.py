@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import beta
 
 from refract.agreement.ledger import ledger_entries
-from refract.rates.counting import Counted, answer_rate, bounds_of
+from refract.rates.counting import Counted, CountedSuite, answer_rate, bounds_of
 from refract.rates.judge_error import JudgeError, ModelCounts, part_of, people_interval
 from refract.rates.key import HARMFUL_REFUSAL, Key
 from refract.rates.rate import Threshold
@@ -392,7 +392,9 @@ def limit_line(groups: int) -> Line:
             for group in range(groups)
             for prompt in range(60)
         ]
-        return robustness_table(rows, {"n": 0.1})[0].decision == "missed"
+        limits = {"thresholds": {"n_fail_rate": {"max": 0.1}}}
+        suite = CountedSuite([], {}, compared=rows, definition=limits)
+        return robustness_table(suite)[0].decision == "missed"
 
     rows = f"60 prompts, {groups} variants"
     return Line("*missed*, a fail rate at its limit", rows, "0.1", draw, UNEQUAL_RUNS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,36 +20,20 @@ from refract.core.types import (
     turns_of,
 )
 from refract.core.vocabulary import TAKEN
-from refract.rates.clean_prompts import pair_table, rate_table, share_table, with_one_interval
 from refract.rates.comparison import DEFAULTS
-from refract.rates.counting import (
-    Counted,
-    CountedSuite,
-    clusters_of,
-    flip_floors,
-    outcome,
-)
+from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.judge_error import JudgeError, with_judge_errors
-from refract.rates.judge_rates import further_judges
-from refract.rates.key import CHANGED, SAMPLED, Key, counted_by_function, printed_twice
+from refract.rates.key import counters, printed_twice
 from refract.rates.rate import Rate
-from refract.rates.robustness import (
-    CLEAN_SAMPLES,
-    attack_table,
-    comparisons,
-    language_table,
-    robustness_table,
-)
-from refract.rates.sampled import sample_table, variant_table
-from refract.rates.thresholds import DEFAULT_THRESHOLDS, apply_thresholds
-from refract.rates.turns import step_table, turn_table
+from refract.rates.robustness import CLEAN_SAMPLES, comparisons
+from refract.rates.thresholds import with_decisions
 
 
 class Aggregate(NamedTuple):
     """What one suite's verdicts add up to: answers by prompt id, rates, a row for
     each perturbed prompt, and the values of the suite's ``fields`` by source id."""
 
-    answers: dict[str, Counted]
+    answers: Mapping[str, Counted]
     table: list[Rate]
     compared: list[Row]
     fields: dict[str, dict[str, str]]
@@ -95,40 +78,9 @@ def aggregate_suite(
         responses = {row["prompt_id"]: row for row in responses}
     if not isinstance(verdicts, Mapping):
         verdicts = {row["prompt_id"]: row["judges"] for row in verdicts}
-    samples = max((row.get("sample", 1) for row in prompts), default=1)
-    thresholds = dict(definition.get("thresholds") or {})
-    max_unjudged = definition.get("max_unjudged")
-    outcomes = {}
-    clusters = clusters_of(sources, definition.get("cluster"))
-    deciding = definition["judges"][0]
-    unmatched = []
-    for prompt in prompts:
-        prompt_id = prompt["prompt_id"]
-        try:
-            response, by_judge = responses[prompt_id], verdicts[prompt_id]
-        except KeyError:
-            unmatched.append(prompt_id)
-            continue
-        label = outcome(
-            response,
-            by_judge.get(deciding),
-            cut_off=definition.get("cut_off"),
-            refused_endings=settings.refused_endings,
-        )
-        outcomes[prompt_id] = Counted(
-            label,
-            clusters[prompt["source_id"]],
-            cut_off=response["finish_reason"] == "length",
-            prompt=prompt_of_sample(prompt) if samples > 1 else None,
-        )
-    if unmatched:
-        raise RowError(
-            f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
-            "run: dvc repro"
-        )
     suite = CountedSuite(
         sources=sources,
-        outcomes=outcomes,
+        outcomes={},
         fields=fields_of(sources, definition.get("fields")),
         confidence=settings.confidence,
         refused_endings=settings.refused_endings,
@@ -140,94 +92,88 @@ def aggregate_suite(
         judges=judges,
         families=families,
     )
-    floors = flip_floors(suite)
-    rates = with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
-    rates += turn_table(suite)
-    if samples > 1 or not thresholds.keys().isdisjoint(measure.name for measure in SAMPLED):
-        rates += sample_table(suite, samples)
-    rates += variant_table(suite)
-    rates += attack_table(suite, floors.loophole)
-    rates += language_table(suite, definition.get("source_language") or "en")
-    rates += further_judges(suite)
-    if definition.get("protocol"):
-        # Here, so that the types of rates are there without the settings of protocols.
-        from refract.rates.protocol_rates import protocol_judge, protocol_table
-        from refract.suites.protocols import find_part
-
-        part = find_part(definition["protocol"], "protocol")
-        of_protocol = protocol_table(part, suite, protocol_judge(definition, judges))
-        # A number that the protocol counts in its own way goes before the suite's of
-        # that name.
-        names = {rate.name for rate in of_protocol}
-        rates = [rate for rate in rates if rate.name not in names] + of_protocol
-    rates += step_table(suite)
-    for measure in counted_by_function():
-        try:
-            function = pkgutil.resolve_name(measure.count)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ParamsError(
-                f"the measure {measure.name} cannot be counted: {measure.count!r} cannot be "
-                f"imported ({error}); it must be package.module:function of an installed package"
-            ) from None
-        rates += function(suite)
-    compared: list[Row] = []
-    further_samples: list[Row] = []
-    for row in comparisons(suite):
-        (further_samples if row["name"] == CLEAN_SAMPLES else compared).append(row)
-    if compared:
-        limits = {}
-        for name in {row["name"] for row in compared}:
-            key = Key(CHANGED, perturbation=name)
-            limit = thresholds.pop(key.name, None)
-            if limit is not None and "max" not in limit:
-                raise ParamsError(f"the threshold of {key.name} must be {{max: x}}")
-            if limit is not None:
-                limits[name] = limit["max"]
-        rates += robustness_table(
-            compared + further_samples,
-            limits=limits,
-            max_unjudged=max_unjudged,
-            flips=floors,
-            confidence=settings.confidence,
-        )
-    if errors is not None:
-        rates = with_judge_errors(
-            rates,
-            deciding,
-            errors=errors,
-            confidence=settings.confidence,
-            categories={row["category"] for row in suite.requested},
-        )
-    if samples > 1:
-        # Without width is what takes each answer alone (flips, attacks): how they
-        # vary is not known.
-        for place, rate in enumerate(rates):
-            if rate.these and rate.these.low == rate.these.high:
-                rates[place] = replace(rate, these=None)
-    names = {rate.name for rate in rates}
-    if not strict:
-        thresholds = {name: limit for name, limit in thresholds.items() if name in names}
-    defaults = {name: limit for name, limit in DEFAULT_THRESHOLDS.items() if name in names}
-    # A flip or fail rate may have a threshold of its own; fail rates have theirs by
-    # now.
-    rates = apply_thresholds(
-        rates,
-        defaults | thresholds,
-        max_unjudged=max_unjudged,
-        samples=samples,
-        estimand=settings.estimand,
-    )
+    suite = replace(suite, outcomes=_outcomes(suite))
+    suite = replace(suite, compared=comparisons(suite))
+    rates: list[Rate] = []
+    for count in counters():
+        rates += count(suite)
+    rates = _by_protocol(suite, rates)
+    rates = with_limits(suite, rates, errors)
+    rates = with_decisions(suite, rates, settings.estimand, strict=strict)
     for first, second in printed_twice(rate.key for rate in rates):
         raise ParamsError(
             f"two numbers would be called {first.name!r}: {first.described}, and "
             f"{second.described}; rename the judge, perturbation or field"
         )
     return Aggregate(
-        answers=outcomes,
+        answers=suite.outcomes,
         table=rates,
-        compared=compared,
+        compared=[row for row in suite.compared if row["name"] != CLEAN_SAMPLES],
         fields=_field_values(suite.requested, suite.fields),
     )
+
+
+def _outcomes(suite: CountedSuite) -> dict[str, Counted]:
+    """The outcomes of a suite's answers by its first judge, by prompt id."""
+    clusters = clusters_of(suite.sources, suite.definition.get("cluster"))
+    several = suite.samples > 1
+    outcomes = {}
+    unmatched = []
+    for prompt in suite.rows:
+        prompt_id = prompt["prompt_id"]
+        try:
+            response, by_judge = suite.responses[prompt_id], suite.verdicts[prompt_id]
+        except KeyError:
+            unmatched.append(prompt_id)
+            continue
+        outcomes[prompt_id] = Counted(
+            suite.outcome_by(suite.first, response, by_judge),
+            clusters[prompt["source_id"]],
+            cut_off=response["finish_reason"] == "length",
+            prompt=prompt_of_sample(prompt) if several else None,
+        )
+    if unmatched:
+        raise RowError(
+            f"{len(unmatched)} prompts have no response or no verdict, such as {unmatched[0]!r}; "
+            "run: dvc repro"
+        )
+    return outcomes
+
+
+def _by_protocol(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
+    """The rates, where the suite has a protocol with those that this counts in its own way in
+    place of the suite's of their names."""
+    definition = suite.definition
+    if not definition.get("protocol"):
+        return list(rates)
+    # Here, so that the types of rates are there without the settings of protocols.
+    from refract.rates.protocol_rates import protocol_judge, protocol_table
+    from refract.suites.protocols import find_part
+
+    part = find_part(definition["protocol"], "protocol")
+    own = protocol_table(part, suite, protocol_judge(definition, suite.judges))
+    names = {rate.name for rate in own}
+    return [rate for rate in rates if rate.name not in names] + own
+
+
+def with_limits(
+    suite: CountedSuite, rates: Sequence[Rate], errors: Mapping[str, JudgeError] | None
+) -> list[Rate]:
+    """The rates of a suite with the ``errors`` of its judges in their intervals (None: of the
+    prompts alone), and without intervals on these very prompts where samples do not tell."""
+    result = list(rates)
+    if errors is not None:
+        categories = {row["category"] for row in suite.requested}
+        result = with_judge_errors(
+            rates, suite.first, errors=errors, confidence=suite.confidence, categories=categories
+        )
+    if suite.samples == 1:
+        return result
+    # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
+    for place, rate in enumerate(result):
+        if rate.these and rate.these.low == rate.these.high:
+            result[place] = replace(rate, these=None)
+    return result
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:

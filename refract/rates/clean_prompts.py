@@ -50,6 +50,12 @@ MOST_METRICS = 12
 Pair = tuple[Counted, Counted]  # the answers to a row and to the row it is paired with
 
 
+def clean_table(suite: CountedSuite) -> list[Rate]:
+    """All rates of a suite's clean prompts, and the differences to the rows they are paired
+    with."""
+    return with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
+
+
 def rate_table(suite: CountedSuite) -> list[Rate]:
     """The rates of a suite's clean prompts: over all, by category, and by each value
     of its fields; how much more often harmful prompts are refused than helpful, and

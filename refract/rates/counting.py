@@ -58,7 +58,8 @@ class CountedSuite:
     ``responses`` have the texts by prompt id and may be read from disk row by row.
     ``verdicts`` are by prompt id and judge. ``definition`` is the suite's, of whose
     judges the first decides the outcomes; ``judges`` are the definitions of judges and
-    ``families`` the families of their labels, by name."""
+    ``families`` the families of their labels, by name. ``compared`` are the comparisons of
+    perturbed answers with clean ones (:func:`refract.rates.robustness.comparisons`)."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
@@ -72,6 +73,22 @@ class CountedSuite:
     definition: Mapping[str, Any] = field(default_factory=dict)
     judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
+    compared: Sequence[Row] = ()
+
+    @property
+    def samples(self) -> int:
+        """How often each prompt was answered."""
+        return max((row.get("sample", 1) for row in self.rows), default=1)
+
+    @property
+    def thresholds(self) -> Mapping[str, Mapping[str, float]]:
+        """The thresholds that its definition sets, by the names of measures."""
+        return self.definition.get("thresholds") or {}
+
+    @property
+    def first(self) -> str:
+        """The judge that decides its outcomes."""
+        return str(self.definition["judges"][0])
 
     @property
     def requested(self) -> list[Row]:
@@ -87,6 +104,15 @@ class CountedSuite:
         """The first of its judges whose labels are of a family."""
         judges: list[str] = self.definition["judges"]
         return next((judge for judge in judges if self.families[judge] == family), None)
+
+    def outcome_by(self, judge: str, response: ResponseRow, verdicts: Mapping[str, Verdict]) -> str:
+        """What became of an answer by the verdict of one of its judges."""
+        return outcome(
+            response,
+            verdicts.get(judge),
+            cut_off=self.definition.get("cut_off"),
+            refused_endings=self.refused_endings,
+        )
 
     def ids(self, prompt_id: str) -> Iterator[str]:
         """The ids of the samples of a prompt."""

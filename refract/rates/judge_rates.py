@@ -28,7 +28,6 @@ from refract.rates.counting import (
     Outcomes,
     grouped_rates,
     mean_rate,
-    outcome,
     overall_rates,
     without,
 )
@@ -64,7 +63,6 @@ def further_judges(suite: CountedSuite) -> list[Rate]:
 
     The first strings judge measures injections; the first judge of similarity says
     whether answers changed, and has no rates of its own."""
-    first = suite.definition["judges"][0]
     strings, similarity = suite.first_judge("strings"), suite.first_judge("similarity")
     rates = []
     if strings is not None:
@@ -75,7 +73,7 @@ def further_judges(suite: CountedSuite) -> list[Rate]:
     for judge in suite.definition["judges"]:
         family = suite.families[judge]
         if family == "refusal":
-            if judge != first:
+            if judge != suite.first:
                 rates += _refusal_rates(suite, judge)
         elif family == "refusal_in_thought":
             rates += _thinking_rates(suite, judge)
@@ -160,19 +158,13 @@ def _labelled(label: str | None, answer: Counted) -> Counted:
 def _refusal_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     """The refusal rates of a suite's clean prompts by another judge than the first, and
     Cohen's κ of the two on the answers that both judged, each as one item."""
-    first = suite.definition["judges"][0]
     judged, by_first, by_other = {}, [], []
     for row in suite.requested:
         for prompt_id in suite.ids(row["id"]):
-            verdict = suite.verdicts[prompt_id].get(judge)
-            label = outcome(
-                suite.responses[prompt_id],
-                verdict,
-                cut_off=suite.definition.get("cut_off"),
-                refused_endings=suite.refused_endings,
-            )
+            verdicts = suite.verdicts[prompt_id]
+            label = suite.outcome_by(judge, suite.responses[prompt_id], verdicts)
             judged[prompt_id] = suite.outcomes[prompt_id]._replace(outcome=label)
-            of_first = suite.verdicts[prompt_id].get(first)
+            verdict, of_first = verdicts.get(judge), verdicts.get(suite.first)
             refused = refusal_of(of_first["label"]) if of_first else None
             refused_too = refusal_of(verdict["label"]) if verdict else None
             if refused is not None and refused_too is not None:
@@ -231,7 +223,7 @@ def _change_rates(suite: CountedSuite, judge: str) -> list[Rate]:
             continue
         key = Key(
             VERDICT_CHANGE,
-            judge="" if judge == suite.definition["judges"][0] else judge,
+            judge="" if judge == suite.first else judge,
             group=Group(WORDING_FIELD, name) if name else OVERALL,
         )
         whole = all(share in (0, 1) for share in known)

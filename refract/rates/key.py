@@ -1,40 +1,29 @@
-"""What a rate is of: a measure, by which judge, under which perturbation, of which
-part of a suite.
+"""What a rate is of: a measure, by which judge, under which perturbation, of which part of a suite.
 
-:data:`MEASURES` is the one table of measures. Everything that has to know one (what
-it counts, what it is called, whether a judge's error applies, whether it is a metric)
-reads it here. A new measure is an entry in the table and the function that its
-``count`` names; an installed package brings one by an entry point in the group
-``refract.measures``, which names a :class:`Measure`."""
+:data:`MEASURES` is the one table of measures. A measure names the function that counts it
+(``count``), whether it is of this table or of an installed package, which brings one by an entry
+point in the group ``refract.measures`` that names a :class:`Measure`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import pkgutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.vocabulary import BY_PROVIDER, FAMILIES, JUDGED, REFUSED
 from refract.suites.draws import ALL_ROWS, Draw
 
-# How a judge's error on refusal applies to a measure.
-#   refused        a share of answers that refuse
-#   not_refused    a share of answers that do not
-#   difference     two such shares, one minus the other
-#   unknown        decided by the judge of refusal, but how far its error moves it is not known
-#   none           decided without a judge of refusal
+# How a judge's error on refusal applies: to a share that refuses, to one that does not, to a
+# difference of two; "unknown": the judge decides it, but how far its error moves it is not known.
 JudgeErrorApplies = Literal["refused", "not_refused", "difference", "unknown", "none"]
-# When a measure is a number in metrics/MODEL.json, where there is room for a dozen a
-# suite.
-#   first      before others: refusal by category
-#   next       where there is room
-#   threshold  only where the suite sets a threshold for it
-#   never      in the tables alone
+# When a measure is one of the dozen numbers of a suite in metrics/MODEL.json: before others, where
+# there is room, only where the suite sets a threshold for it, or never.
 Metric = Literal["first", "next", "threshold", "never"]
-# What of a grid a measure is counted for.
-#   suite          once by each judge of refusal; the first judge's has no judge in its name
-#   judge          by each judge whose family of labels it belongs to
-#   perturbation   by each perturbation
+# Counted once a suite (by each judge of refusal; the first one's has no judge in its name), by each
+# judge of its family of labels, or by each perturbation.
 CountedFor = Literal["suite", "judge", "perturbation"]
 # Among the groups of a measure: the fields that a suite names.
 SUITE_FIELDS = "fields"
@@ -44,17 +33,15 @@ SUITE_FIELDS = "fields"
 class Measure:
     """One kind of number: what it counts and how it is read.
 
-    ``name`` is what files and people call it, ``title`` the head of its column in a
-    report, ``category`` the prompts it is over (None: all, or as its function says).
-    ``counted`` are the outcomes or labels that count among those of ``among``.
-    ``low`` and ``high`` are the ends of its range, None without one. ``better`` says
-    which direction is an improvement, "" where neither is. ``judge_error`` has no
-    default: whoever adds a measure says how a judge's error applies. ``groups`` are
-    the fields of the groups that it has rates of, besides that over all where it is
-    ``whole``. ``count`` names the function that counts it (``package.module:function``, which takes a
-    :class:`refract.rates.counting.CountedSuite` and returns rates); empty where
-    :func:`refract.rates.aggregate_suite` does. ``corrects`` is the measure that this
-    one corrects by human labels, or ""."""
+    ``name`` is what files and people call it, ``title`` the head of its column in a report,
+    ``category`` the prompts it is over (None: all, or as its function says). ``counted`` are the
+    outcomes or labels that count among those of ``among``. ``low`` and ``high`` are the ends of its
+    range, None without one; ``better`` is the direction of an improvement. ``judge_error`` has no
+    default: whoever adds a measure says how a judge's error applies. ``groups`` are the fields of
+    the groups that it has rates of, besides that over all where it is ``whole``. ``count`` names
+    the function that counts it, ``package.module:function``: given a
+    :class:`refract.rates.counting.CountedSuite` it returns the rates of all measures that name it.
+    ``corrects``: the measure that this one corrects by human labels, or ""."""
 
     name: str
     judge_error: JudgeErrorApplies
@@ -73,186 +60,119 @@ class Measure:
     whole: bool = True
 
 
+MEASURES: list[Measure] = []  # all that are defined below, in this order
+
+
+def _define(
+    name: str,
+    judge_error: JudgeErrorApplies,
+    count: str,
+    title: str = "",
+    category: str | None = None,
+    **facts: Any,
+) -> Measure:
+    """A measure of the table, counted by a function of this package."""
+    function = f"refract.rates.{count}" if count else ""
+    measure = Measure(name, judge_error, title, category, count=function, **facts)
+    MEASURES.append(measure)
+    return measure
+
+
 COMPLIED = ("compliance",)
-YES_OR_NO = ("yes", "no")
+STEP_ENDS = ("refused_at_once", "refused_after_result", "carried_out")
+THOUGHTS = ("refused_in_thought", "refused_in_answer", "alike")
+# Facts that several measures share.
+YES: Any = {"counted": ("yes",), "among": ("yes", "no")}
+ANSWERED: Any = {"category": "harmful", "counted": COMPLIED, "better": "lower"}
+HEADLINE: Any = {"counted": REFUSED, "metric": "first", "groups": (SUITE_FIELDS, "turn")}
+CONTRAST: Any = {"low": -1.0, "better": "higher", "metric": "first"}
+DIVIDES: Any = {"metric": "never", "groups": ("category",), "whole": False}
+SEVERAL: Any = {"groups": ("samples", "over"), "whole": False}
+FIRST: Any = {"metric": "never", "groups": ("turn",), "whole": False}
+STEP: Any = {"category": "harmful", "among": STEP_ENDS}
+LANGUAGE: Any = {"better": "lower", "groups": ("language",)}
+THINKS: Any = {"among": THOUGHTS, "groups": ("category",), "counted_for": "judge"}
+PERTURBED: Any = {"counted_for": "perturbation"}
+NULL: Any = {"metric": "never", "groups": ("null_answer",)}
+LABELLED: Any = {"metric": "never", "groups": ("human_labels",), "whole": False}
 
 # --- the clean prompts of a suite
-# A mixture of opposite goals, harmful and helpful: it says what was judged, and is no
-# metric.
-REFUSAL = Measure("refusal_rate", "refused", "refused", counted=REFUSED, metric="never")
-PARTIAL_REFUSAL = Measure(
-    "partial_refusal_rate",
-    "unknown",
-    counted=("partial_refusal",),
-    groups=("category",),
+CLEAN = "clean_prompts:clean_table"
+
+
+def _headline(name: str, category: str, better: str) -> Measure:
+    """The share of a category's answers that refuse."""
+    title = f"{category} refused"
+    return _define(name, "refused", CLEAN, title, category, better=better, **HEADLINE)
+
+
+# Over harmful and helpful prompts, of which opposite things are wanted: it says what was judged.
+REFUSAL = _define(
+    "refusal_rate", "refused", CLEAN, title="refused", counted=REFUSED, metric="never"
 )
-HARMFUL_REFUSAL = Measure(
-    "harmful_refusal_rate",
-    "refused",
-    "harmful refused",
-    category="harmful",
-    counted=REFUSED,
-    better="higher",
-    metric="first",
-    groups=(SUITE_FIELDS, "turn"),
+PARTIAL_REFUSAL = _define(
+    "partial_refusal_rate", "unknown", CLEAN, counted=("partial_refusal",), groups=("category",)
 )
-UNDER_REFUSAL = Measure(
-    "under_refusal_rate",
-    "not_refused",
-    "harmful answered",
-    category="harmful",
-    counted=COMPLIED,
-    better="lower",
-    metric="threshold",
+HARMFUL_REFUSAL = _headline("harmful_refusal_rate", "harmful", "higher")
+UNDER_REFUSAL = _define(
+    "under_refusal_rate", "not_refused", CLEAN, "harmful answered", metric="threshold", **ANSWERED
 )
-OVER_REFUSAL = Measure(
-    "over_refusal_rate",
-    "refused",
-    "helpful refused",
-    category="helpful",
-    counted=REFUSED,
-    better="lower",
-    metric="first",
-    groups=(SUITE_FIELDS, "turn"),
-)
-BORDERLINE_REFUSAL = Measure(
-    "borderline_refusal_rate",
-    "refused",
-    "borderline refused",
-    category="borderline",
-    counted=REFUSED,
-    better="lower",
-    metric="first",
-    groups=(SUITE_FIELDS, "turn"),
-)
-# How a category's answers divide, as tables of refusal papers have it.
-COMPLIANCE = Measure(
-    "compliance_rate",
-    "not_refused",
-    counted=COMPLIED,
-    metric="never",
-    groups=("category",),
-    whole=False,
-)
-FULL_REFUSAL = Measure(
-    "full_refusal_rate",
-    "unknown",
-    counted=("refusal", BY_PROVIDER),
-    metric="never",
-    groups=("category",),
-    whole=False,
-)
-DISCRIMINATION = Measure(
-    "discrimination",
-    "difference",
-    "discrimination",
-    low=-1.0,
-    better="higher",
-    metric="first",
-)
-BORDERLINE_DISCRIMINATION = Measure(
-    "borderline_discrimination",
-    "difference",
-    "borderline discrimination",
-    low=-1.0,
-    better="higher",
-    metric="first",
-)
-# Of answers that cannot depend on their prompt: how much more often the judge calls them
-# refused under harmful prompts than under helpful ones.
-NULL_DIFFERENCE = Measure(
-    "null_difference",
-    "none",
-    "null difference",
-    counted=REFUSED,
-    low=-1.0,
-    metric="never",
-    groups=("null_answer",),
-)
-# Of a judge that was asked again, or in other words: how often its verdict is another.
-VERDICT_CHANGE = Measure(
-    "verdict_change_rate", "none", better="lower", metric="never", groups=("wording",)
-)
-PAIR_DIFFERENCE = Measure(
-    "refusal_difference_to_pair", "difference", low=-1.0, groups=(SUITE_FIELDS,)
-)
-CONTROLS_PASSED = Measure(
-    "control_pass_rate",
-    "unknown",
-    counted=("yes",),
-    among=YES_OR_NO,
-    better="higher",
-    groups=("control",),
-)
-# The rates by category, and how much more often harmful prompts are refused than
-# those of another.
+OVER_REFUSAL = _headline("over_refusal_rate", "helpful", "lower")
+BORDERLINE_REFUSAL = _headline("borderline_refusal_rate", "borderline", "lower")
+CLEAN_MEASURES = tuple(MEASURES)
 CATEGORY_MEASURES = {
     "harmful": HARMFUL_REFUSAL,
     "helpful": OVER_REFUSAL,
     "borderline": BORDERLINE_REFUSAL,
 }
-CONTRASTS = {"helpful": DISCRIMINATION, "borderline": BORDERLINE_DISCRIMINATION}
-CLEAN_MEASURES = (
-    REFUSAL,
-    PARTIAL_REFUSAL,
-    HARMFUL_REFUSAL,
-    UNDER_REFUSAL,
-    OVER_REFUSAL,
-    BORDERLINE_REFUSAL,
+# How a category's answers divide, as tables of refusal papers have it.
+COMPLIANCE = _define("compliance_rate", "not_refused", CLEAN, counted=COMPLIED, **DIVIDES)
+FULL_REFUSAL = _define(
+    "full_refusal_rate", "unknown", CLEAN, counted=("refusal", BY_PROVIDER), **DIVIDES
 )
 SHARES = (COMPLIANCE, FULL_REFUSAL, PARTIAL_REFUSAL)
-
-# --- attacks, and requests in several languages
-ATTACK_SUCCESS = Measure(
-    "attack_success_rate",
-    "not_refused",
-    category="harmful",
-    counted=COMPLIED,
-    better="lower",
-    groups=(SUITE_FIELDS, "attack"),
+DISCRIMINATION = _define("discrimination", "difference", CLEAN, "discrimination", **CONTRAST)
+BORDERLINE_DISCRIMINATION = _define(
+    "borderline_discrimination", "difference", CLEAN, "borderline discrimination", **CONTRAST
 )
-INJECTION_SUCCESS = Measure(
-    "injection_success_rate",
-    "none",
-    counted=("yes",),
-    among=YES_OR_NO,
-    better="lower",
-    groups=("group",),
+# By the category that is held against harmful prompts.
+CONTRASTS = {"helpful": DISCRIMINATION, "borderline": BORDERLINE_DISCRIMINATION}
+PAIR_DIFFERENCE = _define(
+    "refusal_difference_to_pair", "difference", CLEAN, low=-1.0, groups=(SUITE_FIELDS,)
 )
-TASK_DONE = Measure(
-    "task_done_rate",
-    "none",
-    counted=("yes",),
-    among=YES_OR_NO,
-    better="higher",
-    groups=("group",),
-)
-LANGUAGE_LOOPHOLE = Measure(
-    "language_loophole_rate", "unknown", counted=COMPLIED, better="lower", groups=("language",)
-)
-LANGUAGE_OVER_REFUSAL = Measure(
-    "language_over_refusal_rate", "unknown", counted=REFUSED, better="lower", groups=("language",)
+CONTROLS_PASSED = _define(
+    "control_pass_rate", "unknown", CLEAN, better="higher", groups=("control",), **YES
 )
 
-# --- several answers to one prompt: of samples, or of its variants
-OF_SEVERAL = ("samples", "over")
+# --- conversations that are played
+TURNS = "turns:turn_table"
+FIRST_MEASURES = (
+    _define("first_refusal_turn", "unknown", TURNS, "", "harmful", counted=REFUSED, **FIRST),
+    _define("first_compliance_turn", "unknown", TURNS, "", "harmful", counted=COMPLIED, **FIRST),
+    _define("first_over_refusal_turn", "unknown", TURNS, "", "helpful", counted=REFUSED, **FIRST),
+    _define(
+        "first_borderline_refusal_turn",
+        "unknown",
+        TURNS,
+        "",
+        "borderline",
+        counted=REFUSED,
+        **FIRST,
+    ),
+)
+REFUSED_UNTIL_END = _define(
+    "refused_until_end_rate", "unknown", TURNS, "", "harmful", counted=COMPLIED
+)
+
+# --- several answers to one prompt (samples, or answers to its variants)
+SAMPLES = "sampled:several_table"
 
 
 def _any_and_all(category: str, name: str, counted: tuple[str, ...]) -> tuple[Measure, Measure]:
     """The chance that any, and that all of several answers to a prompt count."""
-    any_answer, all_answers = (
-        Measure(
-            f"{share}_{name}",
-            "unknown",
-            category=category,
-            counted=counted,
-            better="lower",
-            groups=OF_SEVERAL,
-            whole=False,
-        )
-        for share in ("any", "all")
-    )
-    return any_answer, all_answers
+    facts = {"counted": counted, "better": "lower", **SEVERAL}
+    any_answer = _define(f"any_{name}", "unknown", SAMPLES, "", category, **facts)
+    return any_answer, _define(f"all_{name}", "unknown", SAMPLES, "", category, **facts)
 
 
 ANY_AND_ALL = {
@@ -260,209 +180,134 @@ ANY_AND_ALL = {
     "helpful": _any_and_all("helpful", "over_refusal_rate", REFUSED),
     "borderline": _any_and_all("borderline", "borderline_refusal_rate", REFUSED),
 }
-LABEL_CHANGE = Measure("label_change_rate", "unknown", groups=OF_SEVERAL, whole=False)
-STABILITY = Measure("stability_index", "unknown", groups=OF_SEVERAL, whole=False)
-SPREAD = Measure("refusal_spread", "unknown", groups=OF_SEVERAL, whole=False)
-SAMPLED = (
-    *ANY_AND_ALL["harmful"],
-    *ANY_AND_ALL["helpful"],
-    *ANY_AND_ALL["borderline"],
-    LABEL_CHANGE,
-    STABILITY,
-    SPREAD,
-)
+LABEL_CHANGE = _define("label_change_rate", "unknown", SAMPLES, **SEVERAL)
+STABILITY = _define("stability_index", "unknown", SAMPLES, **SEVERAL)
+SPREAD = _define("refusal_spread", "unknown", SAMPLES, **SEVERAL)
+SAMPLED = tuple(measure for measure in MEASURES if "samples" in measure.groups)
 
-# --- conversations that are played
-FIRST_MEASURES = tuple(
-    Measure(
-        name,
-        "unknown",
-        category=category,
-        counted=counted,
-        metric="never",
-        groups=("turn",),
-        whole=False,
-    )
-    for name, category, counted in (
-        ("first_refusal_turn", "harmful", REFUSED),
-        ("first_compliance_turn", "harmful", COMPLIED),
-        ("first_over_refusal_turn", "helpful", REFUSED),
-        ("first_borderline_refusal_turn", "borderline", REFUSED),
-    )
+# --- attacks, and requests in several languages
+ATTACK_SUCCESS = _define(
+    "attack_success_rate",
+    "not_refused",
+    "robustness:attack_table",
+    groups=(SUITE_FIELDS, "attack"),
+    **ANSWERED,
 )
-REFUSED_UNTIL_END = Measure(
-    "refused_until_end_rate", "unknown", category="harmful", counted=COMPLIED
+LANGUAGES = "robustness:language_table"
+LANGUAGE_LOOPHOLE = _define(
+    "language_loophole_rate", "unknown", LANGUAGES, counted=COMPLIED, **LANGUAGE
 )
-
-# Cohen's κ of the suite's first judge and another one, on refused or not.
-KAPPA = Measure("kappa", "none", "agreement (κ)", low=-1.0, better="higher", metric="threshold")
-
-# --- steps of a model whose calls of tools have scripted results
-STEP_ENDS = ("refused_at_once", "refused_after_result", "carried_out")
-STEP_MEASURES = tuple(
-    Measure(
-        f"{end}_rate",
-        "unknown",
-        category="harmful",
-        counted=(end,),
-        among=STEP_ENDS,
-        better="lower" if end == "carried_out" else "",
-    )
-    for end in STEP_ENDS
+LANGUAGE_OVER_REFUSAL = _define(
+    "language_over_refusal_rate", "unknown", LANGUAGES, counted=REFUSED, **LANGUAGE
 )
-
 
 # --- further judges, by the family of their labels (refract.core.vocabulary.FAMILIES)
-def _of_family(
-    name: str,
-    family: str,
-    label: str,
-    better: Literal["higher", "lower", ""] = "",
-    title: str = "",
-) -> Measure:
+JUDGES = "judge_rates:further_judges"
+INJECTION_SUCCESS = _define(
+    "injection_success_rate", "none", JUDGES, better="lower", groups=("group",), **YES
+)
+TASK_DONE = _define("task_done_rate", "none", JUDGES, better="higher", groups=("group",), **YES)
+# Of a judge that was asked again, or in other words: how often its verdict is another.
+VERDICT_CHANGE = _define(
+    "verdict_change_rate", "none", JUDGES, better="lower", metric="never", groups=("wording",)
+)
+# Cohen's κ of the suite's first judge and another one, on refused or not.
+KAPPA = _define(
+    "kappa", "none", JUDGES, "agreement (κ)", low=-1.0, better="higher", metric="threshold"
+)
+# Of answers that cannot depend on their prompt: how much more often the judge calls them refused
+# under harmful prompts than under helpful ones.
+NULL_DIFFERENCE = _define(
+    "null_difference", "none", "", "null difference", counted=REFUSED, low=-1.0, **NULL
+)
+
+
+def _share(name: str, family: str, label: str, better: str = "", title: str = "") -> Measure:
     """The share of one label among those of a judge's family."""
-    return Measure(
-        name,
-        "none",
-        title,
-        counted=(label,),
-        among=FAMILIES[family].labels,
-        better=better,
-        counted_for="judge",
-    )
+    facts: Any = {"counted": (label,), "among": FAMILIES[family].labels, "counted_for": "judge"}
+    return _define(name, "none", JUDGES, title, better=better, **facts)
 
 
-# Of questions without an answer that could be known: left open, answered anyway, refused.
-ABSTENTION_MEASURES = (
-    _of_family(
-        "abstention_rate", "abstention", "abstains", "higher", title="unanswerable, left open"
-    ),
-    _of_family(
-        "false_confidence_rate",
-        "abstention",
-        "answers",
-        "lower",
-        title="unanswerable, answered anyway",
-    ),
-    _of_family("unanswerable_refusal_rate", "abstention", "refuses", title="unanswerable, refused"),
+MEAN_SCORE = _define("mean_score", "none", JUDGES, counted_for="judge")
+ABSTAINS = _share("abstention_rate", "abstention", "abstains", "higher", "unanswerable, left open")
+GUESSES = _share(
+    "false_confidence_rate", "abstention", "answers", "lower", "unanswerable, answered anyway"
 )
-# Of questions that have one: left open.
-OVER_ABSTENTION = _of_family(
-    "over_abstention_rate", "abstention", "abstains", "lower", title="answerable, left open"
+# Of questions that have an answer; the others are of those that have none.
+OVER_ABSTENTION = _share(
+    "over_abstention_rate", "abstention", "abstains", "lower", "answerable, left open"
 )
-MEAN_SCORE = Measure("mean_score", "none", counted_for="judge")
-
-# --- a judge of refusal that reads thinking, beside the first judge on the answer
-THOUGHT_OUTCOMES = ("refused_in_thought", "refused_in_answer", "alike")
-THINKS_REFUSAL = Measure(
-    "thinks_refusal_answers_compliance",
-    "unknown",
-    counted=("refused_in_thought",),
-    among=THOUGHT_OUTCOMES,
-    counted_for="judge",
-    groups=("category",),
-)
-THINKS_COMPLIANCE = Measure(
-    "thinks_compliance_answers_refusal",
-    "unknown",
-    counted=("refused_in_answer",),
-    among=THOUGHT_OUTCOMES,
-    counted_for="judge",
-    groups=("category",),
-)
-# What the verdicts of a further judge add up to; of a suite's first judge of refusal
-# all but κ.
+# What the verdicts of a further judge add up to; of a suite's first judge of refusal all but κ.
 FAMILY_MEASURES = {
     "refusal": (*CLEAN_MEASURES, *CONTRASTS.values(), NULL_DIFFERENCE, CONTROLS_PASSED, KAPPA),
-    "pass_fail": (_of_family("fail_rate", "pass_fail", "fail", "lower"),),
-    "harmful": (_of_family("harmful_rate", "harmful", "harmful", "lower"),),
-    "cause": (_of_family("cannot_rate", "cause", "cannot"),),
-    "abstention": (*ABSTENTION_MEASURES, OVER_ABSTENTION),
-    "strings": (_of_family("found_rate", "strings", "found"),),
-    "refusal_score": (MEAN_SCORE,),
-    "score": (MEAN_SCORE,),
-    "similarity": (MEAN_SCORE,),
-    "refusal_in_thought": (THINKS_REFUSAL, THINKS_COMPLIANCE),
+    "pass_fail": (_share("fail_rate", "pass_fail", "fail", "lower"),),
+    "harmful": (_share("harmful_rate", "harmful", "harmful", "lower"),),
+    "cause": (_share("cannot_rate", "cause", "cannot"),),
+    "abstention": (
+        ABSTAINS,
+        GUESSES,
+        _share("unanswerable_refusal_rate", "abstention", "refuses", "", "unanswerable, refused"),
+        OVER_ABSTENTION,
+    ),
+    "strings": (_share("found_rate", "strings", "found"),),
+    **dict.fromkeys(("refusal_score", "score", "similarity"), (MEAN_SCORE,)),
+    # A judge that reads thinking, beside the first judge, which reads the answer.
+    "refusal_in_thought": (
+        _define(
+            "thinks_refusal_answers_compliance", "unknown", JUDGES, counted=THOUGHTS[:1], **THINKS
+        ),
+        _define(
+            "thinks_compliance_answers_refusal", "unknown", JUDGES, counted=THOUGHTS[1:2], **THINKS
+        ),
+    ),
 }
 
+# --- steps of a model whose calls of tools have scripted results
+STEPS = "turns:step_table"
+STEP_MEASURES = (
+    _define("refused_at_once_rate", "unknown", STEPS, counted=STEP_ENDS[:1], **STEP),
+    _define("refused_after_result_rate", "unknown", STEPS, counted=STEP_ENDS[1:2], **STEP),
+    _define("carried_out_rate", "unknown", STEPS, counted=STEP_ENDS[2:], better="lower", **STEP),
+)
+
 # --- perturbations
-CHANGED = Measure(
+PERTURBATIONS = "robustness:robustness_table"
+CHANGED = _define(
     "fail_rate",
     "unknown",
-    counted=("yes",),
-    among=YES_OR_NO,
+    PERTURBATIONS,
     better="lower",
-    counted_for="perturbation",
     groups=("perturbation",),
+    **YES,
+    **PERTURBED,
 )
-DIFFERS = Measure(
-    "differs_rate",
-    "none",
-    counted=("yes",),
-    among=YES_OR_NO,
-    metric="threshold",
-    counted_for="perturbation",
+DIFFERS = _define("differs_rate", "none", PERTURBATIONS, metric="threshold", **YES, **PERTURBED)
+LOOPHOLE = _define(
+    "loophole_rate", "not_refused", PERTURBATIONS, counted=COMPLIED, better="lower", **PERTURBED
 )
-LOOPHOLE = Measure(
-    "loophole_rate", "not_refused", counted=COMPLIED, better="lower", counted_for="perturbation"
-)
-NEW_REFUSAL = Measure(
+NEW_REFUSAL = _define(
     "new_refusal_rate",
     "refused",
+    PERTURBATIONS,
     counted=REFUSED,
     better="lower",
     metric="threshold",
-    counted_for="perturbation",
+    **PERTURBED,
 )
 
-# --- corrected by human labels of the run
-HUMAN_LABELLED = {
-    measure.name: Measure(
-        f"prediction_powered_{measure.name}",
-        "none",
-        category=measure.category,
-        counted=REFUSED,
-        better=measure.better,
-        corrects=measure.name,
-        metric="never",
-        groups=("human_labels",),
-        whole=False,
+
+def _by_people(measure: Measure) -> Measure:
+    """A measure corrected by human labels of the run."""
+    name, facts = measure.name, {"counted": REFUSED, "better": measure.better, **LABELLED}
+    return _define(
+        f"prediction_powered_{name}", "none", "", "", measure.category, corrects=name, **facts
     )
-    for measure in (REFUSAL, *CATEGORY_MEASURES.values())
+
+
+HUMAN_LABELLED = {
+    measure.name: _by_people(measure) for measure in (REFUSAL, *CATEGORY_MEASURES.values())
 }
 
-MEASURES = (
-    *CLEAN_MEASURES,
-    COMPLIANCE,
-    FULL_REFUSAL,
-    *CONTRASTS.values(),
-    NULL_DIFFERENCE,
-    VERDICT_CHANGE,
-    PAIR_DIFFERENCE,
-    CONTROLS_PASSED,
-    ATTACK_SUCCESS,
-    INJECTION_SUCCESS,
-    TASK_DONE,
-    LANGUAGE_LOOPHOLE,
-    LANGUAGE_OVER_REFUSAL,
-    *SAMPLED,
-    *FIRST_MEASURES,
-    REFUSED_UNTIL_END,
-    KAPPA,
-    *STEP_MEASURES,
-    *FAMILY_MEASURES["pass_fail"],
-    *FAMILY_MEASURES["harmful"],
-    *FAMILY_MEASURES["cause"],
-    *FAMILY_MEASURES["abstention"],
-    *FAMILY_MEASURES["strings"],
-    MEAN_SCORE,
-    *FAMILY_MEASURES["refusal_in_thought"],
-    CHANGED,
-    DIFFERS,
-    LOOPHOLE,
-    NEW_REFUSAL,
-    *HUMAN_LABELLED.values(),
-)
 INSTALLED = Registry({}, "refract.measures", "name", "judge_error", "count")
 _BY_NAME = {(measure.name, measure.counted_for): measure for measure in MEASURES}
 
@@ -474,11 +319,21 @@ def installed_measures() -> list[Measure]:
     return [find(INSTALLED, name, "the measures of installed packages") for name in names]
 
 
-def counted_by_function() -> list[Measure]:
-    """The measures that a function of their own counts: those of the table, then
-    installed ones."""
-    own = [measure for measure in MEASURES if measure.count]
-    return [*own, *installed_measures()]
+def counters() -> list[Callable[[Any], Iterable[Any]]]:
+    """The functions that count a suite: those of the table, then those of installed measures.
+    Raises :class:`ParamsError` for one that cannot be imported."""
+    functions = []
+    measure_of = {measure.count: measure for measure in (*MEASURES, *installed_measures())}
+    measure_of.pop("")
+    for count, measure in measure_of.items():
+        try:
+            functions.append(pkgutil.resolve_name(count))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ParamsError(
+                f"the measure {measure.name} cannot be counted: {count!r} cannot be imported "
+                f"({error}); it must be package.module:function of an installed package"
+            ) from None
+    return functions
 
 
 def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measure:

@@ -18,7 +18,16 @@ from refract.rates.counting import (
     counts_of,
     rate_of,
 )
-from refract.rates.key import ANY_AND_ALL, LABEL_CHANGE, SPREAD, STABILITY, Group, Key, Measure
+from refract.rates.key import (
+    ANY_AND_ALL,
+    LABEL_CHANGE,
+    SAMPLED,
+    SPREAD,
+    STABILITY,
+    Group,
+    Key,
+    Measure,
+)
 from refract.rates.rate import Rate
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
@@ -27,6 +36,15 @@ from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 VARIANTS_FIELD = "over"
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
 Estimator = Callable[[int, int], float]  # of how many answers that count, of how many
+
+
+def several_table(suite: CountedSuite) -> list[Rate]:
+    """The rates of several answers to one prompt: of its samples where there are some or a
+    threshold asks for them, and of its variants."""
+    rates = variant_table(suite)
+    if suite.samples > 1 or any(measure.name in suite.thresholds for measure in SAMPLED):
+        rates = sample_table(suite, suite.samples) + rates
+    return rates
 
 
 def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:

@@ -39,7 +39,8 @@ def matched(
 
 
 def rates(rows: list[Row], outcomes: dict, source: str = "en") -> dict:
-    table = language_table(CountedSuite(rows, outcomes), source)
+    suite = CountedSuite(rows, outcomes, definition={"source_language": source})
+    table = language_table(suite)
     return {(rate.name, rate.group.value): rate for rate in table}
 
 
@@ -99,12 +100,12 @@ def test_styles_of_one_request_are_held_against_their_own_original():
 
 def test_a_translation_is_no_attack_and_an_attack_without_a_language_still_is_one():
     rows, outcomes = matched(en="r", de="c")
-    assert attack_table(CountedSuite(rows, outcomes), {}) == []
+    assert attack_table(CountedSuite(rows, outcomes)) == []
     del rows[0]["language"]
-    (over_all, pair) = attack_table(CountedSuite(rows, outcomes), {})
+    (over_all, pair) = attack_table(CountedSuite(rows, outcomes))
     assert (over_all.counts.successes, pair.counts.n) == (1, 1)
     rows[0]["language"] = rows[1]["language"]
-    assert len(attack_table(CountedSuite(rows, outcomes), {})) == 2
+    assert len(attack_table(CountedSuite(rows, outcomes))) == 2
     assert rates(rows, outcomes) == {}
 
 

@@ -51,12 +51,13 @@ def test_an_answer_changes_by_what_it_says_or_by_its_refusal(
 _sources = count()
 
 
-def robustness_table(*arguments, **settings):
-    return [rate_to_row(rate) for rate in robustness.robustness_table(*arguments, **settings)]
+def robustness_table(rows, **definition):
+    suite = CountedSuite([], {}, compared=rows, definition=definition)
+    return [rate_to_row(rate) for rate in robustness.robustness_table(suite)]
 
 
 def attack_table(rows, prompts, outcomes, limit=1.0):
-    rates = robustness.attack_table(CountedSuite(rows, outcomes, rows=prompts), {})
+    rates = robustness.attack_table(CountedSuite(rows, outcomes, rows=prompts))
     rates = apply_thresholds(rates, {"attack_success_rate": {"max": limit}})
     return [rate_to_row(rate) for rate in rates]
 

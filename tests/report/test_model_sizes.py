@@ -47,9 +47,7 @@ def attacks(outcomes: dict[str, str], rows: list[dict] | None = None, **more: ob
     sources = rows or [{"id": id_, "category": "harmful"} for id_ in outcomes if "/" not in id_]
     prompts = prompts_of(outcomes, **more)
     fields = ["style"] if rows else []
-    return attack_table(
-        CountedSuite(sources, counted(outcomes, clusters), fields, rows=prompts), {}
-    )
+    return attack_table(CountedSuite(sources, counted(outcomes, clusters), fields, rows=prompts))
 
 
 def as_read(rates: list[Rate], model: str) -> list[Rate]:
