@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
@@ -142,11 +143,29 @@ def report_of(project: Project) -> dict[str, str]:
         assert done.exit_code == 0, done.exception
         # What follows is of this machine and its git.
         texts[f"printed/{name}"] = done.stdout.partition("report: metrics/")[0]
+    for path in sorted((project.folder / "metrics/figures").glob("*.svg")):
+        texts[f"figures/{path.stem}.txt"] = coordinates(path.read_text("utf-8"))
     page = (project.folder / PAGE).read_text("utf-8").partition("<main>")[2]
     shown = re.sub("<[^>]*>", "", page.partition('<section id="answers"')[0])
     lines = [line.strip() for line in unescape(shown).splitlines()]
     texts["printed/page.txt"] = "\n".join(filter(None, lines)) + "\n"
     return texts
+
+
+def coordinates(svg: str) -> str:
+    """Where each line, mark and text of a drawing is, without how it looks."""
+    lines = []
+    root = ElementTree.fromstring(svg)
+    for element in root.iter():
+        name = element.tag.partition("}")[2]
+        places = element.get("d") if name == "path" else None
+        if name in ("use", "text"):
+            places = f"{element.get('x')} {element.get('y')}"
+        # The shape of a mark stands in a path with an id.
+        if places and not element.get("id"):
+            numbers = [f"{float(number):.1f}" for number in re.findall(r"-?[\d.]+", places)]
+            lines.append(" ".join([name, *numbers, element.text or ""]).rstrip())
+    return "\n".join(lines) + "\n"
 
 
 def texts_in(folder: Path, patterns: Sequence[str]) -> dict[str, str]:
