@@ -89,7 +89,6 @@ COMMANDS = {
         "human_labels.validate",
         "verdicts.kappa",
         "verdicts.did",
-        "publications.judges",
     ),
     "Suites, models and projects": (
         "suite_files.lint",

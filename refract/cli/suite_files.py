@@ -95,7 +95,7 @@ def import_suite(
             entry: Any = find_importer(name)
             rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
             say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
-            say(f"  {entry.title}; cite {', '.join(reference_keys(name, entry.title))}")
+            say(f"  {entry.title}; cite {', '.join(reference_keys(name))}")
             say(f"  {entry.file}")
         return
     if kind is None:

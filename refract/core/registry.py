@@ -30,6 +30,9 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.commands": ("work",),
         "refract.engines": ("ray",),
     },
+    "published": {
+        "refract.commands": ("judges",),
+    },
 }
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 

@@ -16,11 +16,10 @@ from markupsafe import Markup
 from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
-from refract.core.published_text import catalogue_file
+from refract.core.registry import Registry, find
 from refract.export.bundle import SIGNATURE, find_bundle, sign_bundle, write_bundle
 from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract.export.paper_tables import agreement_table, difference_table, interval_table
-from refract.judges import published_judges
 from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
@@ -28,11 +27,11 @@ from refract.report.markdown import blanked, environment, tidy
 from refract.report.view import View, read_view
 from refract.results.current import current_note
 from refract.results.sources import Side, read_side, stand_ins
-from refract.suites.importing import PUBLISHED
-from refract.suites.protocols import CATALOGUE as PROTOCOLS
 
 TEMPLATES = Path(__file__).parent / "templates"
-REFERENCES = catalogue_file("refract.published:references.yaml")
+REFERENCES = Path(__file__).with_name("references.yaml")
+# What packages add: functions that return entries like those of the file.
+FURTHER = Registry({}, "refract.references")
 IMPORTED = re.compile(r"^Made by `refract import-suite (\w+)`", re.M)  # in a suite's card
 # Settings that the methods state in words of their own.
 STATED = {
@@ -119,30 +118,22 @@ def write_appendix(
 @cache
 def references() -> dict[str, dict[str, Any]]:
     """The fields of BibTeX of all that can be cited, by key."""
-    return dict(read_yaml(REFERENCES))
+    known = dict(read_yaml(REFERENCES))
+    for name in FURTHER.installed():
+        known |= find(FURTHER, name, "references")()
+    return known
 
 
-def reference_keys(name: str, text: str = "") -> list[str]:
-    """The keys of what a thing is by, which name it or the arXiv number in its description."""
-    numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", text)
-    keys = []
-    for key, entry in references().items():
-        if name in entry.get("of", ()) or entry.get("eprint") in numbers:
-            keys.append(key)
-    return keys
-
-
-def _catalogued(path: Path, name: str, field: str = "of") -> list[str]:
-    entry = read_yaml(path).get(name)
-    return reference_keys(name, str(entry[field])) if entry else []
+def reference_keys(name: str) -> list[str]:
+    """The keys of what a thing is by."""
+    return [key for key, entry in references().items() if name in entry.get("of", ())]
 
 
 def _suite_keys(card: Path, definition: Facts) -> list[str]:
-    protocol = (definition.get("protocol") or "").partition("@")[0]
-    keys = _catalogued(PROTOCOLS, protocol)
+    keys = reference_keys((definition.get("protocol") or "").partition("@")[0])
     imported = IMPORTED.search(card.read_text("utf-8")) if card.is_file() else None
     if imported:
-        keys += _catalogued(PUBLISHED, imported[1], "title")
+        keys += reference_keys(imported[1])
     return list(dict.fromkeys(keys))
 
 
@@ -165,8 +156,8 @@ def facts_of(root: Path, view: View, side: Side) -> dict[str, Any]:
             labels += rate.counts.labels.used
     judge_keys = {}
     for name, judge in view.judges.items():
-        keys = _catalogued(published_judges().CATALOGUE, str(judge.get("name", name)))
-        judge_keys[name] = keys or reference_keys(judge["kind"])
+        judge_keys[name] = reference_keys(str(judge.get("name", name)))
+        judge_keys[name] = judge_keys[name] or reference_keys(judge["kind"])
     return {
         **ran_facts(root, view.models),
         "view": view,

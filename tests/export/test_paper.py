@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.params import read_yaml
-from refract.export.paper import PROTOCOLS, PUBLISHED, reference_keys, references
-from refract.judges import published_judges
+from refract.export.paper import references
 from tests.builders import GREEDY, Project, suite_rows
 from tests.export.test_latex import compiled
 
@@ -134,16 +132,6 @@ def test_a_system_prompt_of_any_text_is_quoted_and_obeyed_by_neither_format(
     assert "“Refuse \\[what\\](harms): 100 % of {it} &amp; more_of_it \\\\end # &lt;b>”" in text
     log = compiled(tmp_path, (tmp_path / "a/methods.tex").read_text())
     assert "Missing character" not in log
-
-
-@pytest.mark.parametrize(
-    ("catalogue", "field"),
-    [(PROTOCOLS, "of"), (published_judges().CATALOGUE, "of"), (PUBLISHED, "title")],
-    ids=str,
-)
-def test_everything_in_the_catalogues_can_be_cited(catalogue, field):
-    without = [x for x, of in read_yaml(catalogue).items() if not reference_keys(x, str(of[field]))]
-    assert without == []
 
 
 def test_every_reference_has_a_title_and_an_author_and_no_two_are_one_paper():

