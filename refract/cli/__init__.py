@@ -31,6 +31,7 @@ OTHER_NAMES = {
     "--system-prompt": "--system --system-instruction --system-message",
     "--base-url": "--api-base --model-base-url --url",
     "--judge-model": "--grader --scorer --judge-llm",
+    "--as": "--format",
     "--set KEY=VALUE": "--model-args --generation-config --gen-kwargs",
     "--set device=VALUE": "--device",
     "--set batch_size=VALUE": "--batch-size",
@@ -73,11 +74,8 @@ COMMANDS = {
         "gate.gate",
         "history.history",
         "outputs.page",
-        "outputs.table",
         "outputs.figures",
         "outputs.export",
-        "outputs.log",
-        "outputs.appendix",
         "verify.verify",
         "reproduce.reproduce",
         "publications.reproduce_paper",
@@ -98,6 +96,12 @@ COMMANDS = {
         "models.cache",
         "models.models",
     ),
+}
+# Commands that are gone, and what does the same.
+OLD_NAMES = {
+    "appendix": "run: refract export --as appendix --out FOLDER",
+    "log": "`dvc exp show` has the numbers of runs, metrics/MODEL.json those of one",
+    "table": "run: refract export --as latex --out FOLDER",
 }
 # Commands of other packages are entry points; names of our own take precedence.
 PLACES = Registry({}, "refract.commands")
@@ -146,6 +150,8 @@ class Commands(TyperGroup):
         """The command of a name."""
         if cmd_name in PLACES:
             return built(cmd_name, PANELS[cmd_name])
+        if cmd_name in OLD_NAMES:
+            raise UsageError(f"refract {cmd_name} is gone; {OLD_NAMES[cmd_name]}")
         place = PLACES.installed().get(cmd_name)
         package = PLACES.package_of(cmd_name)
         if place is None and package:

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -23,16 +23,14 @@ from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import decision_settings, grid
 from refract.core.showing import printable, say
-from refract.export.junit import JUnitCase, junit_xml
+from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.rates.rate import Interval, Rate
-from refract.rates.thresholds import hidden_by_unjudged, owed_to_max_unjudged
+from refract.rates.rate import Rate
+from refract.rates.thresholds import FailOn, explained, fails, owed_to_max_unjudged
 from refract.results.current import current_note, rows_missing, rows_note
 from refract.results.sources import read_side
 from refract.results.stored import stored_suites
-
-FailOn = Literal["regression", "inconclusive"]
 
 
 def gate(
@@ -123,54 +121,3 @@ def decided_rates(models: Sequence[str], options: Mapping[str, str | None]) -> l
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
     return decided
-
-
-def fails(rate: Rate, fail_on: FailOn) -> bool:
-    """Whether the command fails by a rate's threshold."""
-    if fail_on == "regression":
-        return rate.decision == "missed" or hidden_by_unjudged(rate)
-    return rate.decision != "met"
-
-
-def explained(rate: Rate) -> str:
-    """The rate against its limit, for people, and why it is not decided."""
-    threshold = rate.threshold
-    assert threshold is not None  # it was decided
-    unjudged = ""
-    if rate.counts.unjudged:
-        unjudged = f"; {rate.counts.unjudged} answers not judged"
-        ends = (rate.with_judge or rate).outer or rate.bounds
-        if ends:
-            unjudged += f", with which the rate could be{_ends(ends)}"
-    if rate.value is None:
-        return f"could not be measured, should be {threshold}{unjudged}"
-    text = f"{rate.value:.4f}{_ends(rate.shown)}, should be {threshold}"
-    if rate.decision == "missed":
-        text += f" (off by {abs(rate.value - threshold.limit):.4f})"
-    elif rate.decision == "met":
-        text += "; max_unjudged decides without what was not judged"
-    elif hidden_by_unjudged(rate):
-        text += "; unjudged answers could miss it"
-    elif rate.with_judge and threshold.decide(rate.interval) != "inconclusive":
-        alone = _ends(rate.interval)
-        text += f"; the judge's error could move it: of the prompts alone it is{alone}"
-    elif rate.interval is not None:
-        text += "; too few prompts: the interval holds the limit"
-    elif rate.judge_unknown:
-        text += "; how far the judge is wrong there is not known"
-    else:
-        text += "; no interval"
-    return text + unjudged
-
-
-def _ends(interval: Interval | None) -> str:
-    return "" if interval is None else f" [{interval.low:.4f}, {interval.high:.4f}]"
-
-
-def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
-    """The decision on one threshold. What is neither met nor fails is skipped."""
-    case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.name)
-    if rate.decision == "met":
-        return case
-    kind = "failure" if fails(rate, fail_on) else "skipped"
-    return case._replace(kind=kind, message=f"{rate.decision}: {explained(rate)}")

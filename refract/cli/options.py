@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from typer import Option
 
 from refract.core.errors import UsageError
 from refract.core.params import DecisionSettings
 from refract.core.vocabulary import Estimand
-
-if TYPE_CHECKING:
-    pass
-
 
 # Options that some commands put into a panel of their help.
 judge_model = partial(
@@ -112,4 +110,19 @@ def mapping(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
         if not equals or not name:
             raise UsageError(f"{option} takes name=value (got {pair!r})")
         values[name] = value
+    return values
+
+
+def yaml_values(option: str, pairs: Sequence[str] | None) -> dict[str, Any]:
+    """The values of a repeatable option of the form key=value, as YAML. Raises
+    :class:`UsageError`."""
+    values = {}
+    for pair in pairs or ():
+        key, equals, text = pair.partition("=")
+        try:
+            values[key] = YAML(typ="safe", pure=True).load(text)
+        except (YAMLError, RecursionError):
+            equals = ""
+        if not equals or not key:
+            raise UsageError(f"{option} takes key=value with a YAML value (got {pair!r})")
     return values

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from typer import Option
 
 from refract.cli.options import (
@@ -22,6 +20,7 @@ from refract.cli.options import (
     judge_base_url,
     judge_model,
     keep_inputs,
+    yaml_values,
 )
 from refract.cli.run_text import print_protocol, print_rates, print_summary, run_view
 from refract.core.consent import NEEDED
@@ -211,14 +210,7 @@ def run(
         raise UsageError(f"a --protocol takes one --judge (got {', '.join(judge or [])})")
     project = find_project()
     settings = {key: context.params[key] for key in SETTINGS if context.params[key] is not None}
-    for pair in set_ or []:
-        key, equals, text = pair.partition("=")
-        try:
-            settings[key] = YAML(typ="safe", pure=True).load(text)
-        except (YAMLError, RecursionError):
-            equals = ""
-        if not equals or not key:
-            raise UsageError(f"--set takes key=value with a YAML value (got {pair!r})")
+    settings |= yaml_values("--set", set_)
     named = {} if model is None else find_model(model, project)
     definition = named | settings
     name = name or model or source_name(definition)

@@ -14,7 +14,6 @@ from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
 from refract.core.published_text import names_in
 from refract.core.showing import say
-from refract.export.paper import reference_keys
 from refract.suites.importing import PUBLISHED, find_importer, import_file, write_suite
 from refract.suites.importing.hub import source_file
 from refract.suites.rows import check_suite
@@ -51,7 +50,7 @@ def import_suite(
         ),
     ] = None,
     list_: Annotated[
-        bool, Option("--list", help="List the kinds: rows, licence, access, source, citation.")
+        bool, Option("--list", help="List the kinds: rows, licence, access, source.")
     ] = False,
     out: Annotated[
         Path | None, Option(help="The suite (JSONL); default: data/suites/KIND.jsonl.")
@@ -95,7 +94,7 @@ def import_suite(
             entry: Any = find_importer(name)
             rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
             say(f"{name}: {rows}; {entry.licence}; {'gated' if entry.gated else 'open'}")
-            say(f"  {entry.title}; cite {', '.join(reference_keys(name))}")
+            say(f"  {entry.title}")
             say(f"  {entry.file}")
         return
     if kind is None:

@@ -30,6 +30,9 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.commands": ("work",),
         "refract.engines": ("ray",),
     },
+    "paper": {
+        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
+    },
     "published": {
         "refract.commands": ("judges",),
     },

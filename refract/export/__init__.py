@@ -1,5 +1,4 @@
-"""Results for other tools: a paper's tables, records of Every Eval Ever, data files,
-trackers.
+"""Results for other tools: what ``refract export`` writes, by format.
 
 An exporter is a function of an :class:`Export`. An installed package adds one by an
 entry point of the group ``refract.exporters``.
@@ -7,40 +6,54 @@ entry point of the group ``refract.exporters``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refract.core.registry import Registry
+from refract.core.settings import S, read_settings
+from refract.core.showing import say
 
 if TYPE_CHECKING:
     from refract.results import Results
 
 EXPORTERS = Registry(
-    {
-        "csv": "refract.export.data_files:write_csv",
-        "parquet": "refract.export.data_files:write_parquet",
-        "every_eval_ever": "refract.export.every_eval_ever:write_records",
-    },
+    {"csv": "refract.export.csv_files:write_csv", "junit": "refract.export.junit:write_junit"},
     "refract.exporters",
     "__call__",
 )
 
 
-class Export(NamedTuple):
+@dataclass(frozen=True)
+class Export:
     """What is exported, and how.
 
-    ``results`` come from ``place``, a project's folder or a results file, and go to
-    the folder ``out``. ``publisher`` is who ran the evaluation (``organization``) and
-    what they are to the models (``relationship``); ``model_ids`` are models' ids by
-    name, for those that have none of their own.
-    """
+    Results of ``source`` (None: the project of the current folder), of some ``models``
+    and ``suites`` where these are named, go to the folder ``out``. ``values`` are the
+    settings that a user gave."""
 
-    results: Results
-    place: Path
     out: Path
-    publisher: Mapping[str, str]
-    model_ids: Mapping[str, str]
+    source: str | None = None
+    models: Sequence[str] = ()
+    suites: Sequence[str] = ()
+    values: Mapping[str, Any] | None = None
+
+    def settings(self, kind: type[S]) -> S:
+        """The exporter's own settings. Raises :class:`refract.core.errors.ParamsError`."""
+        return read_settings(kind, "--set", self.values or {})
+
+    @cached_property
+    def results(self) -> Results:
+        """The tables of a project's folder or of a results file; notes on them are printed."""
+        from refract.results import results_and_notes
+
+        results, notes = results_and_notes(self.source or ".", self.models or None)
+        for note in notes:
+            say(f"note: {note}", file=sys.stderr)
+        return results
 
 
 class Exporter(Protocol):

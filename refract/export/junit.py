@@ -1,10 +1,20 @@
-"""Decisions as JUnit XML, for continuous integration."""
+"""Decisions on thresholds as JUnit XML, for continuous integration."""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+from refract.core.errors import RefractError
+from refract.core.jsonl import write_bytes
+from refract.core.settings import Settings
+from refract.export import Export
+from refract.rates.rate import Rate
+from refract.rates.thresholds import FailOn, explained, fails
+from refract.results.current import current_note
+from refract.results.sources import find_side
 
 
 class JUnitCase(NamedTuple):
@@ -15,6 +25,40 @@ class JUnitCase(NamedTuple):
     name: str
     kind: str = ""
     message: str = ""
+
+
+class JUnitSettings(Settings):
+    """What counts as a failure."""
+
+    fail_on: FailOn = "inconclusive"
+
+
+def write_junit(export: Export) -> Iterator[str]:
+    """A case for each threshold, as the results have decided it. Raises
+    :class:`RefractError` for numbers of other params."""
+    fail_on = export.settings(JUnitSettings).fail_on
+    side = find_side(Path.cwd(), export.source)
+    if side.reasons:
+        raise RefractError(f"not decided: {current_note(side.reasons)}")
+    cases = []
+    for result in side.results.values():
+        for rate in result.rates:
+            wanted = not export.models or rate.model in export.models
+            wanted &= not export.suites or rate.suite in export.suites
+            if rate.decision and wanted:
+                cases.append(junit_case(rate, fail_on))
+    path = export.out / "junit.xml"
+    write_bytes(path, [junit_xml(cases)])
+    yield f"{path}: {len(cases)} thresholds"
+
+
+def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
+    """The decision on one threshold. What is neither met nor fails is skipped."""
+    case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.name)
+    if rate.decision == "met":
+        return case
+    kind = "failure" if fails(rate, fail_on) else "skipped"
+    return case._replace(kind=kind, message=f"{rate.decision}: {explained(rate)}")
 
 
 def junit_xml(cases: Sequence[JUnitCase]) -> bytes:

@@ -13,11 +13,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from refract.cli.gate import explained, fails, junit_case
 from refract.core.tables import read_table
-from refract.export.junit import junit_xml
+from refract.export.junit import junit_case, junit_xml
 from refract.rates.rate import Rate
-from refract.rates.thresholds import owed_to_max_unjudged
+from refract.rates.thresholds import explained, fails, owed_to_max_unjudged
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, small_project, suite_rows

@@ -36,7 +36,6 @@ from tests.fault_server import FaultServer
 # Commands that cannot be run here, and why; their options are checked all the same.
 NOT_RUN = {
     "make ": "sets up .venv from the package index; continuous integration runs it",
-    "dvc repro && refract log ": "needs a tracker; tests of it run where one is installed",
     "sbatch ": "needs a cluster; the script is run without one",
     "vllm serve ": "needs a GPU and vLLM",
     "refract run --adapter openai --base-url http://localhost": "needs the server",

@@ -235,7 +235,9 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
 
 def test_the_citation_is_of_this_version():
     citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
-    assert f"version = {{{citation['version']}}}" in text_of("cite.md")
+    assert f"version = {{{citation['version']}}}" in text_of(
+        "../packages/refract-paper/docs/cite.md"
+    )
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert (str(citation["version"]), citation["license"]) == (
         project["version"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from refract.core.errors import UsageError
+from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.results import ResultsWarning, load_results
 from refract.results.sources import ResultsError
@@ -121,8 +122,17 @@ def test_what_is_not_there_is_said(project, tmp_path):
     done = refract("export", tmp_path, "--out", tmp_path)
     assert isinstance(done.exception, ResultsError)
     assert done.exception.exit_code == 2
-    done = refract("export", tmp_path, "--out", tmp_path, "--format", "xlsx")
-    assert isinstance(done.exception, UsageError)
-    assert done.exception.exit_code == 2
-    assert "'xlsx'" in str(done.exception)
-    assert "parquet" in str(done.exception)
+    done = refract("export", tmp_path, "--out", tmp_path, "--as", "xlsx")
+    assert isinstance(done.exception, ParamsError)
+    assert "--as must be one of csv, junit, " in str(done.exception)
+
+
+def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
+    done = refract("export", project.folder, "--out", tmp_path / "csv")
+    assert done.exit_code == 0, done.exception
+    with open(tmp_path / "csv/rows.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "one"]
+    assert [row["response"] for row in rows] == [NO, YES, f'"=1+1 {YES}"', ""]
+    assert sorted(path.name for path in (tmp_path / "csv").iterdir()) == [
+        *("metrics.csv", "outcomes.csv", "rows.csv", "tables.csv")
+    ]

@@ -1,4 +1,4 @@
-"""A paper's appendix of one project: what ``refract appendix`` writes, all of it from
+"""A paper's appendix of one project: what ``refract export --as appendix`` writes, all of it from
 its results."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import FileSystemLoader, pass_context
 from markupsafe import Markup
@@ -17,9 +17,9 @@ from refract.core.jsonl import write_bytes
 from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
 from refract.core.registry import Registry, find
-from refract.export.bundle import SIGNATURE, find_bundle, sign_bundle, write_bundle
-from refract.export.latex import as_latex, as_markdown, latex, prose, typewriter
-from refract.export.paper_tables import agreement_table, difference_table, interval_table
+from refract.core.settings import Settings
+from refract.export import Export
+from refract.project import project_root
 from refract.rates.key import CATEGORY_MEASURES, CONTRASTS
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
@@ -27,6 +27,9 @@ from refract.report.markdown import blanked, environment, tidy
 from refract.report.view import View, read_view
 from refract.results.current import current_note
 from refract.results.sources import Side, read_side, stand_ins
+from refract_paper.bundle import SIGNATURE, Bundle, find_bundle, sign_bundle, write_bundle
+from refract_paper.latex import as_latex, as_markdown, latex, prose, typewriter
+from refract_paper.paper_tables import agreement_table, difference_table, interval_table
 
 TEMPLATES = Path(__file__).parent / "templates"
 REFERENCES = Path(__file__).with_name("references.yaml")
@@ -53,15 +56,51 @@ STATED = {
 Facts = Mapping[str, Any]
 
 
-def write_appendix(
-    root: Path, out: Path, places: int = 2, sign: Path | None = None
-) -> Iterator[str]:
-    """Writes the appendix into a folder; says of each part what was written. ``sign`` is
-    the SSH key that signs its bundle.
+class BundleSettings(Settings):
+    """``sign`` is the SSH key that signs the bundle."""
+
+    sign: str | None = None
+
+
+class AppendixSettings(BundleSettings):
+    """``digits`` are the decimals of the tables."""
+
+    digits: Literal[2, 3] = 2
+
+
+def write_signed_bundle(export: Export) -> Iterator[str]:
+    """The bundle alone, of a project's folder. Raises :class:`ResultsError` as
+    :func:`write_appendix` does."""
+    settings = export.settings(BundleSettings)
+    root = Path(export.source or project_root())
+    view = read_view(root)
+    bundle = find_bundle(root, view.provenance)
+    yield from _written_bundle(root, bundle, view, export.out, settings.sign)[1]
+
+
+def _written_bundle(
+    root: Path, bundle: Bundle, view: View, out: Path, sign: str | None
+) -> tuple[str, list[str]]:
+    """The SHA-256 of a bundle's list of hashes, and what to say of it."""
+    facts = {"view": view, **bundle._asdict()}
+    sums = write_bundle(root, bundle, rendered(view, "bundle.md.j2", facts, {}), out)
+    said = [f"{out}: {len(bundle.paths)} files, {bundle.answers:,} answers; SHA256SUMS has {sums}"]
+    if sign is not None:
+        sign_bundle(out, Path(sign))
+        said.append(f"{out / SIGNATURE}: its signature; README.md beside it says how to check it")
+    for suite, reason in bundle.left_out.items():
+        said.append(f"{suite} is there by its outcomes alone: {reason}")
+    return sums, said
+
+
+def write_appendix(export: Export) -> Iterator[str]:
+    """Writes the appendix of a project's folder; says of each part what was written.
 
     Raises :class:`ResultsError` where results are missing or not what they were made
     of.
     """
+    settings = export.settings(AppendixSettings)
+    root, out, places = Path(export.source or project_root()), export.out, settings.digits
     side, view = read_side(root), read_view(root)
     stale = f"note: {current_note(side.reasons)}" if side.reasons else ""
     if stale:
@@ -87,8 +126,7 @@ def write_appendix(
             tables[table.label] = table
     facts = facts_of(root, view, side) | bundle._asdict() | {"tables": tables, "stale": stale}
     cited = dict.fromkeys(("nist2026ai8002", "ghosh2026evaluationcards"))
-    readme = rendered(view, "bundle.md.j2", facts=facts, cited=cited)
-    facts["sums"] = write_bundle(root, bundle, readme=readme, out=out / "bundle")
+    facts["sums"], said = _written_bundle(root, bundle, view, out / "bundle", settings.sign)
     texts = {
         "methods.md": rendered(view, "methods.j2", facts=facts, cited=cited),
         "methods.tex": rendered(view, "methods.j2", facts=facts, cited=cited, tex=True),
@@ -104,15 +142,7 @@ def write_appendix(
     for name, data in content.items():
         write_bytes(out / name, [data])
         yield f"{out / name}"
-    yield (
-        f"{out / 'bundle'}: {len(bundle.paths)} files, {bundle.answers:,} answers; SHA256SUMS has "
-        f"{facts['sums']}"
-    )
-    if sign is not None:
-        sign_bundle(out / "bundle", sign)
-        yield f"{out / 'bundle' / SIGNATURE}: its signature; README.md beside it says how to check it"
-    for suite, reason in bundle.left_out.items():
-        yield f"{suite} is there by its outcomes alone: {reason}"
+    yield from said
 
 
 @cache

@@ -1,78 +1,26 @@
-"""``refract export``: the tables as CSV and Parquet, and the records of Every Eval Ever."""
+"""``refract export --as eee``: records of Every Eval Ever."""
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
-import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
-from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
 from refract.core.vocabulary import JUDGED
-from refract.export.every_eval_ever import model_id
 from refract.statistics.proportions import settled, wilson
-from tests.builders import NO, YES, Project, suite_rows
+from refract_paper.every_eval_ever import model_id
+from tests.builders import Project, suite_rows
 from tests.results.test_results import computed_project, refract
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
     return computed_project(tmp_path_factory.mktemp("export") / "project")
-
-
-def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
-    done = refract("export", project.folder, "--out", tmp_path / "csv")
-    assert done.exit_code == 0, done.exception
-    with open(tmp_path / "csv/rows.csv", newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == "one"]
-    assert [row["response"] for row in rows] == [NO, YES, f'"=1+1 {YES}"', ""]
-    assert sorted(path.name for path in (tmp_path / "csv").iterdir()) == [
-        *("metrics.csv", "outcomes.csv", "rows.csv", "tables.csv")
-    ]
-
-
-PARQUET = {
-    "tables": {
-        "string": ("model", "judge", "threshold_kind"),
-        "int": ("n", "draw_asked", "passed"),
-        "float": ("threshold", "p"),
-    },
-    "outcomes": {"string": ("area", "cluster"), "int": ("changed", "cut_off")},
-    "rows": {"string": ("error", "score_of_risk"), "float": ("score_rules",)},
-    "metrics": {"string": ("measure",), "float": ("value",)},
-}
-
-
-def test_pyarrow_reads_each_column_with_its_type(project, tmp_path):
-    pytest.importorskip("pyarrow")
-    from pyarrow import types
-    from pyarrow.parquet import read_schema
-
-    done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
-    assert done.exit_code == 0, done.exception
-    is_of = {
-        "string": lambda type_: types.is_string(type_) or types.is_large_string(type_),
-        "int": types.is_int64,
-        "float": types.is_float64,
-    }
-    for name, columns in PARQUET.items():
-        schema = read_schema(tmp_path / f"{name}.parquet")
-        assert [field.name for field in schema if types.is_null(field.type)] == []
-        for kind, fields in columns.items():
-            assert [field for field in fields if not is_of[kind](schema.field(field).type)] == []
-
-
-def test_without_pyarrow_parquet_says_what_to_install(project, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    done = refract("export", project.folder, "--out", tmp_path, "--format", "parquet")
-    assert isinstance(done.exception, UsageError)
-    assert "pip install 'refract-eval[parquet]'" in str(done.exception)
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +48,8 @@ def validated(request):
 def exported(source: object, out: Path, *more: str):
     """What ``refract export`` of records does."""
     return refract(
-        *("export", source, "--out", out, "--format", "every_eval_ever"),
-        *("--organization", "Example Lab", *more),
+        *("export", source, "--out", out, "--as", "eee"),
+        *("--set", "organization=Example Lab", *more),
     )
 
 
@@ -111,7 +59,7 @@ def records(project, tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1767225600")
-        done = exported(project.folder, folder, "--model-id", "two=example/two-1b")
+        done = exported(project.folder, folder, "--set", "model_ids={two: example/two-1b}")
     assert done.exit_code == 0, done.exception
     found = {}
     for path in folder.glob("data/alpha/*/*/*.json"):
@@ -155,7 +103,7 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     assert shown == [("alpha-00", 1, True), ("alpha-01", 0, False), ("alpha-02", 0, False)]
     assert {row["evaluation_result_id"] for row in samples} == {"harmful_refusal_rate"}
     assert "left out, not judged or not compared: 1 error" in said
-    assert "one as local/one; --model-id names them otherwise" in said
+    assert "one as local/one; --set model_ids names them otherwise" in said
 
 
 def test_a_model_with_an_adapter_is_not_called_by_its_base():
@@ -197,7 +145,7 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts
     rows = ("--rows", "r.rows.jsonl") if texts else ()
     assert cli("run", *RUNS[kind], "--out", "r.json", *rows).code == 0
     done = cli(
-        *("export", "r.json", "--format", "every_eval_ever", "--organization", "Lab"),
+        *("export", "r.json", "--as", "eee", "--set", "organization=Lab"),
         *("--out", "records"),
     )
     assert done.code == 0, done.err
@@ -216,16 +164,13 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("values", "message"),
     [
-        (("--format", "every_eval_ever"), "every_eval_ever needs --organization: who ran the"),
-        (("--organization", "x"), "go with --format every_eval_ever"),
-        (
-            ("--format", "every_eval_ever", "--organization", "x", "--model-id", "one=flat"),
-            "--model-id takes NAME=DEVELOPER/MODEL",
-        ),
+        ((), "organization is missing"),
+        (("organization=x", "model_ids={one: flat}"), "takes {NAME: DEVELOPER/MODEL}"),
     ],
 )
-def test_who_ran_an_evaluation_is_asked_for(project, tmp_path, options, message):
-    done = refract("export", project.folder, "--out", tmp_path, *options)
+def test_who_ran_an_evaluation_is_asked_for(project, tmp_path, values, message):
+    given = [word for value in values for word in ("--set", value)]
+    done = refract("export", project.folder, "--out", tmp_path, "--as", "eee", *given)
     assert message in str(done.exception)

@@ -1,4 +1,4 @@
-"""The bundle of ``refract appendix``: what it holds, what it leaves out, and what its script finds."""
+"""The bundle of an appendix: what it holds, what it leaves out, and what its script finds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from refract.core.errors import UsageError
 from refract.core.jsonl import parse_json
 from refract.core.tables import read_table, write_table
-from refract.export.bundle import NOT_HERE, NOT_IN_GIT, VERIFY, find_bundle, write_bundle
 from refract.results.sources import EditedError
+from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, VERIFY, find_bundle, write_bundle
 from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
 
 
@@ -281,9 +281,9 @@ def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
     (tmp_path / "signers").write_text(f"me@example.org {key.with_suffix('.pub').read_text()}")
     monkeypatch.chdir(computed.folder)
     for _ in range(2):
-        done = cli("appendix", "--out", tmp_path / "paper", "--sign", key)
+        done = cli("export", "--as", "bundle", "--out", tmp_path / "bundle", "--set", f"sign={key}")
         assert done.code == 0, done.err
-    bundle = tmp_path / "paper/bundle"
+    bundle = tmp_path / "bundle"
     sums = hashlib.sha256((bundle / "SHA256SUMS").read_bytes()).hexdigest()
     assert f"48 answers; SHA256SUMS has {sums}" in done.out
     assert verified(bundle)[0] == 0
@@ -298,7 +298,8 @@ def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
     with open(bundle / "SHA256SUMS", "a") as file:
         file.write("\n")
     assert checked() != 0
-    failed = cli("appendix", "--out", tmp_path / "paper", "--sign", tmp_path / "none")
+    none = f"sign={tmp_path / 'none'}"
+    failed = cli("export", "--as", "bundle", "--out", tmp_path / "other", "--set", none)
     assert (failed.code, failed.err.count("--sign: ssh-keygen did not sign with ")) == (2, 1)
 
 
@@ -331,7 +332,7 @@ def test_answers_that_the_numbers_were_not_made_of_are_refused(project, tmp_path
     # Results that are missing are said with what to run.
     (project.folder / "metrics/provenance/greedy.json").unlink()
     monkeypatch.chdir(project.folder)
-    done = cli("appendix", "--out", tmp_path / "paper")
+    done = cli("export", "--as", "appendix", "--out", tmp_path / "paper")
     assert (done.code, done.out) == (2, "")
     assert "no provenance of greedy in metrics/provenance/" in done.err
     assert done.err.endswith("run: dvc repro\n")
@@ -347,4 +348,4 @@ def test_the_script_is_short_and_needs_python_alone():
             imported.add(node.module.split(".")[0])
         elif isinstance(node, ast.Import):
             imported |= {alias.name.split(".")[0] for alias in node.names}
-    assert imported <= {*sys.stdlib_module_names, "refract"}
+    assert imported <= {*sys.stdlib_module_names, "refract_paper"}

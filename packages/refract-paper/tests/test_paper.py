@@ -1,4 +1,4 @@
-"""``refract appendix``: what it writes beside the bundle, which ``test_bundle.py`` is about."""
+"""``refract export --as appendix``: what it writes beside the bundle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from refract.export.paper import references
+from refract_paper.paper import references
+from test_latex import compiled
 from tests.builders import GREEDY, Project, suite_rows
-from tests.export.test_latex import compiled
 
 PROMPT = r"Refuse [what](harms): 100 % of {it} & more_of_it \end # <b>"
 
@@ -34,7 +34,7 @@ def computed(tmp_path_factory) -> Project:
 @pytest.fixture
 def appendix(computed, tmp_path, cli, monkeypatch) -> Path:
     monkeypatch.chdir(computed.folder)
-    done = cli("appendix", "--out", tmp_path / "a")
+    done = cli("export", "--as", "appendix", "--out", tmp_path / "a")
     assert done.code == 0, done.err
     return tmp_path / "a"
 
@@ -50,7 +50,7 @@ def test_each_part_is_written_and_is_the_same_twice(computed, appendix, tmp_path
     }
     texts = {"methods.md", "methods.tex", "checklist.md", "references.bib"}
     assert tables | texts | {"figures/refusal.pdf", "bundle/verify.py"} <= names
-    assert cli("appendix", "--out", tmp_path / "b").code == 0
+    assert cli("export", "--as", "appendix", "--out", tmp_path / "b").code == 0
     assert all((tmp_path / "b" / x).read_bytes() == (appendix / x).read_bytes() for x in names)
 
 
@@ -126,7 +126,7 @@ def test_a_system_prompt_of_any_text_is_quoted_and_obeyed_by_neither_format(
     facts["model"]["identity"] |= {"system_prompt": PROMPT, "max_tokens": 64}
     path.write_text(json.dumps(facts))
     monkeypatch.chdir(project.folder)
-    assert cli("appendix", "--out", tmp_path / "a").code == 0
+    assert cli("export", "--as", "appendix", "--out", tmp_path / "a").code == 0
     text = (tmp_path / "a/methods.md").read_text()
     assert "at most 64 tokens" in text
     assert "“Refuse \\[what\\](harms): 100 % of {it} &amp; more_of_it \\\\end # &lt;b>”" in text

@@ -1,4 +1,4 @@
-"""``refract table``: rates with intervals as Markdown and as LaTeX that compiles."""
+"""``refract export --as latex``: rates with intervals as LaTeX that compiles."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.errors import UsageError
-from refract.export.latex import as_latex, latex, prose, typewriter
-from refract.export.paper_tables import PaperTable, paper_table
 from refract.rates.rate import Interval
 from refract.suites.draws import Draw
+from refract_paper.latex import as_latex, latex, prose, typewriter
+from refract_paper.paper_tables import PaperTable, paper_table
 from tests.builders import rate
 
 HARMFUL = "harmful_refusal_rate"

@@ -2,7 +2,7 @@
 the numbers again.
 
 The files stand under the paths that they have in the project. That script is
-:mod:`refract.export.verify_bundle`, copied as it is; it needs Python alone for what it
+:mod:`refract_paper.verify_bundle`, copied as it is; it needs Python alone for what it
 counts itself, and calls :func:`recounted` for all numbers where Refract is installed.
 """
 

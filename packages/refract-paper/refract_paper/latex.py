@@ -1,13 +1,27 @@
-"""Tables for a paper in Markdown, and in LaTeX that fits one column of an article."""
+"""``refract export --as latex``: tables in LaTeX that fits one column of an article, and in
+Markdown."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
+from pathlib import Path
+from typing import Literal
 
-from refract.export.paper_tables import PaperTable
+from pydantic import Field
+
+from refract.core.errors import UsageError
+from refract.core.jsonl import write_bytes
+from refract.core.settings import Settings
+from refract.export import Export
 from refract.report.markdown import ShownTable, blanked, cell
+from refract.report.view import View, check_names
+from refract.report.wording import percent
+from refract.results.current import current_note
+from refract.results.sources import find_side
+from refract.results.table_rows import confidence_of
+from refract_paper.paper_tables import PaperTable, paper_table
 
 # What LaTeX would obey, or set as another character, in text.
 _MARKS = {
@@ -36,6 +50,45 @@ _MARKS = {
 WIDTH, POINTS = 395, 3.8
 ROWS = 30  # of all parts of one float
 _LATEX = str.maketrans({mark: f"\\{mark}" for mark in "{}$&#%_"} | _MARKS)
+
+
+class TableSettings(Settings):
+    """What a table shows; see :func:`refract_paper.paper_tables.paper_table`."""
+
+    measures: list[str] = Field(default_factory=list)
+    by: str | None = None
+    wide: bool = False
+    digits: Literal[2, 3] = 2
+
+
+def write_table(export: Export) -> Iterator[str]:
+    """Rates with intervals as ``rates.tex`` and ``rates.md``; the source can be a revision, a
+    model of the grid or ``REVISION:MODEL`` too."""
+    settings = export.settings(TableSettings)
+    side = find_side(Path.cwd(), export.source)
+    names = list(export.models) or list(side.results)
+    check_names("--model", names, side.results)
+    rates = {name: side.results[name].rates for name in names}
+    bare = [name for name in names if not rates[name]]
+    if bare:
+        raise UsageError(f"{side.name} has outcomes of {', '.join(bare)}, and no table of rates")
+    facts = {name: side.results[name].provenance or {} for name in names}
+    levels = sorted({confidence_of(of_model) for of_model in facts.values()})
+    table = paper_table(
+        rates,
+        suites=export.suites,
+        measures=settings.measures,
+        by=settings.by,
+        wide=settings.wide,
+        places=settings.digits,
+        level=", ".join(map(percent, levels)),
+        note=View(rates, facts).interval_note,
+    )
+    for name, text in (("rates.tex", as_latex(table)), ("rates.md", as_markdown(table))):
+        write_bytes(export.out / name, [text.encode("utf-8", "backslashreplace")])
+        yield f"{export.out / name}"
+    for note in (*([current_note(side.reasons)] if side.reasons else []), *side.remarks):
+        yield f"note: {note}"
 
 
 def as_markdown(table: PaperTable) -> str:

@@ -194,7 +194,7 @@ def main() -> int:
         if not problems:
             from importlib.metadata import version
 
-            from refract.export.bundle import recounted
+            from refract_paper.bundle import recounted
 
             problems += recounted(ROOT)
             counted_by = f"Refract {version('refract-eval')}"

@@ -19,16 +19,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
+from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.export import Export
 from refract.rates.key import CATEGORY_MEASURES, CHANGED, Key
 from refract.report.sentences import SERVED
-from refract.results.sources import read_run
 from refract.results.table_rows import confidence_of, key_from_row
 
 if TYPE_CHECKING:
@@ -48,26 +50,30 @@ METHOD = "docs/metrics.md of Refract: Wilson's or Tango's score interval, with c
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens")
 
 
+class RecordSettings(Settings):
+    """Who ran the evaluation and what they are to the models, and models' ids
+    (``DEVELOPER/MODEL``) by name."""
+
+    organization: str
+    relationship: Literal["first_party", "third_party", "collaborative", "other"] = "other"
+    model_ids: dict[str, str] = Field(default_factory=dict)
+
+
 def write_records(export: Export) -> Iterator[str]:
     """Writes the records of a project or of a results file.
 
     A model goes by :func:`model_id` where no other id is given. The moment is now, or
     that which ``SOURCE_DATE_EPOCH`` names.
     """
-    results, place = export.results, export.place
-    provenance, ids = {}, {}
-    for name in dict.fromkeys(results.tables["model"]):
-        if place.is_file():
-            facts = read_run(place)["provenance"]
-        else:
-            facts = json.loads((place / f"metrics/provenance/{name}.json").read_text("utf-8"))
-        provenance[name] = facts
-        ids[name] = export.model_ids.get(name) or model_id(name, facts["model"]["definition"])
-    for name, id_ in export.model_ids.items():
+    settings, results = export.settings(RecordSettings), export.results
+    provenance, ids = results.provenance, {}
+    for name, facts in provenance.items():
+        ids[name] = settings.model_ids.get(name) or model_id(name, facts["model"]["definition"])
+    for name, id_ in settings.model_ids.items():
         if name not in provenance or not all(id_.partition("/")):
             raise UsageError(
-                f"--model-id takes NAME=DEVELOPER/MODEL, NAME being one of {', '.join(provenance)} "
-                f"(got {name}={id_!r})"
+                f"--set model_ids takes {{NAME: DEVELOPER/MODEL}}, NAME being one of "
+                f"{', '.join(provenance)} (got {name}: {id_!r})"
             )
     moment = os.environ.get("SOURCE_DATE_EPOCH") or str(int(time.time()))
     left_out = Counter[str]()
@@ -79,7 +85,7 @@ def write_records(export: Export) -> Iterator[str]:
             model=ids[name],
             suite=suite,
             moment=moment,
-            publisher=export.publisher,
+            publisher=settings,
             facts=provenance[name],
             rates=_as_rows(rates),
             answers=answers.get((name, suite), []),
@@ -92,7 +98,7 @@ def write_records(export: Export) -> Iterator[str]:
     yield f"{lines} answers; left out, not judged or not compared: {counts}"
     local = [f"{name} as {id_}" for name, id_ in ids.items() if id_.startswith("local/")]
     if local:
-        yield f"note: {', '.join(local)}; --model-id names them otherwise"
+        yield f"note: {', '.join(local)}; --set model_ids names them otherwise"
 
 
 def model_id(name: str, definition: Mapping[str, Any]) -> str:
@@ -146,7 +152,7 @@ class Evaluated:
     model: str
     suite: str
     moment: str
-    publisher: Mapping[str, str]
+    publisher: RecordSettings
     facts: Row
     rates: list[Row]
     answers: list[Row]
@@ -195,7 +201,7 @@ class Evaluated:
             self.model,
             record["evaluation_results"],
             [row["sample_hash"] for row in samples],
-            self.publisher["organization"],
+            self.publisher.organization,
         ]
         name = str(uuid.UUID(bytes=bytes.fromhex(sha256_json(content))[:16], version=4))
         folder = PurePosixPath("data", *map(_component, (self.suite, *self.model.split("/", 1))))
@@ -244,8 +250,8 @@ class Evaluated:
             "source_metadata": {
                 "source_name": "Refract",
                 "source_type": "evaluation_run",
-                "source_organization_name": self.publisher["organization"],
-                "evaluator_relationship": self.publisher["relationship"],
+                "source_organization_name": self.publisher.organization,
+                "evaluator_relationship": self.publisher.relationship,
             },
             "eval_library": {
                 "name": "refract",
