@@ -77,7 +77,6 @@ def figures_of(view: View) -> list[Figure]:
             x_label="difference in the share refused",
             ticks=(-1, -0.5, 0, 0.5, 1),
             alpha=alpha,
-            p_name=f"p (Holm, {view.tests})",
         ),
         Figure(
             "judges",

@@ -7,7 +7,7 @@ from html import escape
 
 from refract.core.decimals import MISSING, estimate_text
 from refract.core.showing import printable
-from refract.report.drawing import Figure, Mark, inline_svg
+from refract.report.drawing import Figure, Mark, drawn
 from refract.results.commits import History
 
 HEADER = ("commit", "date", "model", "suite", "measure", "rate", "change", "what changed")
@@ -47,6 +47,7 @@ def history_page(history: History) -> str:
         x_label="rate",
         ticks=(0, 0.2, 0.4, 0.6, 0.8, 1) if low >= 0 else (-1, -0.5, 0, 0.5, 1),
     )
+    svg = drawn(figure, "svg").decode()
     notes = [f"<p>{escape(printable(sentence))}</p>" for sentence in history.skipped]
     return "\n".join(
         [
@@ -54,7 +55,7 @@ def history_page(history: History) -> str:
             "<style>body{font-family:sans-serif;margin:2em} .paper{fill:none} td,th{padding:0 .8em "
             "0 0;text-align:left}</style>",
             "<h1>Rates over commits</h1>",
-            inline_svg(figure),
+            svg[svg.index("<svg") :],
             f"<table>{_line('th', HEADER)}",
             *rows,
             "</table>",

@@ -20,7 +20,7 @@ from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report import page_tables
-from refract.report.drawing import Figure, inline_svg, write_figures
+from refract.report.drawing import Figure, drawn, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, threshold_table
 from refract.report.label_draws import LabelDraw, label_draws
@@ -117,12 +117,12 @@ def page_parts(
     page = templates_of(view, markdown=False).get_template("page.html.j2")
     text = page.render(
         policy=(
-            f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+            f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; img-src data:; "
             "base-uri 'none'; form-action 'none'"
         ),
         script=script,
         style=style,
-        figures=[(figure, inline_svg(figure)) for figure in figures],
+        figures=[(figure, _as_source(figure)) for figure in figures],
         data=data,
         first=first_table(view),
         results=page_tables.results(view),
@@ -145,3 +145,8 @@ def page_parts(
     judges = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
     answers = data.json(draws=draws, judges=judges, commands=page_tables.commands(view))
     return [(before + start).encode(), answers, after.encode()]
+
+
+def _as_source(figure: Figure) -> str:
+    """A figure as the source of an image, in which no text of it is an element of the page."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn(figure, 'svg')).decode()}"

@@ -108,11 +108,11 @@ def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_el
         digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
         hashes.append(f"'sha256-{digest}'")
     assert named["Content-Security-Policy"] == (
-        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; "
+        f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     assert not [a for _, a in elements.found if "style" in a]
-    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:image)", page)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert word not in script
 
