@@ -127,7 +127,7 @@ class AboveFloor:
     what is not known."""
 
     value: float
-    interval: Interval | None
+    interval: Interval | None = None
     outer: Interval | None = None
 
 

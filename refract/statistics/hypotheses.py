@@ -38,44 +38,28 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order
     given; None (a test that could not be made) stays None and does not count as a
     test."""
-    tests = _tests(p_values)
-    # Written out: statsmodels' multipletests collects garbage at each call, which takes
-    # longer than everything else in a comparison.
-    order = sorted(range(len(tests)), key=tests.__getitem__)
-    adjusted = [0.0] * len(tests)
-    highest = 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, tests[place] * (len(tests) - rank)))
-        adjusted[place] = highest
-    return _in_place(p_values, adjusted)
+    return _adjusted(p_values, "holm")
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Benjamini and Hochberg's step-up adjustment, which bounds the share of false
-    findings.
+    findings; None as of :func:`holm`.
 
     Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for
     tests that are independent or positively dependent (Benjamini & Yekutieli 2001,
-    Annals of Statistics 29:1165). None (a test that could not be made) stays None and
-    does not count as a test."""
-    tests = _tests(p_values)
-    order = sorted(range(len(tests)), key=tests.__getitem__, reverse=True)
-    adjusted = [0.0] * len(tests)
-    lowest = 1.0
-    for rank, place in zip(range(len(tests), 0, -1), order, strict=True):
-        lowest = min(lowest, tests[place] * len(tests) / rank)
-        adjusted[place] = lowest
-    return _in_place(p_values, adjusted)
+    Annals of Statistics 29:1165)."""
+    return _adjusted(p_values, "fdr_bh")
 
 
-def _tests(p_values: Sequence[float | None]) -> list[float]:
+def _adjusted(p_values: Sequence[float | None], method: str) -> list[float | None]:
+    """p-values adjusted by a method of statsmodels; one alone stays as it is."""
     tests = [p for p in p_values if p is not None]
     for p in tests:
         if not 0 <= p <= 1:
             raise ValueError(f"a p-value must be between 0 and 1, or None (got {p})")
-    return tests
+    if len(tests) > 1:
+        from statsmodels.stats.multitest import multipletests  # slow to import
 
-
-def _in_place(p_values: Sequence[float | None], adjusted: Sequence[float]) -> list[float | None]:
-    values = iter(adjusted)
-    return [None if p is None else next(values) for p in p_values]
+        tests = multipletests(tests, method=method)[1].tolist()
+    adjusted = iter(tests)
+    return [None if p is None else next(adjusted) for p in p_values]
