@@ -72,7 +72,6 @@ COMMANDS = {
         "outputs.show",
         "compare.compare",
         "gate.gate",
-        "history.history",
         "outputs.page",
         "outputs.figures",
         "outputs.export",
@@ -100,6 +99,7 @@ COMMANDS = {
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
     "appendix": "run: refract export --as appendix --out FOLDER",
+    "history": "run: refract compare REVISION (git log -- metrics lists the commits that moved numbers)",
     "log": "`dvc exp show` has the numbers of runs, metrics/MODEL.json those of one",
     "table": "run: refract export --as latex --out FOLDER",
 }

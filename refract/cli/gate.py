@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -92,8 +91,6 @@ def decided_rates(models: Sequence[str], options: Mapping[str, str | None]) -> l
     if unknown:
         raise UsageError(f"no model {', '.join(unknown)} in the grid; it has {', '.join(known)}")
     side = read_side(root, models or known)
-    for remark in side.remarks:
-        say(f"note: {remark}", file=sys.stderr)
     reasons = [*side.reasons, *changed_files(params)]
     if reasons:
         raise RefractError(f"not decided: {current_note(reasons)}")

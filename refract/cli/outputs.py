@@ -90,7 +90,7 @@ def show(
         print_table(turns.header, turns.rows)
     missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
-    notes = [*notes_of(absent, reasons, missing), *side.remarks]
+    notes = notes_of(absent, reasons, missing)
     places = []
     for kind, file in (("report", REPORT), ("page", PAGE)):
         place = os.path.relpath(root / file)

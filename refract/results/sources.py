@@ -36,7 +36,6 @@ from refract.rates.comparison import (
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
 from refract.results.current import ReadFile, current_note, differing, named, not_current
-from refract.results.locked import changed_inputs
 from refract.results.recounted import recount_problems, row_problems
 from refract.results.table_rows import rates_from_rows
 
@@ -63,14 +62,12 @@ class Result(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Results by model, what they are called, why they are not what ``params.yaml``
-    beside them asks for (:func:`refract.results.current.not_current`), and what else is
-    other than when they were computed."""
+    """Results by model, what they are called, and why they are not what ``params.yaml``
+    beside them asks for (:func:`refract.results.current.not_current`)."""
 
     name: str
     results: dict[str, Result]
     reasons: Sequence[str] = ()
-    remarks: Sequence[str] = ()
 
 
 class Note(NamedTuple):
@@ -153,8 +150,8 @@ def read_tree(
 def read_side(
     root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
-    """The same as a side, checked against params.yaml and inputs that are here, its rates
-    against its outcomes; of a ``commit`` read from git alone. Raises
+    """The same as a side, checked against params.yaml, its rates against its outcomes; of a
+    ``commit`` read from git alone. Raises
     :class:`ResultsError`."""
     read = reader(root, commit)
     params = _read_params(root, read, commit)
@@ -166,10 +163,7 @@ def read_side(
         if result.provenance:
             problems = recount_problems(result.rates, result.outcomes, result.provenance)
             reasons += [f"metrics/tables/{model}.csv: {problem}" for problem in problems]
-    if commit:
-        return Side(name, results, reasons)
-    inputs = changed_inputs(root, params, wanted)
-    return Side(name, results, reasons + inputs.reasons, inputs.remarks)
+    return Side(name, results, reasons)
 
 
 def tree_models(root: Path, commit: str = "") -> list[str]:

@@ -87,7 +87,7 @@ def write_table(export: Export) -> Iterator[str]:
     for name, text in (("rates.tex", as_latex(table)), ("rates.md", as_markdown(table))):
         write_bytes(export.out / name, [text.encode("utf-8", "backslashreplace")])
         yield f"{export.out / name}"
-    for note in (*([current_note(side.reasons)] if side.reasons else []), *side.remarks):
+    for note in [current_note(side.reasons)] if side.reasons else []:
         yield f"note: {note}"
 
 
