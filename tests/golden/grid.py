@@ -33,11 +33,17 @@ STRINGS = ("DAN", "HACKED")
 PRINTED = {
     "show.txt": ["show"],
     "show_wide.txt": ["show", "--wide"],
-    "table.md": ["table"],
-    "table.tex": ["table", "--format", "latex", "--suite", "alpha", "--suite", "beta"],
-    "table_wide.md": ["table", "--wide", "--digits", "3", "--measure", "typos_fail_rate"],
-    "table_by.md": ["table", "--by", "style", "--measure", "harmful_refusal_rate"],
     "compare.md": ["compare", "greedy", "sampling", "--wide", "--format", "md"],
+}
+
+# Tables for a paper, by the settings of their export.
+WIDE = ["--set", "wide=true", "--set", "digits=3", "--set", "measures=[typos_fail_rate]"]
+BY_STYLE = ["--set", "by=style", "--set", "measures=[harmful_refusal_rate]"]
+EXPORTED = {
+    "table.md": [],
+    "table.tex": ["--suite", "alpha", "--suite", "beta"],
+    "table_wide.md": WIDE,
+    "table_by.md": BY_STYLE,
 }
 
 
@@ -143,6 +149,11 @@ def report_of(project: Project) -> dict[str, str]:
         assert done.exit_code == 0, done.exception
         # What follows is of this machine and its git.
         texts[f"printed/{name}"] = done.stdout.partition("report: metrics/")[0]
+    for name, arguments in EXPORTED.items():
+        out = project.folder / "exported" / name
+        done = project.refract("export", "--as", "latex", "--out", out, *arguments)
+        assert done.exit_code == 0, done.exception
+        texts[f"printed/{name}"] = (out / f"rates{out.suffix}").read_text("utf-8")
     for path in sorted((project.folder / "metrics/figures").glob("*.svg")):
         texts[f"figures/{path.stem}.txt"] = coordinates(path.read_text("utf-8"))
     page = (project.folder / PAGE).read_text("utf-8").partition("<main>")[2]

@@ -277,7 +277,6 @@ def test_tables_list_the_flips_and_the_decisions(refract):
         ("show", "--wide"),
         ("compare", "first", "HEAD"),
         ("compare", "first", "HEAD", "--wide", "--flips"),
-        ("table", "--short"),
         ("estimate",),
         ("power", "--n", "129"),
         ("demo",),

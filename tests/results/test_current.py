@@ -295,7 +295,7 @@ def test_nothing_is_decided_on_numbers_that_are_not_what_params_ask_for(what, me
         assert str(done.exception).startswith("not decided: these numbers are not what params.yaml")
         assert reason in str(done.exception)
         assert str(done.exception).endswith("; run: dvc repro")
-    for command in ("show", "table", "compare"):
+    for command in ("show", "compare"):
         done = measured.refract(command)
         assert done.exit_code == 0, done.exception
         (line,) = (x for x in done.output.splitlines() if "numbers are not what params" in x)
@@ -335,7 +335,7 @@ def test_a_side_is_checked_against_the_params_of_its_own_commit(measured):
 @pytest.mark.parametrize("content", [b"suite,measure\n\xff\xfe,x\n", b"\x00", b"{}"])
 def test_a_file_that_cannot_be_read_is_an_error_that_names_it(path, content, measured):
     (measured.folder / path).write_bytes(content)
-    for command in ("gate", "table", "compare", "show"):
+    for command in ("gate", "compare", "show"):
         done = measured.refract(command)
         assert isinstance(done.exception, ResultsError), (command, done.exception, done.output)
         assert path in str(done.exception)
@@ -365,7 +365,7 @@ def test_the_outcomes_of_another_run_are_refused(measured, tmp_path):
     a, b = tmp_path / "a.json", tmp_path / "b.json"
     assert measured.refract("compare", a, b).exit_code == 0
     shutil.copy(b.with_suffix(".outcomes.csv"), a.with_suffix(".outcomes.csv"))
-    for command in (("table", a), ("compare", a, b), ("export", a, "--out", tmp_path / "out")):
+    for command in (("compare", a, b), ("export", a, "--out", tmp_path / "out")):
         done = measured.refract(*command)
         assert done.exception.exit_code == 1
         assert f"a.outcomes.csv is not of the run that wrote {a}" in str(done.exception)
@@ -404,7 +404,6 @@ def test_nothing_is_decided_on_a_run_that_was_edited_after_it_was_written(cli, e
     commands = [
         ("compare", "a.json", "b.json"),
         ("compare", "b.json", "a.json", "--fail-on", "regression"),
-        ("table", "a.json"),
         ("export", "a.json", "--out", "x"),
     ]
     if edit != "outcomes":  # of which labels are not drawn
