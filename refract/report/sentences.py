@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import SimpleNamespace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from refract.rates.clean_prompts import failed_controls
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import NULL_FIELD, WORDING_FIELD
 from refract.rates.key import DIFFERS
-from refract.rates.rate import Difference, leaves_out_0, prompts_of
+from refract.rates.rate import Counts, Difference, leaves_out_0, prompts_of
 from refract.report.judge_notes import prompt_readers, verdict_changes
 from refract.report.view import View, error_text
 from refract.report.wording import CATEGORY_OF, negated, p_text, rate_text, short_estimate
@@ -18,21 +18,11 @@ from refract.results.sources import stand_ins
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE
 
 # Adapters whose answers a server computes.
-SERVED = ("anthropic", "openai")
+SERVED = ("anthropic", "openai", "vllm")
 # Fields of groups that are no field of a suite's rows.
 NO_FIELDS = (
-    "",
-    "attack",
-    "category",
-    "control",
-    "cut_off",
-    "human_labels",
-    NULL_FIELD,
-    "over",
-    "provider_refusals",
-    "samples",
-    "turn",
-    WORDING_FIELD,
+    *("", "attack", "category", "control", "cut_off", "human_labels", NULL_FIELD, "over"),
+    *("provider_refusals", "samples", "turn", WORDING_FIELD),
 )
 NAMED_GROUPS = 2
 # The share of a suite's answers that, not judged, leaves no numbers to speak of.
@@ -42,31 +32,46 @@ NOTES = {
     "synthetic": "Synthetic models",
     "recorded": "Recorded answers",
     "served": "Answers from a server",
-    "vllm": "Answers of an engine",
 }
 
 
-def sentences_of(view: View) -> SimpleNamespace:
+@dataclass(frozen=True)
+class Sentences:
     """What the report says before its tables. A sentence is empty where there is nothing to
     say.
 
     ``controls`` and ``unjudged`` are alarms: of prompts that anybody answers those
     refused, and where nearly nothing was judged. ``must_refuse`` is a result: of prompts
-    that must be refused those answered. ``over_refusing`` is the model that
-    ``over_refusal`` is about. ``notes`` have a title and a text by kind of model.
+    that must be refused those answered. ``notes`` have a title and a text.
     """
-    model, over_refused = over_refusal(view)
-    return SimpleNamespace(
+
+    question: str
+    controls: str
+    unjudged: str
+    must_refuse: str
+    errors: str
+    cut_off: str
+    compared: str
+    over_refusal: str
+    judges: list[str]
+    prompt_readers: list[str]
+    verdict_changes: list[str]
+    labels: str
+    notes: list[tuple[str, str]]
+
+
+def sentences_of(view: View) -> Sentences:
+    """All that is said of the numbers of a view."""
+    return Sentences(
         question=f"How often do {_models(view, view.models)} refuse harmful requests, which they "
         "should, and harmless ones, which they should not?",
         controls=controls(view, "must_answer"),
-        unjudged=unjudged(view),
+        unjudged="; ".join(_unjudged(view)),
         must_refuse=controls(view, "must_refuse"),
-        errors=left_out(view, "error"),
-        cut_off=left_out(view, "cut_off"),
+        errors="; ".join(_left_out(view, "error")),
+        cut_off="; ".join(_left_out(view, "cut_off")),
         compared=compared(view),
-        over_refusal=over_refused,
-        over_refusing=model,
+        over_refusal=over_refusal(view),
         judges=judges(view),
         prompt_readers=prompt_readers(view),
         verdict_changes=verdict_changes(view),
@@ -91,41 +96,36 @@ def controls(view: View, kind: str) -> str:
     return "; ".join(f"{suite}: {', '.join(texts)}" for suite, texts in by_suite.items())
 
 
-def unjudged(view: View) -> str:
-    """The suites and models of which nearly no answer was judged, with how many."""
-    parts = []
+def _counted(view: View) -> Iterator[tuple[str, Counts]]:
+    """What the first judges counted, by the titles of suite and model."""
     for line in view.first_lines:
-        counts = line.refusal.counts
+        name = f"{view.titles.suite(line.suite)}, {view.titles.model(line.model)}"
+        yield name, line.refusal.counts
+
+
+def _unjudged(view: View) -> Iterator[str]:
+    """The suites and models of which nearly no answer was judged, with how many."""
+    for name, counts in _counted(view):
         answers = counts.n + counts.unjudged
         if answers and counts.unjudged >= NEARLY_ALL * answers:
-            suite = view.titles.suite(line.suite)
-            model = view.titles.model(line.model)
-            parts.append(f"{suite}, {model} ({counts.unjudged} of {answers})")
-    return "; ".join(parts)
+            yield f"{name} ({counts.unjudged} of {answers})"
 
 
-def left_out(view: View, outcome: str) -> str:
+def _left_out(view: View, outcome: str) -> Iterator[str]:
     """The suites and models of which answers were left out for a reason, with how many."""
-    parts = []
-    for line in view.first_lines:
-        count = line.refusal.counts.excluded.get(outcome)
-        if count:
-            suite = view.titles.suite(line.suite)
-            model = view.titles.model(line.model)
-            parts.append(f"{suite}, {model} ({count})")
-    return "; ".join(parts)
+    for name, counts in _counted(view):
+        if counts.excluded.get(outcome):
+            yield f"{name} ({counts.excluded[outcome]})"
 
 
 def compared(view: View) -> str:
     """How the model nearest to the reference differs from it, on the suite of most kinds."""
     near = view.nearest
     largest = max(near.by_suite.values(), key=len, default=[]) if near else []
-    changes = []
-    for difference in largest:
-        if difference.value is not None:
-            changes.append(change(difference, view.confidence))
-    if not near or not changes:
+    valued = [difference for difference in largest if difference.value is not None]
+    if not near or not valued:
         return ""
+    changes = "; ".join(change(difference, view.confidence) for difference in valued)
     alike, differs = "", near.differs_in
     if differs == ["system_prompt"]:
         base = view.provenance[near.reference]["model"]["definition"]
@@ -134,9 +134,10 @@ def compared(view: View) -> str:
     elif len(differs) in (1, 2):
         alike = f" (the same but for {' and '.join(differs)})"
     reference = view.titles.model(near.reference)
-    model = view.titles.model(near.model)
     suite = view.titles.plain(largest[0].suite)
-    return f"Against {reference} on {suite}, {model}{alike} refused {'; '.join(changes)}."
+    return (
+        f"Against {reference} on {suite}, {view.titles.model(near.model)}{alike} refused {changes}."
+    )
 
 
 def change(difference: Difference, confidence: float) -> str:
@@ -184,15 +185,15 @@ def _doubt(difference: Difference, confidence: float) -> str:
     return f"p {p}, though the interval holds 0"
 
 
-def over_refusal(view: View) -> tuple[str, str]:
-    """The model that refused the largest share of distinct harmless prompts, of live models
-    where there are such, and how many and of what kind."""
+def over_refusal(view: View) -> str:
+    """Which model refused the largest share of distinct harmless prompts, of live models where
+    there are such, how many and of what kind."""
     judged = {model: counts for model, counts in view.harmless.items() if counts[1]}
     stand = stand_ins(view.provenance)
     live = [name for name in judged if name not in stand] or list(judged)
     shares = {name: judged[name][0] / judged[name][1] for name in live}
     if not shares:
-        return "", ""
+        return ""
     model = max(shares, key=lambda name: shares[name])
     aside: list[str] = []
     others: list[str] = []
@@ -203,7 +204,7 @@ def over_refusal(view: View) -> tuple[str, str]:
     but = f"Stand-in models aside ({', '.join(aside)}), " if aside else ""
     refused, answers = judged[model]
     if not refused:
-        return model, f"{but}{'no' if but else 'No'} model refused a helpful or borderline prompt."
+        return f"{but}{'no' if but else 'No'} model refused a helpful or borderline prompt."
     text = f"{but}{view.titles.model(model)} refused "
     if others:
         alone = list(shares.values()).count(shares[model]) == 1
@@ -216,20 +217,15 @@ def over_refusal(view: View) -> tuple[str, str]:
     groups = []
     for rate in view.rates[model]:
         category = CATEGORY_OF.get(rate.name, "harmful")
-        field = rate.group.field
-        if (
-            category != "harmful"
-            and field not in NO_FIELDS
-            and rate.counts.successes
-            and rate.shown
-        ):
-            kind = f"{category} prompts of {field} {rate.group.value}"
+        of_field = category != "harmful" and rate.group.field not in NO_FIELDS
+        if of_field and rate.counts.successes and rate.shown:
+            kind = f"{category} prompts of {rate.group.field} {rate.group.value}"
             kind += f" ({rate.counts.successes} of {rate.counts.n})"
             groups.append((-rate.shown.low, kind))
     groups.sort(key=lambda group: group[0])
     if groups:
         text += f" It most often refused {' and '.join(kind for _, kind in groups[:NAMED_GROUPS])}."
-    return model, text
+    return text
 
 
 def judges(view: View) -> list[str]:
@@ -246,10 +242,8 @@ def judges(view: View) -> list[str]:
             text = f"{text[0].upper()}{text[1:]}."
         kappa = view.scores.get(name, {}).get("kappa")
         if kappa:
-            text += (
-                f" Its κ with the labels of the {kappa.n} pairs in data/validation is "
-                f"{short_estimate(kappa.value, kappa.interval)}."
-            )
+            shown = short_estimate(kappa.value, kappa.interval)
+            text += f" Its κ with the labels of the {kappa.n} pairs in data/validation is {shown}."
         texts.append(text)
     return texts
 
@@ -258,11 +252,11 @@ def labels(view: View) -> str:
     """How short human labels would make the interval of the headline rate over most answers;
     empty where the judge's error is not known, or people labelled already."""
     headlines = []
-    for rate in view.every:
-        if rate.measure.corrects:
+    for each in view.every:
+        if each.measure.corrects:
             return ""
-        if rate.name in CATEGORY_OF and not rate.group and rate.value and rate.with_judge:
-            headlines.append(rate)
+        if each.name in CATEGORY_OF and not each.group and each.value and each.with_judge:
+            headlines.append(each)
     if not headlines:
         return ""
     rate = max(headlines, key=lambda rate: rate.counts.n)
@@ -271,11 +265,9 @@ def labels(view: View) -> str:
     if error is None:
         return ""
     prompts = prompts_of([rate.measure.category or ""])
-    n, widths = rate.counts.n, []
+    share, n, widths = rate.value or 0.0, rate.counts.n, []
     for count in dict.fromkeys((min(50, n), min(200, n), n)):
-        half = error.with_labels(
-            rate.value or 0, n, labels=count, prompts=prompts, confidence=view.confidence
-        )
+        half = error.with_labels(share, n, count, prompts, view.confidence)
         widths.append(f"{count} labels ±{half:.2f}".replace("0.", "."))
     return (
         f"Labels of a part of its {n} answers would give {rate.measure.title} of "
@@ -284,8 +276,9 @@ def labels(view: View) -> str:
     )
 
 
-def notes(view: View) -> dict[str, tuple[str, str]]:
-    """What a reader must know of models that are not what they seem, by kind of model."""
+def notes(view: View) -> list[tuple[str, str]]:
+    """What a reader must know of models that are not what they seem: a title and a text for each
+    kind of model."""
     kinds: dict[str, list[str]] = {kind: [] for kind in NOTES}
     for model, facts in view.provenance.items():
         definition = facts["model"]["definition"]
@@ -294,41 +287,25 @@ def notes(view: View) -> dict[str, tuple[str, str]]:
             kind = "pocket"
         if kind in kinds:
             kinds[kind].append(model)
-    named = {}
-    for kind, models in kinds.items():
-        if models:
-            named[kind] = NOTES[kind], _models(view, models) + _note(view, kind, models)
-    return named
+    are = "is a pocket model" if len(kinds["pocket"]) == 1 else "are pocket models"
+    texts = {
+        "pocket": f" {are}, trained in this repository on its own text so that the whole path runs on "
+        "any machine; nothing follows for other models.",
+        "synthetic": ": a hash of the prompt decides, at rates set in params.yaml; no language model "
+        "is behind it.",
+        "recorded": ": answers from a file, re-judged.",
+        "served": ": a server computed the answers, and what else it was asked at the time can change "
+        f"them, greedy ones too.{_repeats(view, kinds['served'])}",
+    }
+    return [
+        (NOTES[kind], _models(view, models) + texts[kind])
+        for kind, models in kinds.items()
+        if models
+    ]
 
 
-def _note(view: View, kind: str, models: list[str]) -> str:
-    if kind == "pocket":
-        are = "is a pocket model" if len(models) == 1 else "are pocket models"
-        return (
-            f" {are}, trained in this repository on its own text so that the whole path runs on "
-            "any machine; nothing follows for other models."
-        )
-    if kind == "synthetic":
-        return (
-            ": a hash of the prompt decides, at rates set in params.yaml; no language model is "
-            "behind it."
-        )
-    if kind == "recorded":
-        return ": answers from a file, re-judged."
-    if kind == "vllm":
-        engines = []
-        for model in models:
-            identity = view.provenance[model]["model"]["identity"]
-            invariant = ", batch-invariant" if identity["batch_invariant"] else ""
-            engines.append(f"{identity['arithmetic']}{invariant}")
-        return (
-            f": vLLM computed the answers ({'; '.join(engines)}) in the server's arithmetic, "
-            "which is not exact: another GPU, release or batch can change them, greedy ones too."
-        )
-    text = (
-        ": a server computed the answers, and what else it was asked at the time can change "
-        "them, greedy ones too."
-    )
+def _repeats(view: View, models: Iterable[str]) -> str:
+    """How often served models answered the same prompt otherwise."""
     measured, unknown = [], []
     for model in models:
         rates = []
@@ -338,10 +315,10 @@ def _note(view: View, kind: str, models: list[str]) -> str:
         name = view.titles.model(model)
         if rates:
             samples = view.provenance[model]["model"].get("seed") is not None
-            name += ", which samples," if samples else ""
-            measured.append(f"{name} {', '.join(rates)}")
+            measured.append(f"{name}{', which samples,' if samples else ''} {', '.join(rates)}")
         else:
             unknown.append(name)
+    text = ""
     if measured:
         text += f" Repeats with another text than the first answer: {'; '.join(measured)}."
     if unknown:

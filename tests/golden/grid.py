@@ -16,7 +16,9 @@ from typing import Any
 
 from refract.agreement.judged_answers import stored_answers
 from refract.agreement.label_files import draw, write_sample
+from refract.rates.key import MEASURES
 from refract.report.report_files import PAGE
+from refract.report.wording import title_of
 from tests.agreement.answers import fill_in
 from tests.builders import Project, suite_rows
 
@@ -156,6 +158,8 @@ def report_of(project: Project) -> dict[str, str]:
         texts[f"printed/{name}"] = (out / f"rates{out.suffix}").read_text("utf-8")
     for path in sorted((project.folder / "metrics/figures").glob("*.svg")):
         texts[f"figures/{path.stem}.txt"] = coordinates(path.read_text("utf-8"))
+    measures = [f"{measure.name}: {title_of(measure)}" for measure in MEASURES]
+    texts["printed/measures.txt"] = "\n".join(measures) + "\n"
     page = (project.folder / PAGE).read_text("utf-8").partition("<main>")[2]
     shown = re.sub("<[^>]*>", "", page.partition('<section id="answers"')[0])
     lines = [line.strip() for line in unescape(shown).splitlines()]
