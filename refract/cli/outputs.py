@@ -36,7 +36,6 @@ from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View, read_titles, read_view
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
-from refract.results.differences import reproduced
 from refract.results.sources import Side, read_side
 
 OutputFolder = Annotated[Path, Option(help="Folder to write to.")]
@@ -104,7 +103,6 @@ def show(
         "; ".join(places),
         answer_line(root, models) if wide else "",
         *warning_lines(root, models, short=not wide),
-        reproduced(root),
     ]
     for line in lines:
         if line:

@@ -95,47 +95,6 @@ def test_where_one_model_has_no_results_yet_the_others_are_read_and_it_is_named(
         assert "no results of sampling; run: dvc repro" in str(failed.exception)
 
 
-def test_it_is_said_whether_the_numbers_are_those_of_git_and_what_explains_it(project):
-    def last_line() -> str:
-        return project.refract("show").stdout.splitlines()[-1]
-
-    paths = [
-        project.folder / f"metrics/{place}"
-        for place in ("tables/greedy.csv", "provenance/greedy.json", "ran/greedy.json")
-    ]
-    whole = [path.read_text("utf-8") for path in paths]
-    count = sum(len(read_table(path)) for path in paths[0].parent.iterdir())
-    equal = f"All {count} rates equal those of HEAD"
-    others = f"{equal}, as do the bytes of all other files of metrics/"
-    assert last_line() == f"{others} and the counts in metrics/ran."
-    paths[2].write_text(whole[2].replace('"alpha": {', '"alpha": {"certificates": {"answers": 9},'))
-    counted = "counts in metrics/ran differ from HEAD's (greedy: alpha.certified.answers: null → 9)"
-    assert last_line() == f"{others} but {counted}."
-    paths[2].write_text(whole[2], "utf-8")
-    provenance = json.loads(whole[1])
-    provenance["model"]["seed"] = 8
-    paths[1].write_text(json.dumps(provenance), "utf-8")
-    paths[2].write_text(whole[2].replace('"python": "3', '"python": "4'), "utf-8")
-    files = "bytes differ in metrics/provenance/greedy.json, because"
-    assert last_line().startswith(f"{equal}; {files} greedy: model seed: ")
-    assert "greedy: answers, python: 3" in last_line()
-    paths[2].write_text(whole[2], "utf-8")
-    paths[1].write_text(whole[1] + "\n", "utf-8")
-    assert (
-        last_line()
-        == f"{equal}; {files} of edited files or other code: no input, library or machine differs"
-    )
-    (row, *rows) = read_table(paths[0])
-    write_table(paths[0], list(row), [{**row, "rate": "0.1234"}, *rows[1:]])
-    said = last_line()
-    assert said.startswith(f"2 of {count} rates differ from those of HEAD (greedy {row['suite']}")
-    assert f"{row['rate']} → 0.1234, " in said
-    assert " → none); bytes differ in " in said
-    project.command("git", "rm", "-r", "-q", "--cached", "metrics")
-    project.command("git", "commit", "-q", "-m", "No results")
-    assert "HEAD" not in last_line()
-
-
 def test_it_is_said_how_many_answers_the_store_gave(project):
     shown = project.refract("show", "--wide").stdout
     assert "0 from the store (" in shown
