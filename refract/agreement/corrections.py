@@ -24,11 +24,10 @@ Labelled = tuple[Sequence[JudgedAnswer], JoinedLabels]
 
 
 class HumanRate(NamedTuple):
-    """A rate, or a difference of two, from human labels and the judge's verdicts on
-    the rest.
+    """A rate, or a difference of two, from human labels and the judge's verdicts on the rest.
 
-    ``here`` is the interval for the run's own answers, of which all could be labelled
-    (None of a difference). Counts are over both runs of a difference."""
+    ``here`` is the interval for the run's own answers, of which all could be labelled (None of a
+    difference). Counts are over both runs of a difference."""
 
     rate: float
     interval: Interval
@@ -42,14 +41,13 @@ class HumanRate(NamedTuple):
 
 
 def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str, HumanRate | None]:
-    """Prediction-powered refusal rates of a run by measure, over all answers and by
-    category; of two runs A and B the differences b − a of the measures that both
-    have.
+    """Prediction-powered refusal rates of a run by measure, over all answers and by category; of
+    two runs A and B the differences b − a of the measures that both have.
 
-    The rate is the share of judged answers whose human label would be a refusal, full
-    or partial; a degenerate answer counts as none. Rows of the same cluster (the same
-    prompt, answered by two models) are taken together. None where no row of a
-    category is labelled, or all are of one cluster."""
+    The rate is the share of judged answers whose human label would be a refusal, full or partial; a
+    degenerate answer counts as none. Rows of the same cluster (the same prompt, answered by two
+    models) are taken together. None where no row of a category is labelled, or all are of one
+    cluster."""
     members = [answers_by_measure(answers) for answers, _ in runs]
     rates = {}
     for measure in members[0]:
@@ -109,10 +107,9 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
 
 
 def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
-    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``),
-    and what labels and verdicts say together; and how far judge and people agree on
-    the labelled answers, where these were drawn with the same chance. Of two runs A
-    and B the differences, b − a."""
+    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), and what labels
+    and verdicts say together; and how far judge and people agree on the labelled answers, where
+    these were drawn with the same chance. Of two runs A and B the differences, b − a."""
     measures: Row = {}
     for measure, rate in corrected_rates(*runs, confidence=confidence).items():
         measures[measure] = {"labelled": 0}
@@ -145,8 +142,8 @@ def label_table(
 ) -> list[Rate]:
     """The prediction-powered rates of one suite, for a model's table.
 
-    With stale or blank labels there is no rate: what is left of the sample is not
-    random. Nothing where nothing is labelled yet."""
+    With stale or blank labels there is no rate: what is left of the sample is not random. Nothing
+    where nothing is labelled yet."""
     if not labels.by_id and not labels.stale:
         return []
     random = not labels.stale and not labels.blank
@@ -163,9 +160,8 @@ def label_table(
 def with_labels(
     rates: Sequence[Rate], labelled: Sequence[Rate], max_unjudged: float | None = None
 ) -> list[Rate]:
-    """Rates over whole suites of which those that human labels of the run correct
-    have the interval of these (:func:`label_table`) for prompts and judge, and the
-    decision that it gives."""
+    """Rates over whole suites of which those that human labels of the run correct have the interval
+    of these (:func:`label_table`) for prompts and judge, and the decision that it gives."""
     intervals = {rate.measure.corrects: rate.interval for rate in labelled}
     corrected = []
     for rate in rates:

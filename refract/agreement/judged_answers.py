@@ -1,5 +1,4 @@
-"""The judged answers of a run: those that a project holds of a model, and those of a
-file."""
+"""The judged answers of a run: those that a project holds of a model, and those of a file."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def stored_answers(
 
 
 def project_rows(root: Path, model: str, suite: str) -> StoredRows:
-    """The prompts of a suite with their samples, and a model's responses and
-    verdicts."""
+    """The prompts of a suite with their samples, and a model's responses and verdicts."""
     return stored_rows(
         root / f"data/prompts/{suite}.jsonl",
         root / f"data/responses/{model}/{suite}.jsonl",
@@ -56,8 +54,8 @@ def source_rows(root: Path, wanted: Mapping[str, Any]) -> list[Row]:
 
 
 def counted_rows(wanted: Mapping[str, Any], rows: Iterable[Row]) -> list[Row]:
-    """The rows of a suite without what they ask, unless that is a field that is
-    counted by: what a rate may see of them, wherever it is computed."""
+    """The rows of a suite without what they ask, unless that is a field that is counted by: what a
+    rate may see of them, wherever it is computed."""
     counted = {wanted.get("cluster"), *(wanted.get("fields") or ())}
     return list(without({*CONTENT} - counted, rows))
 
@@ -74,8 +72,8 @@ def judged_answers(
     rows: StoredRows,
     refused_endings: Collection[str] = REFUSED_ENDINGS,
 ) -> list[JudgedAnswer]:
-    """The answers to a suite's clean prompts that its first judge gave a label, or that
-    the provider refused, in order.
+    """The answers to a suite's clean prompts that its first judge gave a label, or that the
+    provider refused, in order.
 
     Cut off or not, whatever the suite's rates leave out."""
     clusters = clusters_of(sources, wanted.get("cluster"))
@@ -114,16 +112,15 @@ PROMPTS = (str, [{"role": str, "content": str}])
 
 
 def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
-    """The judged answers of a ``--rows`` file of ``refract run``, to one suite.
-    Raises :class:`UsageError` for a file of several suites without a ``suite``,
-    :class:`RowError` for other rows."""
+    """The judged answers of a ``--rows`` file of ``refract run``, to one suite. Raises
+    :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
+    other rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
     answers = []
     for number, row in enumerate(read_rows(path), 1):
         try:
-            # An answer that the rates leave out for being cut off has its verdict all
-            # the same.
+            # An answer that the rates leave out for being cut off has its verdict all the same.
             verdict = row["judges"].get(row["judge"]) or {}
             became = verdict.get("label") if row["outcome"] == "cut_off" else row["outcome"]
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]

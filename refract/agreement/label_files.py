@@ -16,17 +16,17 @@ from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
-# Further columns where some answers were drawn more often than others: the size
-# by which each was drawn, and the place of the next one in the draw. An answer
-# was among those up to a row with probability min(1, size x that row's
-# next_place).
+# Further columns where some answers were drawn more often than others: the size by which each was
+# drawn, and the place of the next one in the draw. An answer was among those up to a row with
+# probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
 # The keys of labels, in the terminal and on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 
 
 class JudgedAnswer(NamedTuple):
-    """An answer of a run that its judge gave a label."""
+    """An answer of a run with its judge's label (``outcome``: a refusal, full or partial, or
+    compliance) and ``probability`` of a refusal. Answers of one ``cluster`` resemble each other."""
 
     suite: str
     prompt_id: str
@@ -34,13 +34,8 @@ class JudgedAnswer(NamedTuple):
     prompt: Attempt
     response: str
     outcome: str
-    """The judge's label: refusal, partial or compliance."""
-
     cluster: str
-    """The name that answers share which resemble each other."""
-
     probability: float | None = None
-    """The judge's probability of a refusal."""
 
     @property
     def refused(self) -> bool:
@@ -71,22 +66,17 @@ class JudgedAnswer(NamedTuple):
 
 
 class JoinedLabels(NamedTuple):
-    """Human labels joined to the answers of a run."""
+    """Human labels joined to the answers of a run, by prompt id.
+
+    ``stale`` are ids whose prompt or answer is no longer the one that was drawn. ``blank`` are ids
+    of rows without a label before the last labelled one: the labelled rows alone are no random
+    sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
+    the probability of each labelled answer to be drawn, where these differ."""
 
     by_id: Mapping[str, str]
-    """Labels by prompt id."""
-
     stale: Sequence[str] = ()
-    """Ids whose prompt or answer is no longer the one that was drawn."""
-
     blank: Sequence[str] = ()
-    """Ids of rows without a label before the last labelled one: the labelled
-    rows alone are no random sample. Rows after it were not reached, which
-    leaves a smaller random sample.
-    """
-
     inclusion: Mapping[str, float] | None = None
-    """The probability of each labelled answer to be drawn, where these differ."""
 
     @property
     def warnings(self) -> list[str]:
@@ -101,12 +91,11 @@ class JoinedLabels(NamedTuple):
 
 
 def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
-    """A seeded sample as rows to be labelled, in the order of the draw: its
-    first rows are a sample too.
+    """A seeded sample as rows to be labelled, in the order of the draw: its first rows are a sample
+    too.
 
-    Where the judge gave each answer a probability, the answers whose label
-    teaches most about the rate are drawn more often
-    (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
+    Where the judge gave each answer a probability, the answers whose label teaches most about the
+    rate are drawn more often (:mod:`refract.statistics.weighted`), and rows have ``DRAWN_COLUMNS``.
     """
     by_doubt = all(answer.probability is not None for answer in answers)
     drawn = []
@@ -133,8 +122,7 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
 
 
 def label_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for
-    another."""
+    """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another."""
     rows = read_table(path)
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
@@ -154,22 +142,19 @@ def label_of(row: Mapping[str, str], where: str) -> str:
 
 
 def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
-    """The labels of a file that :func:`write_sample` wrote, joined to the
-    answers of a run.
+    """The labels of a file that :func:`write_sample` wrote, joined to the answers of a run.
 
-    Raises :class:`RowError` for a file of another form, a label that is not
-    among ``LABELS``, or two rows on one prompt.
-    """
+    Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, or
+    two rows on one prompt."""
     rows = label_rows(path)
     known = {answer.key: answer for answer in answers}
+    by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
     by_id: dict[str, str] = {}
+    sizes: dict[str, float] = {}
     stale: list[str] = []
     unlabelled: list[str] = []
-    sizes: dict[str, float] = {}
-    reached, blank_before = 0.0, 0  # at the last row that has a label
+    place, reached, blank_before = 0.0, 0.0, 0  # the last two: at the last row that has a label
     seen: set[tuple[str, str]] = set()
-    by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
-    place = 0.0
     for number, row in enumerate(rows, 1):
         where = f"{path}: row {number}"
         label = label_of(row, where)
@@ -190,22 +175,16 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_id[name] = label
         reached, blank_before = place, len(unlabelled)
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    return JoinedLabels(
-        by_id=by_id, stale=stale, blank=unlabelled[:blank_before], inclusion=inclusion
-    )
+    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
 
 
 def _size_and_place(
     row: Mapping[str, str], before: float, last: bool, where: str
 ) -> tuple[float, float]:
-    """The size and the next place of a row of a draw by doubt.
-
-    Raises :class:`RowError` where they are incomplete, or not after the place
-    ``before``.
-    """
+    """The size and the next place of a row of a draw by doubt. Raises :class:`RowError` where they
+    are incomplete, or not after the place ``before``."""
     try:
-        size = float(row.get("size") or "")
-        text = row.get("next_place") or ""
+        size, text = float(row.get("size") or ""), row.get("next_place") or ""
         # The last of all answers has none after it: with it, all are drawn.
         place = inf if last and not text else float(text)
     except ValueError:

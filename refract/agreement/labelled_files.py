@@ -19,9 +19,8 @@ def labels_of(
 ) -> list[str]:
     """The label among ``LABELS`` that each value of a file stands for.
 
-    ``positive`` values mean refusal and all others compliance; without them,
-    ``labels`` maps values to labels. Raises :class:`UsageError` for an absent
-    positive value, and for other labels.
+    ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values
+    to labels. Raises :class:`UsageError` for an absent positive value, and for other labels.
     """
     known = sorted(set(values))
     for value in positive:
@@ -42,15 +41,12 @@ def labels_of(
 def read_labelled(
     paths: Sequence[Path], response: str, label: str, prompt: str | None, skip: Sequence[str] = ()
 ) -> tuple[list[Row], dict[str, int]]:
-    """The labelled answers of some files, and how many rows were left out, by
-    reason.
+    """The labelled answers of some files, and how many rows were left out, by reason.
 
-    ``response``, ``label`` and ``prompt`` name columns; without ``prompt``, a
-    column of that name is read where there is one. Rows have ``prompt``,
-    ``response``, ``label``, ``model`` (perhaps empty) and ``source`` (by
-    default the file's name). Raises :class:`UsageError` for a column that a
-    file lacks and for files without a row to judge, :class:`RowError` for texts
-    that are none.
+    ``response``, ``label`` and ``prompt`` name columns; without ``prompt``, a column of that name
+    is read where there is one. Rows have ``prompt``, ``response``, ``label``, ``model`` (perhaps
+    empty) and ``source`` (by default the file's name). Raises :class:`UsageError` for a column that
+    a file lacks and for files without a row to judge, :class:`RowError` for texts that are none.
     """
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
@@ -82,9 +78,9 @@ def labelled_rows(
     skip: Sequence[str] = (),
     source: str = "",
 ) -> tuple[list[Row], Counter[str]]:
-    """The labelled answers among rows, each with what messages call it, as
-    :func:`read_labelled` gives them. ``columns`` hold response, label and prompt,
-    ``source`` is that of rows that name none."""
+    """The labelled answers among rows, each with what messages call it, as :func:`read_labelled`
+    gives them. ``columns`` hold response, label and prompt, ``source`` is that of rows that name
+    none."""
     response, label, prompt = columns
     kept: list[Row] = []
     left_out: Counter[str] = Counter()

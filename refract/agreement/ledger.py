@@ -1,11 +1,9 @@
-"""The ledger: how far each judge is from people, by source of the answers and
-by model that gave them.
+"""The ledger: how far each judge is from people, by source of the answers and by model that gave
+them.
 
-A judge's κ over many models hides that its errors depend on the model: the rate
-gap of each model is what biases a comparison of two. A row of the ledger is one
-judge on one model's answers of one source; rows with ``model`` ``ALL`` pool a
-source that has several.
-"""
+A judge's κ over many models hides that its errors depend on the model: the rate gap of each model
+is what biases a comparison of two. A row of the ledger is one judge on one model's answers of one
+source; rows with ``model`` ``ALL`` pool a source that has several."""
 
 from __future__ import annotations
 
@@ -20,9 +18,8 @@ from refract.core.types import Row
 from refract.rates.rate import Prompts, rounded
 from refract.statistics.clusters import clustered_difference
 
-# What the labels of each source ask. ``ANY`` asks what a rate of refusals here
-# does: is any part refused, a redirection being a refusal? Only gaps of the
-# same question may be pooled.
+# What the labels of each source ask. ``ANY`` asks what a rate of refusals here does: is any part
+# refused, a redirection being a refusal? Only gaps of the same question may be pooled.
 ANY = "any"
 QUESTIONS = {
     "chatgpt_refusals": "not knowing refuses",
@@ -34,8 +31,7 @@ QUESTIONS = {
     "xstest": ANY,
     "xstest_extension": ANY,
 }
-# The models in sources that judges are trained on and that have no lines of
-# their own.
+# The models in sources that judges are trained on and that have no lines of their own.
 UNMEASURED = {
     "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
     "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
@@ -54,11 +50,15 @@ ALL = "(all)"
 
 
 class LedgerEntry(NamedTuple):
-    """One judge on the answers of one model (empty where the source does not
-    say which).
+    """One judge on the answers of one model (empty where the source does not say which).
 
-    Rates are shares of the ``n`` judged answers.
-    """
+    Rates are shares of the ``n`` judged answers; the interval of the gap is of paired shares,
+    clustered by prompt. ``partial`` says how partial refusals count, ``shaped_by`` names the
+    sources that the judge was trained on or written with, ``reads`` the judges whose verdicts it is
+    made of, both separated by spaces. ``question`` is what else the source's labels ask
+    (:data:`QUESTIONS`). It is over ``harmful`` ``prompts`` alone, over ``other`` ones, or (empty)
+    over all. Of the answers that people call refusals the judge ``missed`` so many, and of the
+    others it called so many refusals (``false``)."""
 
     judge: str
     version: str
@@ -69,8 +69,6 @@ class LedgerEntry(NamedTuple):
     human_rate: float | None
     judge_rate: float | None
     gap_low: float | None
-    """The interval is of paired shares, clustered by prompt."""
-
     gap_high: float | None
     kappa: float | None
     kappa_low: float | None
@@ -78,26 +76,13 @@ class LedgerEntry(NamedTuple):
     precision: float | None
     recall: float | None
     partial: Partial
-    """How partial refusals count."""
-
     shaped_by: str
-    """Sources that the judge was trained on or written with, separated by spaces."""
-
     clusters: int | None = None
     question: str = ""
-    """What else the source's labels ask (:data:`QUESTIONS`)."""
-
     reads: str = ""
-    """Judges whose verdicts this one is made of, separated by spaces."""
-
     prompts: Prompts = ""
-    """Over ``harmful`` prompts alone, over ``other`` ones, or (empty) over all."""
-
     missed: int | None = None
-    """Of the answers that people call refusals, those that the judge does not."""
-
     false: int | None = None
-    """Of the answers that people do not call refusals, those that the judge does."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -109,7 +94,7 @@ class LedgerEntry(NamedTuple):
         """The judge's rate minus the human one."""
         if self.human_rate is None or self.judge_rate is None:
             return None
-        # Of the counts, which the rounded rates stand for.
+        # The rates are rounded; the difference of the counts behind them is exact.
         return rounded((round(self.judge_rate * self.n) - round(self.human_rate * self.n)) / self.n)
 
 
@@ -130,27 +115,31 @@ def ledger_entries(
     *,
     reads: Iterable[str] = (),
 ) -> list[LedgerEntry]:
-    """The entries of one judge's labels on answers, worst first, then one for
-    each source of several models.
+    """The entries of one judge's labels on answers, worst first, then one for each source of
+    several models.
 
-    ``pairs`` may name the ``source`` and ``model`` of an answer, and whether its
-    prompt is ``harmful`` or ``other`` (``prompts``): a model that answered both kinds has
-    an entry for each besides. Those with the
-    same ``cluster``, or else the same ``prompt``, are one cluster. ``truth``
-    and ``labels`` are among ``LABELS``; None is unjudged.
-    """
+    ``pairs`` may name the ``source`` and ``model`` of an answer, and whether its prompt is
+    ``harmful`` or ``other`` (``prompts``): a model that answered both kinds has an entry for each
+    besides. Those with the same ``cluster``, or else the same ``prompt``, are one cluster.
+    ``truth`` and ``labels`` are among ``LABELS``; None is unjudged."""
     groups: dict[tuple[str, str, Prompts], list[int]] = {}
     by_kind: dict[tuple[str, str, Prompts], list[int]] = {}
     for number, pair in enumerate(pairs):
         source, model = str(pair.get("source") or ""), str(pair.get("model") or "")
         groups.setdefault((source, model, ""), []).append(number)
-        kind = pair.get("prompts")
-        if kind:
-            by_kind.setdefault((source, model, kind), []).append(number)
+        if pair.get("prompts"):
+            by_kind.setdefault((source, model, pair["prompts"]), []).append(number)
     models = Counter(source for source, _, _ in groups)
     for (source, _, _), numbers in list(groups.items()):
         if models[source] > 1:
             groups.setdefault((source, ALL, ""), []).extend(numbers)
+    of_judge = {
+        "judge": judge,
+        "version": version,
+        "partial": partial,
+        "shaped_by": " ".join(sorted(shaped_by)),
+        "reads": " ".join(sorted(reads)),
+    }
     entries = []
     for (source, model, kind), numbers in (groups | by_kind).items():
         scores = score_labels(
@@ -161,26 +150,20 @@ def ledger_entries(
         )
         human, verdicts, clusters = [], [], []
         for number in sorted(numbers):
-            label = labels[number]
+            label, pair = labels[number], pairs[number]
             if label is not None:
                 human.append(refuses(truth[number], partial))
                 verdicts.append(refuses(label, partial))
-                pair = pairs[number]
                 clusters.append(pair.get("cluster") or pair.get("prompt") or number)
         gap = clustered_difference(verdicts, human, clusters=clusters, confidence=confidence)
         if gap is not None:
-            rates = {
-                "human_rate": sum(human) / len(human),
-                "judge_rate": sum(verdicts) / len(human),
-            }
+            n = len(human)
+            rates = {"human_rate": sum(human) / n, "judge_rate": sum(verdicts) / n}
             scores |= rounded_numbers({**rates, "gap_low": gap.low, "gap_high": gap.high})
-        scores |= {"judge": judge, "version": version, "source": source, "model": model}
-        scores["prompts"] = kind
-        both = list(zip(human, verdicts, strict=True))
-        scores |= {"missed": both.count((True, False)), "false": both.count((False, True))}
-        scores |= {"partial": partial, "question": QUESTIONS.get(source, "")}
-        scores |= {"shaped_by": " ".join(sorted(shaped_by)), "reads": " ".join(sorted(reads))}
-        scores["clusters"] = len({*clusters})
+        both = Counter(zip(human, verdicts, strict=True))
+        scores |= {"missed": both[True, False], "false": both[False, True]}
+        scores |= {"source": source, "model": model, "prompts": kind, "clusters": len({*clusters})}
+        scores |= {**of_judge, "question": QUESTIONS.get(source, "")}
         values: Row = {name: scores.get(name) for name in COLUMNS}
         entries.append(LedgerEntry(**values))
     return worst_first(entries)
@@ -211,16 +194,13 @@ def read_ledger(path: Path) -> list[LedgerEntry]:
 
 def write_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes entries, by judge, source, model, ``partial`` and ``prompts``."""
-    write_table(
-        path, COLUMNS, (entry._asdict() for entry in sorted(entries, key=lambda entry: entry.key))
-    )
+    in_order = sorted(entries, key=lambda entry: entry.key)
+    write_table(path, COLUMNS, (entry._asdict() for entry in in_order))
 
 
 def add_to_ledger(path: Path, entries: Iterable[LedgerEntry]) -> None:
     """Writes entries into a file, in place of those with the same key."""
-    known = {entry.key: entry for entry in read_ledger(path)}
-    for entry in entries:
-        known[entry.key] = entry
+    known = {entry.key: entry for entry in (*read_ledger(path), *entries)}
     write_ledger(path, known.values())
 
 

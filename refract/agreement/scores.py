@@ -8,8 +8,9 @@ from typing import Literal, get_args
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.rates.rate import rounded
+from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import Proportion, proportion
-from refract.statistics.raters import Kappa, cohen_kappa, confusion, detection, kappa_of_table
+from refract.statistics.raters import Kappa, cohen_kappa, confusion, kappa_of_table
 
 # How a partial refusal counts, of a judge's labels and of people's.
 Partial = Literal["refusal", "compliance"]
@@ -32,14 +33,12 @@ def score_labels(
     partial: Partial = "refusal",
     confidence: float = 0.95,
 ) -> Row:
-    """A judge's labels against human ones of the same answers, all among
-    ``LABELS``, as JSON.
+    """A judge's labels against human ones of the same answers, all among ``LABELS``, as JSON.
 
-    None is a label that the judge did not give. κ, precision, recall,
-    specificity and F1 are of refused or not, where ``partial`` says how partial
-    refusals count; ``label_kappa``, ``label_accuracy`` and ``confusion`` are
-    over all four labels. Undefined numbers are left out. Raises ValueError for
-    lists of different length or another label.
+    None is a label that the judge did not give. κ, precision, recall, specificity and F1 are of
+    refused or not, where ``partial`` says how partial refusals count; ``label_kappa``,
+    ``label_accuracy`` and ``confusion`` are over all four labels. Undefined numbers are left out.
+    Raises ValueError for lists of different length or another label.
     """
     human, judge = [], []
     for person, machine in zip(truth, labels, strict=True):
@@ -49,23 +48,32 @@ def score_labels(
     table = confusion(human, judge, LABELS)
     human_refusals = [refuses(label, partial) for label in human]
     judge_refusals = [refuses(label, partial) for label in judge]
-    errors = detection(judge_refusals, human_refusals, confidence)
+    pairs = count_pairs(judge_refusals, human_refusals)
+    right, involved = (
+        pairs.both + pairs.neither,
+        2 * pairs.both + pairs.first_only + pairs.second_only,
+    )
+
+    def share(count: int, others: int) -> Proportion | None:
+        return proportion(count, count + others, confidence)
+
     estimates: dict[str, Kappa | Proportion | None] = {
         "kappa": cohen_kappa(human_refusals, judge_refusals, confidence),
-        "precision": errors.precision,
-        "recall": errors.recall,
-        "specificity": errors.specificity,
+        "precision": share(pairs.both, pairs.first_only),
+        "recall": share(pairs.both, pairs.second_only),
+        "specificity": share(pairs.neither, pairs.first_only),
         "label_kappa": kappa_of_table(table.counts, confidence),
     }
-    numbers: dict[str, float | None] = {"accuracy": None, "f1": errors.f1}
-    if errors.accuracy:
-        numbers["accuracy"] = errors.accuracy.value
+    numbers: dict[str, float | None] = {
+        "accuracy": right / len(human) if human else None,
+        "f1": 2 * pairs.both / involved if involved else None,
+    }
     for name, estimate in estimates.items():
         if estimate:
             numbers[name], numbers[f"{name}_low"], numbers[f"{name}_high"] = estimate[:3]
     if human:
-        right = sum(person == machine for person, machine in zip(human, judge, strict=True))
-        numbers["label_accuracy"] = right / len(human)
+        alike = sum(person == machine for person, machine in zip(human, judge, strict=True))
+        numbers["label_accuracy"] = alike / len(human)
     counts = {"n": len(human), "unjudged": len(labels) - len(human)}
     return {**counts, **rounded_numbers(numbers), "confusion": table.by_label}
 
@@ -73,12 +81,10 @@ def score_labels(
 def group_rows(
     values: Sequence[str], field: str, truth: Sequence[str], labels: Sequence[str | None]
 ) -> list[Row]:
-    """Accuracy for each value of a field, of which each answer has one: a table
-    row each, by value.
+    """Accuracy for each value of a field, of which each answer has one: a table row each, by value.
 
-    ``right`` of ``n`` labels equal the human one, with a Wilson interval;
-    ``refused_right`` counts the answers on which judge and human label agree
-    whether it is a refusal.
+    ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right`` counts
+    the answers on which judge and human label agree whether it is a refusal.
     """
     table: dict[str, Row] = {}
     for value, human, label in zip(values, truth, labels, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,22 +14,17 @@ from refract.core.jsonl import iter_rows
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSED
-from refract.statistics.paired import count_pairs
 from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.raters import confusion, kappa_of_table
 
-# Columns that tell answers apart besides the prompt's id, where both files have
-# them.
-SCOPE = ("model", "suite")
-ANSWER = "pair_sha256"
+# Columns that tell answers apart besides the prompt's id, where both files have them.
+SCOPE = ("model", "suite", "pair_sha256")
+Key = tuple[str, ...]
 
 
 class FiledVerdict(NamedTuple):
-    """One judge's verdict on one answer; None stands for what the file does not
-    say.
-
-    ``refused`` is None where the label says nothing of refusal.
-    """
+    """One judge's verdict on one answer; None stands for what the file does not say. ``refused`` is
+    None where the label says nothing of refusal."""
 
     model: str | None
     suite: str | None
@@ -39,39 +35,33 @@ class FiledVerdict(NamedTuple):
 
 
 class Join(NamedTuple):
-    """Verdicts on the same answers, and the keys of those that only one side has."""
+    """Verdicts on the same answers, joined ``by`` some columns, and the keys of those that only one
+    side has."""
 
-    by: tuple[str, ...]
-    """The columns that verdicts were joined by."""
-
+    by: Key
     pairs: list[tuple[FiledVerdict, FiledVerdict]]
-    only_first: list[tuple[str, ...]]
-    only_second: list[tuple[str, ...]]
+    only_first: list[Key]
+    only_second: list[Key]
 
     @property
     def numbers(self) -> Row:
         """The keys that did not join, as JSON."""
+        only = {"only_a": self.only_first, "only_b": self.only_second}
         return {
             "joined_by": list(self.by),
-            "only_a": [list(key) for key in self.only_first],
-            "only_b": [list(key) for key in self.only_second],
+            **{name: [*map(list, keys)] for name, keys in only.items()},
         }
 
 
 def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
-    """The joined verdicts of two files or folders; ``judges`` as of
-    :func:`read_filed_verdicts`.
+    """The joined verdicts of two files or folders; ``judges`` as of :func:`read_filed_verdicts`.
 
-    Raises :class:`UsageError` where a file is missing or nothing joins,
-    :class:`RowError` for rows that cannot be used.
-    """
+    Raises :class:`UsageError` where a file is missing or nothing joins, :class:`RowError` for rows
+    that cannot be used."""
     for path in (first, second):
         if not path.exists():
             raise UsageError(f"no file or folder {path}")
-    judge_a, judge_b = judges
-    joined = join_verdicts(
-        first=read_filed_verdicts(first, judge_a), second=read_filed_verdicts(second, judge_b)
-    )
+    joined = join_verdicts(*map(read_filed_verdicts, (first, second), judges))
     if not joined.pairs:
         examples = []
         for name, keys in (("A", joined.only_first), ("B", joined.only_second)):
@@ -85,38 +75,30 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
 
 
 def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdict]:
-    """The verdicts of a JSONL file, or of all those in a folder; or the labels
-    of a CSV of people.
+    """The verdicts of a JSONL file, or of all those in a folder; or the labels of a CSV of people.
 
-    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract
-    run --rows``. Where rows hold verdicts of several judges, ``judge`` names
-    the one to take; that of a judge which they do not hold is an error. Files
-    below a folder called ``verdicts``, and those of a folder, lie at
-    ``MODEL/SUITE.jsonl``. Raises :class:`RowError`.
-    """
+    Rows are those of ``data/verdicts``, of ``refract judge`` or of ``refract run --rows``. Where
+    rows hold verdicts of several judges, ``judge`` names the one to take; that of a judge which
+    they do not hold is an error. Files below a folder called ``verdicts``, and those of a folder,
+    lie at ``MODEL/SUITE.jsonl``. Raises :class:`RowError`."""
     verdicts = []
-    if path.suffix == ".csv" and judge is not None:
-        raise RowError(f"{path} holds labels of people, and no verdict of {judge!r}")
     if path.suffix == ".csv":
+        if judge is not None:
+            raise RowError(f"{path} holds labels of people, and no verdict of {judge!r}")
         for number, row in enumerate(label_rows(path), 1):
             label = label_of(row, f"{path}: row {number}")
             if label:
-                verdict = FiledVerdict(
-                    model=None,
-                    suite=row["suite"],
-                    prompt_id=row["prompt_id"],
-                    label=label,
-                    refused=label in REFUSED,
-                    pair_sha256=row[ANSWER],
-                )
+                place = (None, row["suite"], row["prompt_id"])
+                verdict = FiledVerdict(*place, label, label in REFUSED, row["pair_sha256"])
                 verdicts.append(verdict)
         return verdicts
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
-        place: dict[str, str] = {}
-        if path.is_dir() or file.absolute().parent.parent.name == "verdicts":
-            place = {"model": file.absolute().parent.name, "suite": file.stem}
+        folder = file.absolute().parent
+        known = {}
+        if path.is_dir() or folder.parent.name == "verdicts":
+            known = {"model": folder.name, "suite": file.stem}
         for number, row in enumerate(iter_rows(file), 1):
-            verdicts.append(_filed_verdict({**place, **row}, judge, f"{file}: row {number}"))
+            verdicts.append(_filed_verdict({**known, **row}, judge, f"{file}: row {number}"))
     return verdicts
 
 
@@ -135,61 +117,44 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     elif judge not in (None, row.get("judge")):
         own = f"that of {row['judge']!r}" if "judge" in row else "one, whose judge it does not name"
         raise RowError(f"{where} has no verdict of {judge!r}; it has {own}")
-    if not _is_verdict(verdict):
+    said = verdict if isinstance(verdict, dict) else {}
+    label, refused = said.get("label"), said.get("refused")
+    is_verdict = isinstance(label, str | None) and isinstance(refused, bool | None)
+    if not (is_verdict and {"label", "refused"} & said.keys()):
         raise RowError(
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null, or 'judges' as data/verdicts has it (got {verdict!r:.120})"
         )
-    model, suite = row.get("model"), row.get("suite")
-    return FiledVerdict(
-        model=model if isinstance(model, str) else None,
-        suite=suite if isinstance(suite, str) else None,
-        prompt_id=prompt_id,
-        label=verdict.get("label"),
-        refused=verdict.get("refused"),
-    )
-
-
-def _is_verdict(verdict: object) -> bool:
-    if not isinstance(verdict, dict) or not {"label", "refused"} & verdict.keys():
-        return False
-    label, refused = verdict.get("label"), verdict.get("refused")
-    return isinstance(label, str | None) and isinstance(refused, bool | None)
+    model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]
+    return FiledVerdict(model, suite, prompt_id, label, refused)
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:
-    """Pairs the verdicts of two lists by prompt id, and by model and suite
-    where both have them.
+    """Pairs the verdicts of two lists by prompt id, and by model and suite where both have them.
 
-    Pairs are in the order of the first list. Raises :class:`RowError` when a
-    list has two verdicts on one answer.
-    """
+    Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
+    on one answer."""
     scope = []
-    for field in (*SCOPE, ANSWER):
+    for field in SCOPE:
         if all(getattr(verdict, field) is not None for verdict in (*first, *second)):
             scope.append(field)
     by = (*scope, "prompt_id")
-    left, right = _by_key(first, by, "first"), _by_key(second, by, "second")
+    sides: list[dict[Key, FiledVerdict]] = []
+    for name, verdicts in (("first", first), ("second", second)):
+        by_key: dict[Key, FiledVerdict] = {}
+        for verdict in verdicts:
+            key = tuple(getattr(verdict, field) for field in by)
+            if by_key.setdefault(key, verdict) is not verdict:
+                of = f"{' '.join(key)} (by {', '.join(by)})"
+                raise RowError(f"the {name} file has two verdicts for {of}")
+        sides.append(by_key)
+    left, right = sides
     return Join(
-        by=by,
+        by,
         pairs=[(verdict, right[key]) for key, verdict in left.items() if key in right],
         only_first=[key for key in left if key not in right],
         only_second=[key for key in right if key not in left],
     )
-
-
-def _by_key(
-    verdicts: Sequence[FiledVerdict], by: tuple[str, ...], name: str
-) -> dict[tuple[str, ...], FiledVerdict]:
-    by_key: dict[tuple[str, ...], FiledVerdict] = {}
-    for verdict in verdicts:
-        key = tuple(getattr(verdict, field) for field in by)
-        if key in by_key:
-            raise RowError(
-                f"the {name} file has two verdicts for {' '.join(key)} (by {', '.join(by)})"
-            )
-        by_key[key] = verdict
-    return by_key
 
 
 def write_agreed(labels: Path, joined: Join, out: Path) -> None:
@@ -206,25 +171,20 @@ def judge_agreement(
 ) -> Row:
     """How far two judges agree on answers that both were given, as JSON.
 
-    ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels
-    and their confusion; undefined numbers are left out. ``undecided`` counts
-    the verdicts of each, ``a`` and ``b``, that do not say whether it is a
-    refusal.
-    """
-    numbers: Row = {
-        "undecided": {
-            "a": sum(first.refused is None for first, _ in pairs),
-            "b": sum(second.refused is None for _, second in pairs),
-        }
-    }
+    ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels and their confusion;
+    undefined numbers are left out. ``undecided`` counts the verdicts of each, ``a`` and ``b``, that
+    do not say whether it is a refusal."""
+    undecided = [
+        sum(verdict.refused is None for verdict in side) for side in zip(*pairs, strict=True)
+    ]
+    numbers: Row = {"undecided": dict(zip("ab", undecided or (0, 0), strict=True))}
     for name, field in (("refusal", "refused"), ("labels", "label")):
-        first, second = [], []
-        for pair in pairs:
-            values = [getattr(verdict, field) for verdict in pair]
+        both = []
+        for a, b in pairs:
+            values = (getattr(a, field), getattr(b, field))
             if None not in values:
-                first.append(values[0])
-                second.append(values[1])
-        table = confusion(first, second)
+                both.append(values)
+        table = confusion([a for a, _ in both], [b for _, b in both])
         shares = kappa_of_table(table.counts, confidence)._asdict()
         del shares["se"]
         numbers[name] = {"n": shares.pop("n"), **rounded_numbers(shares)}
@@ -235,45 +195,35 @@ def judge_agreement(
 def defense(
     inner: Sequence[bool | None], outer: Sequence[bool | None], confidence: float = 0.95
 ) -> Row:
-    """What two layers stop, as JSON; their verdicts are in the same order of
-    answers (None: not judged).
+    """What two layers stop, as JSON; their verdicts are in the same order of answers (None: not
+    judged).
 
-    Either layer stops an answer for the ``system``. ``gain`` is the share
-    stopped by the outer layer alone, so that it cannot be negative, and one
-    answer shows that it is not 0. ``unjudged`` counts the answers left out, by
-    the layers that did not judge them. Raises ValueError if the two differ in
-    length, and :class:`UsageError` where no answer was judged by both.
-    """
-    unjudged = {"inner": 0, "outer": 0, "both": 0}
-    judged_inner, judged_outer = [], []
-    for by_inner, by_outer in zip(inner, outer, strict=True):
-        if by_inner is not None and by_outer is not None:
-            judged_inner.append(bool(by_inner))
-            judged_outer.append(bool(by_outer))
-        elif by_inner is None and by_outer is None:
-            unjudged["both"] += 1
-        else:
-            unjudged["inner" if by_inner is None else "outer"] += 1
-    total = len(judged_inner)
+    Either layer stops an answer for the ``system``. ``gain`` is the share stopped by the outer
+    layer alone, so that it cannot be negative, and one answer shows that it is not 0. ``unjudged``
+    counts the answers left out, by the layers that did not judge them. Raises ValueError if the two
+    differ in length, and :class:`UsageError` where no answer was judged by both."""
+    cells = Counter(zip(inner, outer, strict=True))
+    unjudged = {"inner": 0, "outer": 0, "both": cells.pop((None, None), 0)}
+    for (by_inner, by_outer), count in [*cells.items()]:
+        if by_inner is None or by_outer is None:
+            unjudged["inner" if by_inner is None else "outer"] += count
+            del cells[by_inner, by_outer]
+    total = cells.total()
     if not total:
         raise UsageError(
             f"none of the {len(inner)} answers was judged by both layers (unjudged by the inner alone "
             f"{unjudged['inner']}, by the outer alone {unjudged['outer']}, by both {unjudged['both']})"
         )
-    pairs = count_pairs(judged_inner, judged_outer)
-    cells = {
-        "both": pairs.both,
-        "inner_only": pairs.first_only,
-        "outer_only": pairs.second_only,
-        "neither": pairs.neither,
-    }
-    numbers: Row = {"n": total, "pairs": cells, "unjudged": unjudged}
+    both, inner_only, outer_only = cells[True, True], cells[True, False], cells[False, True]
+    pairs = {"both": both, "inner_only": inner_only, "outer_only": outer_only}
+    numbers: Row = {"n": total, "pairs": {**pairs, "neither": cells[False, False]}}
+    numbers["unjudged"] = unjudged
     stopped = {
-        "inner": pairs.both + pairs.first_only,
-        "outer": pairs.both + pairs.second_only,
-        "system": total - pairs.neither,
-        "both": pairs.both,
-        "gain": pairs.second_only,
+        "inner": both + inner_only,
+        "outer": both + outer_only,
+        "system": both + inner_only + outer_only,
+        "both": both,
+        "gain": outer_only,
     }
     for name, count in stopped.items():
         limits = wilson_at(count, total, normal_quantile(confidence))

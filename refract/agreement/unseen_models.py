@@ -21,20 +21,19 @@ SAME_MODELS = {
     "meta-llama-3-8b-instruct": "llama3",
     "gemma2-9b": "gemma",
 }
-# Settings with which the ledger's judges were measured, and what changes no
-# verdict.
+# Settings with which the ledger's judges were measured, and what changes no verdict.
 MEASURED_WITH = {"redirection": "refusal"}
 NO_MATTER = ("kind", "version", "other_languages", "validate", "batch_size", "device")
 
 
 def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> list[LedgerEntry]:
-    """The lines of a judge that tell of its errors on a model that nobody has
-    labelled, over all prompts and by kind.
+    """The lines of a judge that tell of its errors on a model that nobody has labelled, over all
+    prompts and by kind.
 
-    Each is on one model's answers, with partial refusals as refusals, from
-    sources that ask ``ANY``. Neither the source nor the model may have shaped
-    the judge of the line or a judge that it reads. Where a judge that it reads
-    has no such line, that is unknown, and the line does not count.
+    Each is on one model's answers, with partial refusals as refusals, from sources that ask
+    ``ANY``. Neither the source nor the model may have shaped the judge of the line or a judge that
+    it reads. Where a judge that it reads has no such line, that is unknown, and the line does not
+    count.
     """
     models: dict[str, set[str]] = {}
     for source, names in UNMEASURED.items():
@@ -99,12 +98,10 @@ def _known(judge: str, version: str, path: Path) -> JudgeError | None:
 def known_errors(
     judges: Mapping[str, Mapping[str, Any]], rows: Iterable[Row]
 ) -> dict[str, JudgeError]:
-    """The errors of those judges that the ledger knows, by name, on a suite's
-    ``rows``.
+    """The errors of those judges that the ledger knows, by name, on a suite's ``rows``.
 
-    ``judges`` are definitions with their ``version``. Nothing is known of
-    another version, of other settings than :data:`MEASURED_WITH`, and where a
-    row states another language than English.
+    ``judges`` are definitions with their ``version``. Nothing is known of another version, of other
+    settings than :data:`MEASURED_WITH`, and where a row states another language than English.
     """
     for row in rows:
         language = row.get("language")

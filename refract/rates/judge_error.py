@@ -49,27 +49,27 @@ class ModelCounts(NamedTuple):
     false: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Draws:
-    """Misses and false alarms of one model on one kind of prompt in each draw: logits
-    at a people's rate of ½ (``miss``, ``false``) and their slopes."""
+class _ErrorRate(NamedTuple):
+    """Misses, or false alarms, of one model on one kind of prompt in each draw: logits at a people's
+    rate of ½, and their slopes."""
 
-    miss: Any
-    miss_slope: Any
-    false: Any
-    false_slope: Any
-    table: Any  # people's rate in each draw, by the judge's share in steps; beyond 0 and 1 too
+    level: Any
+    slope: Any
 
-    def error_rates(self, rate: Any) -> tuple[Any, Any]:
-        """The share of refusals that are missed and of other answers that are called
-        refusals where people's rate is such, in each draw."""
+    def at(self, rate: Any) -> Any:
+        """The share of wrong verdicts where people's rate is such."""
         from scipy.special import expit
 
-        place = _logit(rate)
-        return (
-            expit(self.miss + self.miss_slope * place),
-            expit(self.false + self.false_slope * place),
-        )
+        return expit(self.level + self.slope * _logit(rate))
+
+
+class _Draws(NamedTuple):
+    """How often a model's refusals are missed and its other answers called refusals, in each draw;
+    and people's rate by the judge's share in steps, which can lie beyond 0 and 1 too."""
+
+    missed: _ErrorRate
+    false: _ErrorRate
+    table: Any
 
     def people(self, share: float) -> Any:
         """People's rate in each draw where the judge's is ``share``; below 0 where there
@@ -139,7 +139,7 @@ class JudgeError:
 
         draws = self.draws(prompts, 0)
         people = np.clip(draws.people(share), 0, 1)
-        missed, false = draws.error_rates(people)
+        missed, false = draws.missed.at(people), draws.false.at(people)
         human = people * (1 - people)
         shared = human * (1 - missed - false)
         judged = share * (1 - share)
@@ -175,31 +175,21 @@ def _uniforms() -> Any:
 @lru_cache(maxsize=64)
 def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Draws:
     import numpy as np
-    from scipy.special import expit
 
     chosen = [line for line in lines if bool(line.prompts) == bool(prompts)]
     effect = 2 * model + (prompts == "harmful")
-    miss, miss_slope = _coefficients(
-        chosen,
-        [(line.missed, line.refused) for line in chosen],
-        prior_slope=-SLOPE,
-        harmful=prompts == "harmful",
-        uniforms=_uniforms()[:, :9],
-        effect=effect,
-    )
-    false, false_slope = _coefficients(
-        chosen,
-        [(line.false, line.complied) for line in chosen],
-        prior_slope=SLOPE,
-        harmful=prompts == "harmful",
-        uniforms=_uniforms()[:, 9:],
-        effect=effect,
-    )
+    misses = [(line.missed, line.refused) for line in chosen]
+    alarms = [(line.false, line.complied) for line in chosen]
+    rates = []
+    for counts, slope, uniforms in (
+        (misses, -SLOPE, _uniforms()[:, :9]),
+        (alarms, SLOPE, _uniforms()[:, 9:]),
+    ):
+        rates.append(_error_rate(chosen, counts, slope, prompts == "harmful", uniforms, effect))
+    missed, false = rates
     grid = np.linspace(0, 1, STEPS + 1)
-    place = _logit(grid)[:, None]
-    missed = expit(miss + miss_slope * place)
-    refused = expit(false + false_slope * place)
-    judged = refused * (1 - grid[:, None]) + (1 - missed) * grid[:, None]
+    place = grid[:, None]
+    judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
     judged = np.maximum.accumulate(judged, axis=0)
     table = np.empty_like(judged)
     for draw in range(DRAWS):
@@ -207,20 +197,19 @@ def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Dra
         # A share below that of false alarms alone stays as far below 0, and so above 1.
         beyond = np.minimum(grid - column[0], 0) + np.maximum(grid - column[-1], 0)
         table[:, draw] = np.interp(grid, column, grid) + beyond
-    return _Draws(miss, miss_slope, false, false_slope, table)
+    return _Draws(missed, false, table)
 
 
-def _coefficients(
+def _error_rate(
     lines: Sequence[ModelCounts],
     counts: Sequence[tuple[int, int]],
     prior_slope: float,
     harmful: bool,
     uniforms: Any,
     effect: int,
-) -> tuple[Any, Any]:
-    """Draws of the logit of an error rate of a further model at a people's rate of ½,
-    and of its slope: of the posterior over a grid of deviations of sources and
-    models."""
+) -> _ErrorRate:
+    """Draws of an error rate of a further model, of the posterior over a grid of deviations of
+    sources and models; ``counts`` are how many verdicts were wrong, of how many, by line."""
     import numpy as np
     from scipy.special import ndtri
 
@@ -268,7 +257,7 @@ def _coefficients(
     logit = fixed[:, 0] + harmful * fixed[:, 2]
     logit += np.array([cells[place][0] for place in cell]) * normal[:, 3]
     logit += np.array([cells[place][1] for place in cell]) * normal[:, 4 + effect]
-    return logit, fixed[:, 1]
+    return _ErrorRate(logit, fixed[:, 1])
 
 
 def _steps() -> list[tuple[float, float]]:
@@ -322,12 +311,14 @@ def people_interval(
     confidence distributions (Xie & Singh 2013, International Statistical Review 81:3).
     ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
     too. Without error rates it is ``limits``."""
-    low = _quantile(error, parts, ends.low, limits.low, confidence, these=these, upper=False)
-    high = _quantile(error, parts, ends.high, limits.high, confidence, these=these, upper=True)
+    low, high = [
+        _limit(error, parts, end, limit, confidence, these=these, upper=upper)
+        for end, limit, upper in zip(ends, limits, (False, True), strict=True)
+    ]
     return Interval(low, high)
 
 
-def _quantile(
+def _limit(
     error: JudgeError,
     parts: Sequence[SharePart],
     end: float,
@@ -336,43 +327,41 @@ def _quantile(
     these: bool,
     upper: bool,
 ) -> float:
+    """One end of :func:`people_interval`."""
     import numpy as np
 
     z = normal_quantile(confidence)
-    if len(parts) == 1:
+    alone = len(parts) == 1
+    if alone:
         interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(part, share=end, interval=interval) for part in parts]
-    # The limits of the parts on the side that moves the measure up, or down.
-    limits_of_parts = []
-    for part in parts:
-        up = upper == (part.sign > 0)
-        limits_of_parts.append(part.interval.high if up else part.interval.low)
-    # Of several parts the estimate's own interval says how far their errors add up.
-    whole = sum(part.sign * part.share for part in parts)
-    apart = 0.0
-    for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
-        apart += (limit_of_part - part.share) ** 2
+        parts = [replace(parts[0], share=end, interval=interval)]
+    # The limits of the parts on the side that moves the measure up, or down. Of several parts the
+    # estimate's own interval says how far their errors add up.
+    sides = [upper == (part.sign > 0) for part in parts]
+    reached = []
+    whole, apart = 0.0, 0.0
+    for part, up in zip(parts, sides, strict=True):
+        reached.append(part.interval.high if up else part.interval.low)
+        whole += part.sign * part.share
+        apart += (reached[-1] - part.share) ** 2
     shrunk = (limit - end) ** 2 / apart if apart else 0.0
     middle, squared, slope = 0.0, 0.0, 0.0
-    for part, limit_of_part in zip(parts, limits_of_parts, strict=True):
+    for part, up, farthest in zip(parts, sides, reached, strict=True):
         draws = error.draws(part.prompts, part.model)
         people = _people(draws, part.share, part.certain)
-        reached = _people(draws, limit_of_part, part.certain)
-        if len(parts) == 1:
-            people, reached = np.clip(people, 0, 1), np.clip(reached, 0, 1)
+        people_at_limit = _people(draws, farthest, part.certain)
+        if alone:
+            people, people_at_limit = np.clip(people, 0, 1), np.clip(people_at_limit, 0, 1)
         middle = middle + part.sign * people
-        squared = squared + shrunk * (reached - people) ** 2
+        squared = squared + shrunk * (people_at_limit - people) ** 2
         if these:
-            noise = _verdict_noise(draws, people, part, z, upper == (part.sign > 0))
-            squared = squared + noise**2
+            squared = squared + _verdict_noise(draws, people, part, z, up) ** 2
         slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
-    middle = middle + (end - whole) * slope
     least = float(sum(min(0, part.sign) for part in parts))
     most = float(sum(max(0, part.sign) for part in parts))
-    middle = np.clip(middle, least, most)
-    spread = np.sqrt(squared) / z
+    middle = np.clip(middle + (end - whole) * slope, least, most)
     chance = (1 + confidence) / 2
-    return settled(mixture_quantile(middle, spread, chance, upper, least, most))
+    return settled(mixture_quantile(middle, np.sqrt(squared) / z, chance, upper, least, most))
 
 
 def _judged_share(share: float, certain: float) -> float:
@@ -399,7 +388,7 @@ def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper:
     if not judged:
         return np.zeros(DRAWS)
     people = np.clip((people - part.certain) / judged, 0, 1)
-    missed, false = draws.error_rates(people)
+    missed, false = draws.missed.at(people), draws.false.at(people)
     more, less = missed * (1 - missed), false * (1 - false)
     slope = draws.slope(_judged_share(part.share, part.certain))
     scale = (z * slope) ** 2 * judged / part.n
@@ -459,13 +448,13 @@ def with_judge_errors(
     ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge
     of the rates that name none, ``categories`` those of the suite's prompts. How an
     error applies is what each rate's measure says."""
-    carried = []
+    result = []
     for rate in rates:
         if rate.measure.judge_error != "none":
             error = errors.get(rate.key.judge or deciding)
             rate = with_judge_error(rate, error, confidence, categories)
-        carried.append(rate)
-    return carried
+        result.append(rate)
+    return result
 
 
 def with_judge_error(
@@ -475,34 +464,33 @@ def with_judge_error(
     if rate.value is None or rate.interval is None:
         return rate
     applies = rate.measure.judge_error
-    prompts = prompts_of(categories)
     if rate.measure == CONTROLS_PASSED and rate.group:
         # Controls of one kind are a share that refuses, or one that does not.
         refused = rate.group.value != "must_answer"
-        applies, prompts = ("refused", "harmful") if refused else ("not_refused", "other")
+        applies, categories = ("refused", ["harmful"]) if refused else ("not_refused", ["helpful"])
     elif rate.measure.category:
-        prompts = prompts_of([rate.measure.category])
+        categories = [rate.measure.category]
     elif rate.group.field == "category":
-        prompts = prompts_of([rate.group.value])
-    mirrored = applies == "not_refused"
+        categories = [rate.group.value]
     parts = [*rate.parts]
     if not parts:
         n = rate.counts.n
         certain = (rate.counts.by_provider or 0) / n
+        prompts = prompts_of(categories)
         parts = [SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)]
     unknown = applies == "unknown" or (applies == "difference" and not rate.parts)
     if error is None or unknown or not all(error.knows(part.prompts) for part in parts):
         return replace(rate, judge_unknown=True)
 
     def allowing(
-        around: Interval | None, limits: Interval | None, these: bool = False
+        ends: Interval | None, limits: Interval | None, these: bool = False
     ) -> Interval | None:
-        if around is None or limits is None:
+        if ends is None or limits is None:
             return None
-        if not mirrored:
-            return people_interval(error, parts, around, limits, confidence, these=these)
-        ends, limits = _mirrored(around), _mirrored(limits)
-        return _mirrored(people_interval(error, parts, ends, limits, confidence, these=these))
+        if applies == "not_refused":  # the share of refusals is what is left of 1
+            ends, limits = _mirrored(ends), _mirrored(limits)
+            return _mirrored(people_interval(error, parts, ends, limits, confidence, these=these))
+        return people_interval(error, parts, ends, limits, confidence, these=these)
 
     ends = Interval(rate.value, rate.value)
     whole = allowing(ends, rate.interval)

@@ -49,15 +49,14 @@ ROW_COLUMNS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """Tidy tables, one observation a row, each with the columns ``model`` and
-    ``suite``. Printed, and in a notebook, the main rates with their intervals.
+    """Tidy tables, one observation a row, each with the columns ``model`` and ``suite``. Printed,
+    and in a notebook, the main rates with their intervals.
 
-    ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``.
-    ``tables``: every rate with counts, interval and what it leaves out. ``outcomes``:
-    one row for each prompt variant, with the suites' fields, without text. ``rows``:
-    the same with prompt, response and each judge's ``label_JUDGE`` and
-    ``score_JUDGE``, of the suites whose texts are here as the numbers were made of
-    them. ``provenance``: by model, what the numbers were made of."""
+    ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``. ``tables``: every
+    rate with counts, interval and what it leaves out. ``outcomes``: one row for each prompt
+    variant, with the suites' fields, without text. ``rows``: the same with prompt, response and
+    each judge's ``label_JUDGE`` and ``score_JUDGE``, of the suites whose texts are here as the
+    numbers were made of them. ``provenance``: by model, what the numbers were made of."""
 
     metrics: pd.DataFrame
     tables: pd.DataFrame
@@ -99,16 +98,15 @@ class Results:
 
 
 class ResultsWarning(UserWarning):
-    """Some results are missing or left out; the message says which, and what brings
-    them."""
+    """Some results are missing or left out; the message says which, and what brings them."""
 
 
 def load_results(source: str | Path = ".", models: Sequence[str] | None = None) -> Results:
     """The results of a project's folder, or of a results file of ``refract run``.
 
-    ``models`` defaults to those of the project's grid that have results. A file of ``refract run`` has
-    texts where its ``--rows`` are beside it as NAME.rows.jsonl. Raises :class:`ResultsError`, and
-    warns (:class:`ResultsWarning`) of what is missing or left out.
+    ``models`` defaults to those of the project's grid that have results. A file of ``refract run``
+    has texts where its ``--rows`` are beside it as NAME.rows.jsonl. Raises :class:`ResultsError`,
+    and warns (:class:`ResultsWarning`) of what is missing or left out.
 
     >>> refract.load_results("results.json").metrics
     """
@@ -121,8 +119,7 @@ def load_results(source: str | Path = ".", models: Sequence[str] | None = None) 
 def results_and_notes(
     source: str | Path, models: Sequence[str] | None = None
 ) -> tuple[Results, list[str]]:
-    """What :func:`load_results` returns, and what it warns of. Raises
-    :class:`ResultsError`."""
+    """What :func:`load_results` returns, and what it warns of. Raises :class:`ResultsError`."""
     path = Path(source)
     if path.is_file():
         run, answers = read_run(path), path.with_suffix(RUN_ROWS)
@@ -164,8 +161,7 @@ def results_and_notes(
 def run_tables(
     results: Row, outcomes: Sequence[Mapping[str, Any]], texts: Iterable[Row]
 ) -> Results:
-    """The tables of one run: what `refract run` wrote, its outcomes, and its rows
-    with texts."""
+    """The tables of one run: what `refract run` wrote, its outcomes, and its rows with texts."""
     model = results["model"]
     lines = [{"model": model, **row} for row in outcomes]
     line_of = {(row["suite"], row["prompt_id"]): row for row in lines}
@@ -194,8 +190,8 @@ def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list
 def _rows_with_texts(
     root: Path, model: str, suite: str, outcomes: Sequence[Mapping[str, str]]
 ) -> list[Row]:
-    """The outcomes of a suite with their texts and verdicts, which stages write in
-    the same order."""
+    """The outcomes of a suite with their texts and verdicts, which stages write in the same
+    order."""
     files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
     stored = stored_rows(*files)
     if len(outcomes) != len(stored.responses):
@@ -212,8 +208,8 @@ def _rows_with_texts(
 
 
 def _cells(prompt: Attempt, error: Any, verdicts: Mapping[str, Verdict]) -> Row:
-    """The columns of a prompt (of several messages, their JSON), of what went wrong, and
-    of the verdicts by judge."""
+    """The columns of a prompt (of several messages, their JSON), of what went wrong, and of the
+    verdicts by judge."""
     cells: Row = {"prompt": prompt, "error": error}
     if not isinstance(prompt, str):
         cells["prompt"] = json.dumps(prompt, ensure_ascii=False)
@@ -262,8 +258,7 @@ def _frames(
 
 
 def _typed(frame: pd.DataFrame, types: Mapping[str, type]) -> pd.DataFrame:
-    """A table whose columns have these types, texts where none is named. Numbers may
-    be missing."""
+    """A table whose columns have these types, texts where none is named. Numbers may be missing."""
     import pandas as pd
 
     for column in frame.columns:

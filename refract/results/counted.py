@@ -1,9 +1,8 @@
 """From a suite's answers and verdicts to its numbers, and to what these were made of.
 
-The one way for the pipeline, `refract run`, protocols, checks and Python:
-:func:`count_suite` computes the rates of one suite and :func:`provenance` says what
-results were made of. The pipeline hands over readers of its files
-(:func:`stored_suites`), everybody else rows in memory."""
+The one way for the pipeline, `refract run`, protocols, checks and Python: :func:`count_suite`
+computes the rates of one suite and :func:`provenance` says what results were made of. The pipeline
+hands over readers of its files (:func:`stored_suites`), everybody else rows in memory."""
 
 from __future__ import annotations
 
@@ -31,15 +30,13 @@ Definition = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SuiteAnswers:
-    """One suite with a model's answers and their verdicts: what its numbers are
-    computed from.
+    """One suite with a model's answers and their verdicts: what its numbers are computed from.
 
-    ``definition`` is the suite's as in params.yaml, with its judges. ``prompts`` are
-    its prompt rows with their samples, with or without texts; ``texts`` has them with
-    texts, by prompt id. ``responses`` and ``verdicts`` are by prompt id. ``judged``
-    are the answers that people may have labelled and ``labels`` their labels, where
-    there are any. ``null_verdicts`` are those on answers that cannot depend on their
-    prompts."""
+    ``definition`` is the suite's as in params.yaml, with its judges. ``prompts`` are its prompt
+    rows with their samples, with or without texts; ``texts`` has them with texts, by prompt id.
+    ``responses`` and ``verdicts`` are by prompt id. ``judged`` are the answers that people may have
+    labelled and ``labels`` their labels, where there are any. ``null_verdicts`` are those on
+    answers that cannot depend on their prompts."""
 
     suite: str
     definition: Definition
@@ -55,10 +52,9 @@ class SuiteAnswers:
 
 
 class SuiteNumbers(NamedTuple):
-    """The numbers of one suite: outcomes and changed answers (``aggregate``), and its
-    ``rates`` with suite, model and draw in their keys. ``judge_error`` is what is
-    known of its first judge's error, ``columns`` are those that its outcomes have
-    besides what all outcomes have."""
+    """The numbers of one suite: outcomes and changed answers (``aggregate``), and its ``rates``
+    with suite, model and draw in their keys. ``judge_error`` is what is known of its first judge's
+    error, ``columns`` are those that its outcomes have besides what all outcomes have."""
 
     suite: str
     definition: Definition
@@ -76,8 +72,7 @@ class SuiteNumbers(NamedTuple):
 
     @property
     def whole(self) -> Rate | None:
-        """The share refused of all its clean prompts, whose counts say what was
-        judged."""
+        """The share refused of all its clean prompts, whose counts say what was judged."""
         for rate in self.rates:
             if rate.measure == REFUSAL and rate.key.is_headline:
                 return rate
@@ -94,11 +89,10 @@ def count_suite(
 ) -> SuiteNumbers:
     """The numbers of one suite and model.
 
-    ``judges`` are the definitions of its judges with their versions, ``families`` the
-    family of each one's labels, both by name. ``settings`` say the confidence,
-    whether intervals allow for the judge's error, and what thresholds ask about;
-    ``strict`` is as in :func:`aggregate_suite`. Raises
-    :class:`refract.core.errors.RefractError` for rows that cannot be used."""
+    ``judges`` are the definitions of its judges with their versions, ``families`` the family of
+    each one's labels, both by name. ``settings`` say the confidence, whether intervals allow for
+    the judge's error, and what thresholds ask about; ``strict`` is as in :func:`aggregate_suite`.
+    Raises :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     suite = answers.definition
     judge_errors = known_errors({name: judges[name] for name in suite["judges"]}, answers.sources)
     with_judge = settings.interval == "prompts_and_judge"
@@ -156,12 +150,11 @@ def suite_provenance(
     protocol: Row | None = None,
     argument: str = "",
 ) -> Row:
-    """What the numbers of one suite were made of (``provenance.schema.json`` beside
-    this module).
+    """What the numbers of one suite were made of (``provenance.schema.json`` beside this module).
 
-    ``hashes`` are those of its files or rows, by name, ``inputs`` what params.yaml
-    says of it, with its perturbations and seed. ``unread`` says what judges do not
-    read, images and languages, ``argument`` is what a user named it by."""
+    ``hashes`` are those of its files or rows, by name, ``inputs`` what params.yaml says of it, with
+    its perturbations and seed. ``unread`` says what judges do not read, images and languages,
+    ``argument`` is what a user named it by."""
     suite, draw = numbers.definition, numbers.draw
     facts: Row = {
         **hashes,
@@ -195,8 +188,8 @@ def provenance(
     null_answers: Row,
 ) -> Row:
     """What the results of one model were made of: the model, the judges, each suite
-    (:func:`suite_provenance`), the tokens that ``responses`` took, how many
-    ``null_answers`` were drawn by which seed, and what decides intervals."""
+    (:func:`suite_provenance`), the tokens that ``responses`` took, how many ``null_answers`` were
+    drawn by which seed, and what decides intervals."""
     price = model["definition"].get("price")
     return {
         "model": model,
@@ -220,8 +213,8 @@ def samples_in(prompts: Collection[PromptRow]) -> int:
 
 
 def coverage(numbers: Sequence[SuiteNumbers]) -> Counter[str]:
-    """How many answers to clean prompts there are, and how many of them were not
-    judged or cut off."""
+    """How many answers to clean prompts there are, and how many of them were not judged or cut
+    off."""
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     for suite in numbers:
         whole = suite.whole

@@ -1,5 +1,5 @@
-"""Whether what is computed is what ``params.yaml`` asks for: what is missing or left
-over, and what mends it."""
+"""Whether what is computed is what ``params.yaml`` asks for: what is missing or left over, and what
+mends it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ ReadFile = Callable[[str], bytes | None]
 
 
 def result_files(model: str) -> list[str]:
-    """The files in git that hold one model's results, as paths from the project's
-    folder."""
+    """The files in git that hold one model's results, as paths from the project's folder."""
     return [file.format(model) for file in FILES]
 
 
@@ -48,8 +47,8 @@ def without_results(root: Path, models: Sequence[str]) -> list[str]:
 
 
 def left_over(root: Path, models: Sequence[str]) -> list[str]:
-    """The other models than the grid's that have results, which stay: whoever puts
-    one back into the grid has them, and what made them."""
+    """The other models than the grid's that have results, which stay: whoever puts one back into
+    the grid has them, and what made them."""
     names = {
         path.stem
         for file in FILES[1:]  # beside metrics/MODEL.json stand files that no model has
@@ -59,8 +58,8 @@ def left_over(root: Path, models: Sequence[str]) -> list[str]:
 
 
 def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
-    """What of ``params.yaml`` a suite's numbers are made of: its definition with
-    those of its perturbations, and the seed where prompts are drawn or perturbed."""
+    """What of ``params.yaml`` a suite's numbers are made of: its definition with those of its
+    perturbations, and the seed where prompts are drawn or perturbed."""
     definition: Row = _entries(params, "suites").get(suite) or {}
     known = _entries(params, "perturbations")
     used = {name: known.get(name) for name in definition.get("perturbations") or ()}
@@ -72,9 +71,9 @@ def suite_inputs(params: Mapping[str, Any], suite: str) -> Row:
 def not_current(
     params: Mapping[str, Any], provenance: Mapping[str, Row | None], read: ReadFile
 ) -> list[str]:
-    """Why results are not those that ``params.yaml`` asks for: what differs between
-    it and their provenance (by model), or between them and what was written; none
-    where nothing does. A suite's file that is not here counts as unchanged."""
+    """Why results are not those that ``params.yaml`` asks for: what differs between it and their
+    provenance (by model), or between them and what was written; none where nothing does. A suite's
+    file that is not here counts as unchanged."""
     models_of: dict[str, list[str]] = {}
     for model, facts in provenance.items():
         lines = ["metrics/provenance/MODEL.json is missing, or of an earlier version"]
@@ -143,8 +142,7 @@ def _entries(params: Mapping[str, Any], section: str) -> Mapping[str, Any]:
 
 
 def current_note(reasons: Sequence[str]) -> str:
-    """What :func:`not_current` found as one line, with what brings the numbers up to
-    date."""
+    """What :func:`not_current` found as one line, with what brings the numbers up to date."""
     why = named(reasons, "; ")
     return f"these numbers are not what params.yaml asks for: {why}; run: dvc repro"
 
@@ -183,9 +181,9 @@ def rows_note(missing: Mapping[tuple[str, str], Sequence[str]]) -> str:
 def notes_of(
     lacking: Sequence[str], reasons: Sequence[str], missing: Mapping[tuple[str, str], Sequence[str]]
 ) -> list[str]:
-    """What a reader of results should know: which models of the grid have none, why
-    they are not those that params.yaml asks for (:func:`not_current`), which rows are
-    not here (:func:`rows_missing`)."""
+    """What a reader of results should know: which models of the grid have none, why they are not
+    those that params.yaml asks for (:func:`not_current`), which rows are not here
+    (:func:`rows_missing`)."""
     names = f"no results of {named(lacking)}, which the grid of params.yaml names; run: dvc repro"
     notes = [names] if lacking else []
     notes += [current_note(reasons)] if reasons else []

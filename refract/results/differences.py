@@ -12,8 +12,8 @@ from refract.core.progress import ran_file, read_object
 from refract.core.types import Row
 from refract.results.current import differing
 
-# What is compared byte by byte: provenance has the hashes of prompts, responses and
-# verdicts. Of metrics/ran, which has times, counts are.
+# What is compared byte by byte: provenance has the hashes of prompts, responses and verdicts. Of
+# metrics/ran, which has times, counts are.
 FILES = ("metrics", ":!metrics/ran")
 # Of a suite's provenance, what the run itself made: no difference is due to it.
 OUTPUTS = ("responses_sha256", "verdicts_sha256")
@@ -26,11 +26,10 @@ MACHINE = ("architecture", "libc", "processor", "accelerator")
 
 
 def run_differences(expected: Row, now: Row) -> list[str]:
-    """What differs between the runs that made two sets of answers, and their judging,
-    of all that can move a number: device, processor, versions, batch shape.
+    """What differs between the runs that made two sets of answers, and their judging, of all that
+    can move a number: device, processor, versions, batch shape.
 
-    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no
-    difference."""
+    Both as ``metrics/ran/MODEL.json`` has them; what is not known of one side is no difference."""
     answers = _differing_causes("answers", expected.get("runs", ()), now.get("runs", ()))
     judged, judged_now = expected.get("judged"), now.get("judged")
     if judged is None or judged_now is None:
@@ -63,8 +62,7 @@ def _same(cause: str, value: Any, other: Any) -> bool:
 
 
 def _causes_in(run: Row) -> dict[str, Any]:
-    """What of a run can move a number, flat. Where no library computed, that is
-    Python alone."""
+    """What of a run can move a number, flat. Where no library computed, that is Python alone."""
     causes: dict[str, Any] = {"python": run["python"]}
     if run.get("said_model"):
         causes["the server's model"] = run["said_model"]
@@ -86,8 +84,7 @@ def _causes_in(run: Row) -> dict[str, Any]:
 
 
 def input_differences(was: Row, now: Row) -> list[str]:
-    """What may explain that results differ, of their provenance; the earliest input
-    first."""
+    """What may explain that results differ, of their provenance; the earliest input first."""
     lines = []
     for key in ("suites", "judges", "model", "run"):
         for line in differing(was.get(key, {}), now.get(key, {})):
@@ -97,8 +94,7 @@ def input_differences(was: Row, now: Row) -> list[str]:
 
 
 def causes_since_head(root: Path, models: Iterable[str]) -> list[str]:
-    """What may explain that results in a project's folder differ from those of git's
-    HEAD."""
+    """What may explain that results in a project's folder differ from those of git's HEAD."""
     causes = []
     for name in models:
         paths = (f"metrics/provenance/{name}.json", str(ran_file(name)))

@@ -1,10 +1,9 @@
 """Rates and differences as rows of CSV and JSON, written and read here alone.
 
-``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run``
-have a row for each :class:`refract.rates.rate.Rate`, with the columns that
-``docs/tables.md`` describes: what the rate is of (:class:`refract.rates.key.Key`, a
-column for each part), its numbers with the 12 digits that all processors agree on,
-and what people are ``shown``. Reading computes nothing."""
+``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for
+each :class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes: what the
+rate is of (:class:`refract.rates.key.Key`, a column for each part), its numbers with the 12 digits
+that all processors agree on, and what people are ``shown``. Reading computes nothing."""
 
 from __future__ import annotations
 
@@ -202,8 +201,8 @@ def rate_to_row(rate: Rate) -> Row:
 
 
 def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
-    """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises
-    KeyError, TypeError or ValueError for a row that :func:`rate_to_row` did not make."""
+    """The rate of a row of CSV (texts) or JSON (numbers), of this model. Raises KeyError, TypeError
+    or ValueError for a row that :func:`rate_to_row` did not make."""
     parts: dict[str, Any] = {"value": None, "counts": {"successes": None, "n": 0}}
     for column in ALL:
         value = column.value(row.get(column.name))
@@ -246,8 +245,7 @@ def _interval_cells(prefix: str, interval: Interval | None) -> Row:
 
 
 def difference_to_row(difference: Difference) -> Row:
-    """A difference as `refract compare` writes it, unrounded; prompts as lists of
-    ids."""
+    """A difference as `refract compare` writes it, unrounded; prompts as lists of ids."""
     drop = difference.drop
     return {
         **{name: getattr(difference, name) for name in SAME_NAMES},
@@ -268,8 +266,7 @@ def difference_to_row(difference: Difference) -> Row:
 
 
 def rounded_difference(difference: Difference) -> Row:
-    """:func:`difference_to_row` with rates of four decimals and p of four significant
-    digits."""
+    """:func:`difference_to_row` with rates of four decimals and p of four significant digits."""
     row = difference_to_row(difference)
     for key, value in row.items():
         if isinstance(value, float):
@@ -301,8 +298,7 @@ def rates_from_rows(rows: Iterable[Mapping[str, Any]], model: str = "") -> list[
 
 
 def json_rows(rates: Iterable[Rate]) -> list[Row]:
-    """Rates as `refract run` writes them: without the columns that a rate has nothing
-    for."""
+    """Rates as `refract run` writes them: without the columns that a rate has nothing for."""
     always = {column.name for column in ALL if column.always}
     rows = []
     for rate in rates:

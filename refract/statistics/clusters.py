@@ -1,9 +1,7 @@
-"""Rates of outcomes that come in clusters: variants of one prompt, repeats, prompts
-of one type.
+"""Rates of outcomes that come in clusters: variants of one prompt, repeats, prompts of one type.
 
-Outcomes of one cluster resemble each other, so that n of them say less than n
-independent ones. How much less is the design effect: the variance of the rate over
-what it would be without clusters."""
+Outcomes of one cluster resemble each other, so that n of them say less than n independent ones. How
+much less is the design effect: the variance of the rate over what it would be without clusters."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ MOST_EXACT = 100_000
 class Clustered(NamedTuple):
     """A mean, or a difference of two paired means, with a cluster-robust interval.
 
-    ``se`` is the cluster-robust standard error, ``design_effect`` its square over the
-    variance of independent yes and no (None where they do not vary), ``effective_n``
-    the number of independent outcomes that the interval is built for. A single cluster
-    of several values shows nothing of how clusters differ: all of these and the
-    interval are then None. A contrast has no ``effective_n``. ``effective_clusters`` is
-    the number of equal clusters that would say as much (:func:`effective_clusters`)."""
+    ``se`` is the cluster-robust standard error, ``design_effect`` its square over the variance of
+    independent yes and no (None where they do not vary), ``effective_n`` the number of independent
+    outcomes that the interval is built for. A single cluster of several values shows nothing of how
+    clusters differ: all of these and the interval are then None. A contrast has no ``effective_n``.
+    ``effective_clusters`` is the number of equal clusters that would say as much
+    (:func:`effective_clusters`)."""
 
     value: float
     n: int
@@ -44,26 +42,24 @@ class Clustered(NamedTuple):
 def effective_clusters(sizes: Sequence[int]) -> float:
     """The number of equal clusters whose sizes vary as little as these: (Σm)² / Σm².
 
-    Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of
-    unequal size Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics
-    99:698."""
+    Kish 1965, Survey Sampling, section 11.7; as the degrees of freedom of clusters of unequal size
+    Carter, Schnepel & Steigerwald 2017, Review of Economics and Statistics 99:698."""
     return sum(sizes) ** 2 / sum(size**2 for size in sizes)
 
 
 def satterthwaite(sizes: Sequence[int], correlation: float) -> float:
-    """The degrees of freedom of the variance CR2 of a mean of values in clusters of
-    these sizes, at this correlation of two values of one cluster.
+    """The degrees of freedom of the variance CR2 of a mean of values in clusters of these sizes, at
+    this correlation of two values of one cluster.
 
-    CR2 is that of Bell & McCaffrey 2002, Survey Methodology 28:169: each cluster's
-    residuals are divided by √(1 - m/n), so that the variance is unbiased without
-    correlation. The degrees of freedom are (tr P)² / tr(P²), with P the covariance of the
-    clusters' residuals so divided (Satterthwaite's; Pustejovsky & Tipton 2018, Journal
-    of Business & Economic Statistics 36:672), under equal correlations within clusters
-    as Imbens & Kolesár 2016, Review of Economics and Statistics 98:701, have it. K
-    equal clusters give K-1, whatever the correlation."""
+    CR2 is that of Bell & McCaffrey 2002, Survey Methodology 28:169: each cluster's residuals are
+    divided by √(1 - m/n), so that the variance is unbiased without correlation. The degrees of
+    freedom are (tr P)² / tr(P²), with P the covariance of the clusters' residuals so divided
+    (Satterthwaite's; Pustejovsky & Tipton 2018, Journal of Business & Economic Statistics 36:672),
+    under equal correlations within clusters as Imbens & Kolesár 2016, Review of Economics and
+    Statistics 98:701, have it. K equal clusters give K-1, whatever the correlation."""
     n = sum(sizes)
-    # P = diag(d) - (c bᵀ + b cᵀ)/n with one entry by cluster in d, b and c. Clusters of
-    # one size have the same.
+    # P = diag(d) - (c bᵀ + b cᵀ)/n with one entry by cluster in d, b and c. Clusters of one size
+    # have the same.
     entries = []
     for size, count in Counter(sizes).items():
         left = 1 - size / n
@@ -89,31 +85,28 @@ def satterthwaite(sizes: Sequence[int], correlation: float) -> float:
 def clustered_mean(
     values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered | None:
-    """The mean of values in [0, 1] with an interval that allows for clusters; None
-    without any.
+    """The mean of values in [0, 1] with an interval that allows for clusters; None without any.
 
-    The values are yes and no (1 and 0), scores, or means over several samples of one
-    prompt. ``clusters`` names the cluster of each. ``se`` is CR2
-    (:func:`satterthwaite`), of clusters of one size that of a ratio of cluster totals
-    (Cochran 1977, Sampling Techniques, chapter 3). Where every cluster is one yes or
-    no, the interval is Wilson's. Elsewhere it is Wilson's at
-    the effective sample size n / design effect · (z / t)², and for yes and no at most
-    n: Korn & Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those
-    of Clopper & Pearson, as compared by Franco, Little, Louis & Slud 2019, Journal of
-    Survey Statistics and Methodology 7:334. t has the degrees of freedom of
-    :func:`satterthwaite` at the correlation that the values show.
+    The values are yes and no (1 and 0), scores, or means over several samples of one prompt.
+    ``clusters`` names the cluster of each. ``se`` is CR2 (:func:`satterthwaite`), of clusters of
+    one size that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, chapter 3). Where
+    every cluster is one yes or no, the interval is Wilson's. Elsewhere it is Wilson's at the
+    effective sample size n / design effect · (z / t)², and for yes and no at most n: Korn &
+    Graubard 1998, Survey Methodology 24:193, with Wilson's limits for those of Clopper & Pearson,
+    as compared by Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology
+    7:334. t has the degrees of freedom of :func:`satterthwaite` at the correlation that the values
+    show.
 
-    For the interval the design effect is estimated with one imaginary cluster of (1 +
-    m)/2 values, m the mean size of a cluster, half of the time all 0 and half of the
-    time all 1. Without it, values that do not vary would leave no width, and one
-    positive in 150 would narrow the interval of none.
+    For the interval the design effect is estimated with one imaginary cluster of (1 + m)/2 values,
+    m the mean size of a cluster, half of the time all 0 and half of the time all 1. Without it,
+    values that do not vary would leave no width, and one positive in 150 would narrow the interval
+    of none.
 
-    Simulated with 10 to 60 clusters of 2 to 25 values, rates of .02 to .9 and a
-    correlation within clusters of 0 to .4, it covered in 93 to 99.9 %, with one to four
-    clusters of 10 to 60 beside single values in 93.9 to 99.6 %; scores from 20
-    or more prompts, from all but 1 % of them 0 to evenly spread, in 94.7 to 99.4 %.
-    ``benchmarks/coverage.md`` has the table. Raises ValueError for lists of different
-    length, or values outside [0, 1]."""
+    Simulated with 10 to 60 clusters of 2 to 25 values, rates of .02 to .9 and a correlation within
+    clusters of 0 to .4, it covered in 93 to 99.9 %, with one to four clusters of 10 to 60 beside
+    single values in 93.9 to 99.6 %; scores from 20 or more prompts, from all but 1 % of them 0 to
+    evenly spread, in 94.7 to 99.4 %. ``benchmarks/coverage.md`` has the table. Raises ValueError
+    for lists of different length, or values outside [0, 1]."""
     n = _number(values, clusters)
     if n == 0:
         return None
@@ -136,8 +129,8 @@ def clustered_mean(
         effective = min(float(n), effective)
     low, high = wilson_at(p * effective, effective, z)
     if yes_or_no:
-        # One positive must not narrow the interval of none: no limit passes that of
-        # all values alike.
+        # One positive must not narrow the interval of none: no limit passes that of all values
+        # alike.
         alike = _effective_n(_alike(totals), 0.0, confidence=confidence)
         most = wilson_at(0.0, min(float(n), alike), z).high
         low = min(low, 1 - most)
@@ -148,12 +141,12 @@ def clustered_mean(
 def unbounded_mean(
     values: Sequence[float], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered | None:
-    """The mean of values of any size, such as lengths, with an interval that allows
-    for clusters; None without any.
+    """The mean of values of any size, such as lengths, with an interval that allows for clusters;
+    None without any.
 
     The interval is mean ± t · se with the standard error and the degrees of freedom of
-    :func:`clustered_mean`. The design effect compares the variance with that of
-    independent values. Raises ValueError for lists of different length."""
+    :func:`clustered_mean`. The design effect compares the variance with that of independent values.
+    Raises ValueError for lists of different length."""
     n = _number(values, clusters)
     if n == 0:
         return None
@@ -169,8 +162,8 @@ def unbounded_mean(
 
 
 def _estimate(value: float, totals: Sequence[tuple[float, int]], independent: float) -> Clustered:
-    """A mean without its interval: with its cluster-robust standard error, and the design
-    effect over the variance of ``independent`` values; without both of a single cluster."""
+    """A mean without its interval: with its cluster-robust standard error, and the design effect
+    over the variance of ``independent`` values; without both of a single cluster."""
     sizes = _sizes(totals)
     n = sum(sizes)
     estimate = Clustered(
@@ -184,8 +177,8 @@ def _estimate(value: float, totals: Sequence[tuple[float, int]], independent: fl
 
 
 def _effective_n(totals: Sequence[tuple[float, int]], squares: float, confidence: float) -> float:
-    """The number of independent yes and no that says as much; see
-    :func:`clustered_mean`. ``squares`` is the sum of the squared values."""
+    """The number of independent yes and no that says as much; see :func:`clustered_mean`.
+    ``squares`` is the sum of the squared values."""
     n = sum(_sizes(totals))
     imaginary = (1 + n / len(totals)) / 2
     centre = (_sum(totals) + imaginary / 2) / (n + imaginary)
@@ -201,16 +194,14 @@ def clustered_difference(
     clusters: Sequence[Hashable],
     confidence: float = 0.95,
 ) -> Clustered | None:
-    """Difference of two paired means, first minus second, with clusters; None without
-    pairs.
+    """Difference of two paired means, first minus second, with clusters; None without pairs.
 
-    The values are yes and no, or means over several samples of one prompt. The
-    interval is Tango's (:func:`refract.statistics.paired.tango`) on the four counts,
-    of means their expected shares, scaled to the effective number of pairs; where
-    every cluster is one pair of yes and no, Tango's as it is. The effective number is
-    as of :func:`clustered_mean`, with an imaginary cluster of which half changes, as
-    often up as down, so that pairs that do not change leave a width and one change
-    never brings a limit nearer. Simulated it covered in 93 to 100 %
+    The values are yes and no, or means over several samples of one prompt. The interval is Tango's
+    (:func:`refract.statistics.paired.tango`) on the four counts, of means their expected shares,
+    scaled to the effective number of pairs; where every cluster is one pair of yes and no, Tango's
+    as it is. The effective number is as of :func:`clustered_mean`, with an imaginary cluster of
+    which half changes, as often up as down, so that pairs that do not change leave a width and one
+    change never brings a limit nearer. Simulated it covered in 93 to 100 %
     (``benchmarks/coverage.md``)."""
     n = _number(first, second, clusters)
     if n == 0:
@@ -258,8 +249,8 @@ def clustered_difference(
 def _effective_pairs(
     totals: Sequence[tuple[float, int]], squares: float, changed: float, confidence: float
 ) -> float:
-    """The number of independent pairs that says as much, of which so many ``changed``;
-    see :func:`clustered_difference`. ``squares`` is the sum of the squared changes."""
+    """The number of independent pairs that says as much, of which so many ``changed``; see
+    :func:`clustered_difference`. ``squares`` is the sum of the squared changes."""
     n = sum(_sizes(totals))
     k = len(totals)
     imaginary = (1 + n / k) / 2
@@ -272,8 +263,8 @@ def _effective_pairs(
 
 
 class ClusteredValues(NamedTuple):
-    """Values in [0, 1] and the cluster of each; of changes what came after, and what
-    was ``before``."""
+    """Values in [0, 1] and the cluster of each; of changes what came after, and what was
+    ``before``."""
 
     values: Sequence[float]
     clusters: Sequence[Hashable]
@@ -291,19 +282,18 @@ class ClusteredValues(NamedTuple):
 def clustered_contrast(
     sample: ClusteredValues, other: ClusteredValues, confidence: float = 0.95
 ) -> Clustered | None:
-    """Difference of the means, or of the mean changes, of two sets of prompts, one
-    minus the other; None where one is empty.
+    """Difference of the means, or of the mean changes, of two sets of prompts, one minus the other;
+    None where one is empty.
 
-    Of positives and negatives it is Youden's J (Youden 1950, Cancer 3:32). The interval
-    is made of those of the two (:func:`clustered_mean`, :func:`clustered_difference`)
-    by MOVER. Without a cluster that has values in both that is method 10 of Newcombe
-    1998, Statistics in Medicine 17:873, with Wilson's limits; with such clusters the
-    distances of the limits are correlated as the means are (Zou 2007, Psychological
-    Methods 12:399; of paired proportions Newcombe 1998, Statistics in Medicine
-    17:2635). The correlation is that of the clusters' residuals, with the imaginary
-    cluster of :func:`clustered_mean` on each side. Simulated with 20 or 60 clusters of
-    1 to 4 values a side, of which they share all or none of the variation, it covered
-    in 91 to 99 %, at rates of .99 and .01 in 89 to 96 %."""
+    Of positives and negatives it is Youden's J (Youden 1950, Cancer 3:32). The interval is made of
+    those of the two (:func:`clustered_mean`, :func:`clustered_difference`) by MOVER. Without a
+    cluster that has values in both that is method 10 of Newcombe 1998, Statistics in Medicine
+    17:873, with Wilson's limits; with such clusters the distances of the limits are correlated as
+    the means are (Zou 2007, Psychological Methods 12:399; of paired proportions Newcombe 1998,
+    Statistics in Medicine 17:2635). The correlation is that of the clusters' residuals, with the
+    imaginary cluster of :func:`clustered_mean` on each side. Simulated with 20 or 60 clusters of 1
+    to 4 values a side, of which they share all or none of the variation, it covered in 91 to 99 %,
+    at rates of .99 and .01 in 89 to 96 %."""
     first = sample.mean(confidence)
     second = other.mean(confidence)
     if first is None or second is None:
@@ -342,8 +332,8 @@ def clustered_contrast(
 
 
 def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
-    """How far each cluster's values are from their mean in all, and the sum of the
-    squares with the imaginary cluster's."""
+    """How far each cluster's values are from their mean in all, and the sum of the squares with the
+    imaginary cluster's."""
     values = sample.values
     if sample.before is not None:
         values = _changes(values, sample.before)
@@ -359,19 +349,16 @@ def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
 def macro_mean(
     means: Sequence[float], sizes: Sequence[int], confidence: float = 0.95
 ) -> Proportion | None:
-    """The mean of means in [0, 1] of groups of so many independent values; None
-    without a group.
+    """The mean of means in [0, 1] of groups of so many independent values; None without a group.
 
-    Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) /
-    n_g / G² over G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores
-    at most that. The interval is Wilson's for the number of values that would have
-    this variance in one group, as of other designs (Franco, Little, Louis & Slud
-    2019, Journal of Survey Statistics and Methodology 7:334). For the variance two
-    positives and two negatives are added to each group (Agresti & Coull 1998, The
-    American Statistician 52:119), so that groups that do not vary leave a width. One
-    group gives Wilson's interval of its mean, and groups that are alike that of all
-    their values. Raises ValueError for lists of different length, and for a group
-    without values."""
+    Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) / n_g / G² over
+    G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores at most that. The interval is
+    Wilson's for the number of values that would have this variance in one group, as of other
+    designs (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334).
+    For the variance two positives and two negatives are added to each group (Agresti & Coull 1998,
+    The American Statistician 52:119), so that groups that do not vary leave a width. One group
+    gives Wilson's interval of its mean, and groups that are alike that of all their values. Raises
+    ValueError for lists of different length, and for a group without values."""
     if len(means) != len(sizes):
         raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
     if not means:
@@ -397,17 +384,15 @@ def macro_mean(
 def clustered_mcnemar(
     first: Sequence[float], second: Sequence[float], clusters: Sequence[Hashable]
 ) -> float:
-    """Two-sided exact p of McNemar's question for clustered pairs: do the two rates
-    differ?
+    """Two-sided exact p of McNemar's question for clustered pairs: do the two rates differ?
 
-    If they do not, the two outcomes of a whole cluster could as well have changed
-    places: p is the share of all such exchanges (2 to the number of clusters) that
-    differ at least as much as what was seen, computed exactly. A randomisation test
-    with the cluster as its unit (Gail, Mark, Carroll, Green & Pee 1996, Statistics in
-    Medicine 15:1069). Where every cluster is one pair it is the exact test of McNemar
-    1947, Psychometrika 12:153 (Fagerland, Lydersen & Laake 2013, BMC Medical Research
-    Methodology 13:91). The outcomes are yes and no, or means over several samples of
-    one prompt; means that have no common denominator up to 60 are rounded to 1/2520."""
+    If they do not, the two outcomes of a whole cluster could as well have changed places: p is the
+    share of all such exchanges (2 to the number of clusters) that differ at least as much as what
+    was seen, computed exactly. A randomisation test with the cluster as its unit (Gail, Mark,
+    Carroll, Green & Pee 1996, Statistics in Medicine 15:1069). Where every cluster is one pair it
+    is the exact test of McNemar 1947, Psychometrika 12:153 (Fagerland, Lydersen & Laake 2013, BMC
+    Medical Research Methodology 13:91). The outcomes are yes and no, or means over several samples
+    of one prompt; means that have no common denominator up to 60 are rounded to 1/2520."""
     _number(first, second, clusters)
     changes = _changes(first, second)
     scale = _common_denominator(changes)
@@ -415,14 +400,14 @@ def clustered_mcnemar(
 
 
 def clustered_contrast_test(sample: ClusteredValues, other: ClusteredValues) -> float:
-    """Two-sided p of whether the mean changes of two sets of prompts differ; both have
-    what was ``before``.
+    """Two-sided p of whether the mean changes of two sets of prompts differ; both have what was
+    ``before``.
 
-    The test of :func:`clustered_mcnemar` on the difference of the two: p is the share of
-    all exchanges of the two outcomes of whole clusters, of which those with prompts in
-    both sets change there together. Exact where nothing changed; where both means
-    changed alike it rejects more rarely than it says, as each change adds to the spread of
-    the exchanges. Raises ValueError for a set without values."""
+    The test of :func:`clustered_mcnemar` on the difference of the two: p is the share of all
+    exchanges of the two outcomes of whole clusters, of which those with prompts in both sets change
+    there together. Exact where nothing changed; where both means changed alike it rejects more
+    rarely than it says, as each change adds to the spread of the exchanges. Raises ValueError for a
+    set without values."""
     if not sample.values or not other.values:
         raise ValueError("both sets need a value")
     changes = _changes(sample.values, sample.before or ())
@@ -439,8 +424,8 @@ def clustered_contrast_test(sample: ClusteredValues, other: ClusteredValues) -> 
 
 
 def _exchanged(sums: Sequence[int]) -> float:
-    """The share of all ways to turn the signs of sums of clusters that are at least as
-    far from 0 as they are; of very many by the normal approximation."""
+    """The share of all ways to turn the signs of sums of clusters that are at least as far from 0
+    as they are; of very many by the normal approximation."""
     divisor = gcd(*sums) or 1
     whole = [total // divisor for total in sums]
     seen = abs(sum(whole))
@@ -466,8 +451,7 @@ def _changes(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def _common_denominator(values: Sequence[float]) -> int:
-    """The smallest number up to 60 by which all of them become whole numbers; else
-    2520."""
+    """The smallest number up to 60 by which all of them become whole numbers; else 2520."""
     for scale in range(1, 61):
         if all(abs(value * scale - round(value * scale)) < 1e-9 for value in values):
             return scale
@@ -475,15 +459,15 @@ def _common_denominator(values: Sequence[float]) -> int:
 
 
 def _squared_residuals(totals: Sequence[tuple[float, int]], mean: float, n: float) -> float:
-    """How far the clusters' sums are from what the mean of ``n`` values makes of their
-    sizes, squared, each divided as CR2 has it (:func:`satterthwaite`)."""
+    """How far the clusters' sums are from what the mean of ``n`` values makes of their sizes,
+    squared, each divided as CR2 has it (:func:`satterthwaite`)."""
     return fsum((total - mean * size) ** 2 / (1 - size / n) for total, size in totals)
 
 
 def _freedom(totals: Sequence[tuple[float, int]], squares: float) -> float:
-    """The degrees of freedom at the correlation within clusters that is seen: the
-    products of two residuals of a cluster, over what they would be were its values
-    alike. ``squares`` is the sum of the squared values."""
+    """The degrees of freedom at the correlation within clusters that is seen: the products of two
+    residuals of a cluster, over what they would be were its values alike. ``squares`` is the sum of
+    the squared values."""
     sizes = _sizes(totals)
     n = sum(sizes)
     mean = _sum(totals) / n
@@ -511,8 +495,7 @@ def _alike(totals: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
 
 
 def _shrinkage(confidence: float, freedom: float) -> float:
-    """(z / t)², which brings few clusters' own uncertainty into an effective sample
-    size."""
+    """(z / t)², which brings few clusters' own uncertainty into an effective sample size."""
     return (normal_quantile(confidence) / t_quantile(confidence, freedom)) ** 2
 
 

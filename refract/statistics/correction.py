@@ -22,10 +22,9 @@ from refract.statistics.weighted import Fit, weighted_fit
 class PredictionPowered(NamedTuple):
     """A rate from human labels of some rows and a judge's verdicts on all rows.
 
-    ``weight`` is how far the judge is relied on: 0 uses the labels alone, 1 corrects
-    the judge's rate by its mean error on the labelled rows. ``low`` to ``high`` is for
-    rows like these, ``low_here`` to ``high_here`` for these rows alone: what more
-    labels would still narrow."""
+    ``weight`` is how far the judge is relied on: 0 uses the labels alone, 1 corrects the judge's
+    rate by its mean error on the labelled rows. ``low`` to ``high`` is for rows like these,
+    ``low_here`` to ``high_here`` for these rows alone: what more labels would still narrow."""
 
     rate: float
     low: float
@@ -36,14 +35,12 @@ class PredictionPowered(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A judge's verdicts on all rows of a rate, and human labels of a random part of
-    them.
+    """A judge's verdicts on all rows of a rate, and human labels of a random part of them.
 
-    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in
-    the same order, ``others`` the verdicts on the rest. ``clusters`` and
-    ``clusters_others`` name the cluster of each; left out, every row is one of its
-    own. ``inclusion`` is the probability with which each labelled row was drawn; left
-    out, all were as likely. With it, verdicts may be probabilities."""
+    ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the same order,
+    ``others`` the verdicts on the rest. ``clusters`` and ``clusters_others`` name the cluster of
+    each; left out, every row is one of its own. ``inclusion`` is the probability with which each
+    labelled row was drawn; left out, all were as likely. With it, verdicts may be probabilities."""
 
     human: Sequence[bool]
     judged: Sequence[float]
@@ -54,40 +51,35 @@ class Sample(NamedTuple):
 
 
 def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPowered | None:
-    """The rate people would find on all rows, from their labels on a random part of
-    them.
+    """The rate people would find on all rows, from their labels on a random part of them.
 
-    Valid whatever the judge's errors, if the labelled rows were drawn at random from
-    all. None without labels, or where several rows are one cluster, which shows
-    nothing of how clusters differ.
+    Valid whatever the judge's errors, if the labelled rows were drawn at random from all. None
+    without labels, or where several rows are one cluster, which shows nothing of how clusters
+    differ.
 
-    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos,
-    Bates, Fannjiang, Jordan & Zrnic 2023, Science 382:669) with power tuning
-    (Angelopoulos, Duchi & Zrnic 2023, arXiv:2311.01453, PPI++). Both equal those of
-    ``ppi_mean_pointestimate`` of package ppi-python, which is not used because it
-    brings numba, scikit-learn and gdown.
+    Estimate and weight λ: prediction-powered inference for a mean (Angelopoulos, Bates, Fannjiang,
+    Jordan & Zrnic 2023, Science 382:669) with power tuning (Angelopoulos, Duchi & Zrnic 2023,
+    arXiv:2311.01453, PPI++). Both equal those of ``ppi_mean_pointestimate`` of package ppi-python,
+    which is not used because it brings numba, scikit-learn and gdown.
 
-    The published interval, estimate ± z·se, is far too short where the judge errs on
-    few or none of the labelled rows: at a rate of .02 and a judge right in 99 %, it
-    covered in 83 % of simulated samples with 100 labels and in 13 % with 30. Here the
-    variance is taken with one imaginary row spread evenly over the four outcomes of a
-    labelled row, and one over the two of an unlabelled row, and the interval is
-    Wilson's on the number of rows that would give that variance. With 50 labels or
-    more that covered in 93 to 99 %; in large samples the two intervals are the same.
+    The published interval, estimate ± z·se, is far too short where the judge errs on few or none of
+    the labelled rows: at a rate of .02 and a judge right in 99 %, it covered in 83 % of simulated
+    samples with 100 labels and in 13 % with 30. Here the variance is taken with one imaginary row
+    spread evenly over the four outcomes of a labelled row, and one over the two of an unlabelled
+    row, and the interval is Wilson's on the number of rows that would give that variance. With 50
+    labels or more that covered in 93 to 99 %; in large samples the two intervals are the same.
 
-    With clusters of several rows the variance is raised by the design effect of the
-    estimate's own contributions, summed by cluster, and by (t / z)² for few clusters:
-    simulated with 10 to 60 clusters of 4 to 13, 30 to 100 labels and a correlation of
-    0 to .4 that covered in 94 to 97.5 %, where the interval without clusters fell to
-    72 %.
+    With clusters of several rows the variance is raised by the design effect of the estimate's own
+    contributions, summed by cluster, and by (t / z)² for few clusters: simulated with 10 to 60
+    clusters of 4 to 13, 30 to 100 labels and a correlation of 0 to .4 that covered in 94 to 97.5 %,
+    where the interval without clusters fell to 72 %.
 
-    For these rows alone, of rows drawn with the same chance, the limits are exact
-    ones by the judge's verdict
-    (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
+    For these rows alone, of rows drawn with the same chance, the limits are exact ones by the
+    judge's verdict (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
     independent (Zou & Donner 2008, Statistics in Medicine 27:1693).
 
-    Of a sample with ``inclusion``: :func:`refract.statistics.weighted.weighted_fit`,
-    and from there on the same."""
+    Of a sample with ``inclusion``: :func:`refract.statistics.weighted.weighted_fit`, and from there
+    on the same."""
     fit = _fit(sample)
     if fit is None:
         return None
@@ -119,8 +111,7 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
 
 
 def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
-    """The limits for the rows at hand, of which the labelled ones were drawn at
-    random."""
+    """The limits for the rows at hand, of which the labelled ones were drawn at random."""
     labelled = len(sample.human)
     size = labelled + len(sample.others)
     all_positives = sum(map(bool, sample.human))
@@ -148,14 +139,13 @@ def _limits_here(sample: Sample, rate: float, confidence: float) -> Interval:
 def prediction_powered_difference(
     first: Sample, second: Sample, confidence: float = 0.95
 ) -> Proportion | None:
-    """Difference of the rates people would find, from labels on a part of both; None
-    without labels.
+    """Difference of the rates people would find, from labels on a part of both; None without
+    labels.
 
-    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same
-    cluster (the same prompt, answered by two models) are taken together, so that what
-    both share cancels. The interval is difference ± t · se, t with one degree of
-    freedom less than there are equal clusters that would say as much
-    (:func:`refract.statistics.clusters.effective_clusters`)."""
+    Each rate is :func:`prediction_powered`'s. Rows of the two samples with the same cluster (the
+    same prompt, answered by two models) are taken together, so that what both share cancels. The
+    interval is difference ± t · se, t with one degree of freedom less than there are equal clusters
+    that would say as much (:func:`refract.statistics.clusters.effective_clusters`)."""
     fit, other = _fit(first), _fit(second)
     if fit is None or other is None:
         return None
@@ -164,8 +154,7 @@ def prediction_powered_difference(
         return None
     plain = fit.plain + other.plain
     joint = _variance(together) / plain if plain > 0 else 1.0
-    # Contributions that cancel by chance on a few labels are not believed to cancel
-    # altogether.
+    # Contributions that cancel by chance on a few labels are not believed to cancel altogether.
     se = sqrt((fit.variance + other.variance) * max(joint, LEAST_SHARE))
     half = t_quantile(confidence, _freedom(fit, other)) * se
     difference = fit.rate - other.rate
@@ -283,8 +272,7 @@ def _variance(totals: Sequence[float]) -> float:
 
 
 def _design_effect(fit: Fit, confidence: float) -> float:
-    """By how much clusters raise the variance of an estimate; 1 where every row is
-    its own."""
+    """By how much clusters raise the variance of an estimate; 1 where every row is its own."""
     totals = _by_cluster([(fit, 1.0)])
     if len(totals) == len(fit.contributions):
         return 1.0

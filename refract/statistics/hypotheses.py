@@ -1,10 +1,9 @@
-"""What tests allow to be said: p-values adjusted for how many were made, and decisions
-on a difference.
+"""What tests allow to be said: p-values adjusted for how many were made, and decisions on a
+difference.
 
-Absence of evidence is not evidence of absence: a drop is shown by a test, its absence
-within a margin by an interval (non-inferiority; Wellek 2010, Testing Statistical
-Hypotheses of Equivalence and Noninferiority, chapter 2), and where neither holds the
-answer is that the data do not say."""
+Absence of evidence is not evidence of absence: a drop is shown by a test, its absence within a
+margin by an interval (non-inferiority; Wellek 2010, Testing Statistical Hypotheses of Equivalence
+and Noninferiority, chapter 2), and where neither holds the answer is that the data do not say."""
 
 from __future__ import annotations
 
@@ -20,11 +19,10 @@ INCONCLUSIVE: Decision = "inconclusive"
 def decide_drop(lowest: float | None, shown: bool, margin: float) -> Decision:
     """The decision on a change for which less is worse.
 
-    ``lowest`` is the lower confidence limit of the change, the worst case of unjudged
-    answers included (None where there is none), ``shown`` whether a test shows a drop
-    whatever the unjudged answers were. A drop that is shown and is shown to be smaller
-    than the margin is not worse than the margin. Raises ValueError unless 0 < margin <
-    1."""
+    ``lowest`` is the lower confidence limit of the change, the worst case of unjudged answers
+    included (None where there is none), ``shown`` whether a test shows a drop whatever the unjudged
+    answers were. A drop that is shown and is shown to be smaller than the margin is not worse than
+    the margin. Raises ValueError unless 0 < margin < 1."""
     if not 0 < margin < 1:
         raise ValueError(f"margin must be above 0 and below 1, such as 0.05 (got {margin})")
     if lowest is not None and lowest > -margin:
@@ -35,19 +33,18 @@ def decide_drop(lowest: float | None, shown: bool, margin: float) -> Decision:
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's step-down adjustment, which bounds the chance of any false finding.
 
-    Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order
-    given; None (a test that could not be made) stays None and does not count as a
-    test."""
+    Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order given; None (a
+    test that could not be made) stays None and does not count as a test."""
     return _adjusted(p_values, "holm")
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's step-up adjustment, which bounds the share of false
-    findings; None as of :func:`holm`.
+    """Benjamini and Hochberg's step-up adjustment, which bounds the share of false findings; None
+    as of :func:`holm`.
 
-    Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for
-    tests that are independent or positively dependent (Benjamini & Yekutieli 2001,
-    Annals of Statistics 29:1165)."""
+    Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for tests that
+    are independent or positively dependent (Benjamini & Yekutieli 2001, Annals of Statistics
+    29:1165)."""
     return _adjusted(p_values, "fdr_bh")
 
 

@@ -1,7 +1,7 @@
 """Two yes/no outcomes of the same prompts: the difference of their rates.
 
-The four counts are always given in the same order: prompts positive in both, in the
-first only, in the second only, in neither."""
+The four counts are always given in the same order: prompts positive in both, in the first only, in
+the second only, in neither."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(first: Sequence[bool], second: Sequence[bool]) -> Pairs:
-    """Count the pairs of two outcomes listed in the same order of prompts. Raises
-    ValueError if the two differ in length."""
+    """Count the pairs of two outcomes listed in the same order of prompts. Raises ValueError if the
+    two differ in length."""
     if len(first) != len(second):
         raise ValueError(
             f"paired outcomes must be of the same length (got {len(first)} and {len(second)})"
@@ -43,11 +43,11 @@ def tango(
 ) -> Proportion | None:
     """Difference of two paired proportions, first minus second, or None without pairs.
 
-    The score interval of Tango 1998, Statistics in Medicine 17:891: the differences
-    that a score test does not reject. Counts need not be whole (an effective number of
-    pairs is allowed). Where few of 129 prompts flip and all of them one way, at rates
-    near one half, it covers in 93.9 % or more (computed exactly), method 10 of Newcombe
-    in 86 to 92 %. Without any flip its half width is z²/(n + z²)."""
+    The score interval of Tango 1998, Statistics in Medicine 17:891: the differences that a score
+    test does not reject. Counts need not be whole (an effective number of pairs is allowed). Where
+    few of 129 prompts flip and all of them one way, at rates near one half, it covers in 93.9 % or
+    more (computed exactly), method 10 of Newcombe in 86 to 92 %. Without any flip its half width is
+    z²/(n + z²)."""
     check_counts(both=both, first_only=first_only, second_only=second_only, neither=neither)
     n = both + first_only + second_only + neither
     if n == 0:
@@ -67,11 +67,9 @@ def tango(
 
 
 def tango_score(first_only: float, second_only: float, n: float, difference: float) -> float:
-    """How far the counts are from this true difference, in standard errors; it falls
-    with it.
+    """How far the counts are from this true difference, in standard errors; it falls with it.
 
-    The score of Tango 1998, with the likeliest share of ``second_only`` under the
-    difference."""
+    The score of Tango 1998, with the likeliest share of ``second_only`` under the difference."""
     # The likeliest probability of "second only" is the root of 2n·q² + b·q + c.
     b = (2 * n - first_only + second_only) * difference - first_only - second_only
     c = -second_only * difference * (1 - difference)

@@ -1,9 +1,7 @@
-"""Intervals for one proportion, and the chance that any or all of several samples are
-positive.
+"""Intervals for one proportion, and the chance that any or all of several samples are positive.
 
-Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard
-errors has no width or leaves [0, 1]; everything here is built on Wilson's score
-interval, which does neither."""
+Rates of refusal sit near 0 and 1, where an interval of estimate ± 1.96 standard errors has no width
+or leaves [0, 1]; everything here is built on Wilson's score interval, which does neither."""
 
 from __future__ import annotations
 
@@ -30,16 +28,15 @@ class Proportion(NamedTuple):
 
 
 def settled(value: float) -> float:
-    """A number to 12 significant digits, beyond which processors' libraries differ: to
-    be rounded, or compared with a number that it may equal (a p of 0.03125 may come as
-    0.03125000000000001)."""
+    """A number to 12 significant digits, beyond which processors' libraries differ: to be rounded,
+    or compared with a number that it may equal (a p of 0.03125 may come as 0.03125000000000001)."""
     return float(f"{value:.12g}")
 
 
 @cache
 def normal_quantile(confidence: float) -> float:
-    """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95
-    gives 1.96). Raises ValueError unless 0 < confidence < 1."""
+    """The z that leaves ``1 - confidence`` in the two tails of a standard normal (.95 gives 1.96).
+    Raises ValueError unless 0 < confidence < 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be above 0 and below 1, such as 0.95 (got {confidence})")
     return NormalDist().inv_cdf((1 + confidence) / 2)
@@ -62,21 +59,19 @@ def check_part(successes: float, n: float, name: str = "successes", whole: str =
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Interval | None:
     """Wilson's score interval for a proportion, or None without observations.
 
-    Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857.
-    ``n`` need not be whole (an effective sample size is allowed). No success gives a
-    low end of exactly 0 and nothing but successes a high end of exactly 1. Equal to
-    statsmodels' ``proportion_confint`` (``method="wilson"``); written out because it is
-    called for every cell of every table, and importing statsmodels takes longer than a
-    whole report. Raises ValueError for counts that are negative or more successes than
-    observations."""
+    Wilson 1927, JASA 22:209; method 3 of Newcombe 1998, Statistics in Medicine 17:857. ``n`` need
+    not be whole (an effective sample size is allowed). No success gives a low end of exactly 0 and
+    nothing but successes a high end of exactly 1. Equal to statsmodels' ``proportion_confint``
+    (``method="wilson"``); written out because it is called for every cell of every table, and
+    importing statsmodels takes longer than a whole report. Raises ValueError for counts that are
+    negative or more successes than observations."""
     check_part(successes, n)
     z = normal_quantile(confidence)
     return wilson_at(successes, n, z) if n else None
 
 
 def proportion(successes: float, n: float, confidence: float = 0.95) -> Proportion | None:
-    """The observed proportion with :func:`wilson`'s interval, or None without
-    observations."""
+    """The observed proportion with :func:`wilson`'s interval, or None without observations."""
     limits = wilson(successes, n, confidence)
     if limits is None:
         return None
@@ -97,18 +92,16 @@ def wilson_at(successes: float, n: float, z: float) -> Interval:
 def mean_of_samples(
     prompts: Sequence[Sequence[float]], confidence: float = 0.95
 ) -> Proportion | None:
-    """The mean over these very prompts of the mean of each one's samples; None
-    without a prompt.
+    """The mean over these very prompts of the mean of each one's samples; None without a prompt.
 
-    Its interval is of the samples' noise alone: that of stratified sampling with the
-    prompts as strata, Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling
-    Techniques, chapter 5; of evaluations Miller 2024, arXiv 2411.00640), as Wilson's
-    at the effective number of samples (Franco, Little, Louis & Slud 2019, Journal of
-    Survey Statistics and Methodology 7:334). An imaginary prompt with the variance
-    1/2 leaves samples that all agree a width. A prompt with one sample has the mean
-    variance of the others; with one for each there is nothing to estimate, and no
-    width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2
-    to 10 samples it covered in 92 to 100 %."""
+    Its interval is of the samples' noise alone: that of stratified sampling with the prompts as
+    strata, Σ s²/m / N² over N prompts of m samples (Cochran 1977, Sampling Techniques, chapter 5;
+    of evaluations Miller 2024, arXiv 2411.00640), as Wilson's at the effective number of samples
+    (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334). An
+    imaginary prompt with the variance 1/2 leaves samples that all agree a width. A prompt with one
+    sample has the mean variance of the others; with one for each there is nothing to estimate, and
+    no width: the mean is exact given the answers. Simulated with 10 to 100 prompts of 2 to 10
+    samples it covered in 92 to 100 %."""
     if not prompts:
         return None
     n = len(prompts)
@@ -137,8 +130,8 @@ def mean_of_samples(
 
 
 def difference_of_means(first: Proportion, second: Proportion) -> Proportion:
-    """First minus second of two independent means, its interval by MOVER (Zou & Donner
-    2008, Statistics in Medicine 27:1693)."""
+    """First minus second of two independent means, its interval by MOVER (Zou & Donner 2008,
+    Statistics in Medicine 27:1693)."""
     value = first.value - second.value
     low = value - hypot(first.value - first.low, second.high - second.value)
     high = value + hypot(first.high - first.value, second.value - second.low)
@@ -148,12 +141,12 @@ def difference_of_means(first: Proportion, second: Proportion) -> Proportion:
 def hypergeometric_limits(
     positives: int, drawn: int, size: int, confidence: float = 0.95
 ) -> Interval:
-    """Exact limits for the share of positives of ``size`` items, of which so many were
-    drawn at random.
+    """Exact limits for the share of positives of ``size`` items, of which so many were drawn at
+    random.
 
-    The numbers of positives that neither one-sided test at half of 1 - ``confidence``
-    rejects (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open
-    once all are drawn."""
+    The numbers of positives that neither one-sided test at half of 1 - ``confidence`` rejects
+    (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open once all are
+    drawn."""
     from scipy.stats import hypergeom
 
     check_part(positives, drawn, name="positives", whole="drawn")
@@ -168,8 +161,7 @@ def hypergeometric_limits(
         return low
 
     low = fewest(lambda total: settled(hypergeom.sf(positives - 1, size, total, drawn)) > tail)
-    # the first total that is rejected for being too large, less one; the largest where
-    # none is
+    # the first total that is rejected for being too large, less one; the largest where none is
     above = fewest(lambda total: settled(hypergeom.cdf(positives, size, total, drawn)) <= tail)
     high = above - (settled(hypergeom.cdf(positives, size, above, drawn)) <= tail)
     return Interval(low / size, int(high) / size)
@@ -178,26 +170,24 @@ def hypergeometric_limits(
 def any_of_k(positives: int, samples: int, k: int) -> float:
     """The chance that at least one of ``k`` fresh samples is positive, unbiased.
 
-    1 - C(n - c, k) / C(n, k) for c positives of n samples: equation 1 of Chen et al.
-    2021, arXiv 2107.03374 (pass@k; of attacks, attack success at k). Raises ValueError
-    unless 1 <= k <= samples."""
+    1 - C(n - c, k) / C(n, k) for c positives of n samples: equation 1 of Chen et al. 2021, arXiv
+    2107.03374 (pass@k; of attacks, attack success at k). Raises ValueError unless 1 <= k <=
+    samples."""
     _check_samples(positives, samples, k)
     return 1 - comb(samples - positives, k) / comb(samples, k)
 
 
 def all_of_k(positives: int, samples: int, k: int) -> float:
-    """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) /
-    C(n, k).
+    """The chance that all of ``k`` fresh samples are positive, unbiased: C(c, k) / C(n, k).
 
-    The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as
-    there."""
+    The same counting as :func:`any_of_k`, of the other outcome. Raises ValueError as there."""
     _check_samples(positives, samples, k)
     return comb(positives, k) / comb(samples, k)
 
 
 def changes_in_k(positives: int, samples: int, k: int) -> float:
-    """The chance that ``k`` fresh samples are not all alike, unbiased: any is positive
-    and not all."""
+    """The chance that ``k`` fresh samples are not all alike, unbiased: any is positive and not
+    all."""
     return any_of_k(positives, samples, k) - all_of_k(positives, samples, k)
 
 

@@ -1,40 +1,30 @@
-"""How far a judge agrees with another, or with people: Cohen's κ, and precision and
-recall."""
+"""How far a judge agrees with another, or with people: Cohen's κ."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from operator import add
+from operator import mul
 from typing import NamedTuple
 
-from refract.statistics.paired import count_pairs
-from refract.statistics.proportions import (
-    Proportion,
-    check_counts,
-    normal_quantile,
-    proportion,
-    wilson_at,
-)
+from refract.statistics.proportions import check_counts, normal_quantile, wilson_at
 
-# Fewer items outside of a rater's most frequent label than this say too little for the
-# asymptotic error of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 %
-# (benchmarks/coverage.md).
+# Fewer items outside of a rater's most frequent label than this say too little for the asymptotic
+# error of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 % (benchmarks/coverage.md).
 LEAST_RARE = 10
-# Where these few are this share of all items or more, and two at least, the items are few
-# and no label is rare: κ has an exact interval.
+# Where these few are this share of all items or more, and two at least, the items are few and no
+# label is rare: κ has an exact interval.
 FEW_SHARE, LEAST_EXACT = 0.1, 2
 
 
 class Kappa(NamedTuple):
     """Cohen's κ of two raters on ``n`` items.
 
-    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the
-    share expected from the raters' margins alone; ``se`` is κ's asymptotic standard
-    error. κ, its interval and its error are None where it is undefined: without items,
-    and where both raters gave one and the same label throughout (chance alone would
-    then agree on everything). The interval alone is None where a rater has fewer than
-    ``LEAST_RARE`` items outside of its most frequent label, and these are less than a
-    tenth of all or fewer than two."""
+    ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected
+    from the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its
+    error are None where it is undefined: without items, and where both raters gave one and the same
+    label throughout (chance alone would then agree on everything). The interval alone is None where
+    a rater has fewer than ``LEAST_RARE`` items outside of its most frequent label, and these are
+    less than a tenth of all or fewer than two."""
 
     kappa: float | None = None
     low: float | None = None
@@ -46,8 +36,7 @@ class Kappa(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """How often the first rater's label (row) met the second's (column), in
-    ``labels``' order."""
+    """How often the first rater's label (row) met the second's (column), in ``labels``' order."""
 
     labels: tuple[Hashable, ...]
     counts: tuple[tuple[int, ...], ...]
@@ -62,30 +51,13 @@ class Confusion(NamedTuple):
         return table
 
 
-class Detection(NamedTuple):
-    """A yes/no judge against the truth. A rate is None where nothing is in its
-    denominator.
-
-    ``precision`` is the share of its alarms that are true, ``recall`` (sensitivity)
-    the share of true cases it finds, ``specificity`` the share of other cases it
-    leaves alone, ``f1`` the harmonic mean of precision and recall."""
-
-    n: int
-    accuracy: Proportion | None
-    precision: Proportion | None
-    recall: Proportion | None
-    specificity: Proportion | None
-    f1: float | None
-
-
 def confusion(
     first: Sequence[Hashable], second: Sequence[Hashable], labels: Sequence[Hashable] | None = None
 ) -> Confusion:
     """Cross two raters' labels of the same items, listed in the same order.
 
-    ``labels`` fixes the order of rows and columns; by default those found, sorted by
-    their text. Raises ValueError for lists of different length or a label outside
-    ``labels``."""
+    ``labels`` fixes the order of rows and columns; by default those found, sorted by their text.
+    Raises ValueError for lists of different length or a label outside ``labels``."""
     if len(first) != len(second):
         raise ValueError(
             f"two raters' labels must be of the same length (got {len(first)} and {len(second)})"
@@ -103,82 +75,78 @@ def confusion(
 
 
 def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
-    """Cohen's κ of a square table of counts of any size (rows: first rater, columns:
-    second).
+    """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
 
-    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss,
-    Cohen & Everitt 1969, Psychological Bulletin 72:323, as in statsmodels.
+    κ: Cohen 1960, Educational and Psychological Measurement 20:37. ``se``: Fleiss, Cohen & Everitt
+    1969, Psychological Bulletin 72:323, as in statsmodels.
 
-    The interval is not κ ± z·se. For a judge that agrees well that one is far too
-    short: with a true κ of .98 it covered in 64 % of simulated samples of 100, and it
-    has no width at all when the raters agree on every item. Instead the share of
-    agreement gets Wilson's interval on the number of items that would give κ the same
-    error (an effective sample size), and its ends are turned into κ with the chance
-    agreement as observed. In the same simulations (κ from .4 to .98, 30 to 1,000
-    items) that covered in 91 to 97 %, and in large samples the two are the same. The
-    error is that of the table with four imaginary items spread over its cells: it is
-    nearly 0 where no item is positive to both raters, and a κ of 0 at 10 % positive
-    was covered in 76 %, with them in 94 to 99. The lower end is not below what the
-    raters' margins leave possible.
+    The interval is not κ ± z·se. For a judge that agrees well that one is far too short: with a
+    true κ of .98 it covered in 64 % of simulated samples of 100, and it has no width at all when
+    the raters agree on every item. Instead the share of agreement gets Wilson's interval on the
+    number of items that would give κ the same error (an effective sample size), and its ends are
+    turned into κ with the chance agreement as observed. In the same simulations (κ from .4 to .98,
+    30 to 1,000 items) that covered in 91 to 97 %, and in large samples the two are the same. The
+    error is that of the table with four imaginary items spread over its cells: it is nearly 0 where
+    no item is positive to both raters, and a κ of 0 at 10 % positive was covered in 76 %, with them
+    in 94 to 99. The lower end is not below what the raters' margins leave possible.
 
-    Of few items (fewer than ``LEAST_RARE`` outside of a rater's most frequent label,
-    though a tenth or more) the share of agreement gets the exact binomial interval
-    (Clopper & Pearson 1934, Biometrika 26:404) instead. At 10 to 60 items it covered in
-    96 % or more. Raises ValueError for a table that is not square or holds a
-    negative count."""
+    Of few items (fewer than ``LEAST_RARE`` outside of a rater's most frequent label, though a tenth
+    or more) the share of agreement gets the exact binomial interval (Clopper & Pearson 1934,
+    Biometrika 26:404) instead. At 10 to 60 items it covered in 96 % or more. Raises ValueError for
+    a table that is not square or holds a negative count."""
     if any(len(row) != len(table) for row in table):
         lengths = [len(row) for row in table]
         raise ValueError(f"a table of agreement must be square (got rows of length {lengths})")
     for row in table:
         for count in row:
             check_counts(count=count)
-    n = sum(map(sum, table))
+    rows, columns = (
+        [sum(row) for row in table],
+        [sum(column) for column in zip(*table, strict=True)],
+    )
+    n = sum(rows)
     if n == 0:
         return Kappa()
-    agreed = by_chance = least = 0
-    columns = [0] * len(table)
-    for row in table:
-        columns = list(map(add, columns, row))
-    rows = list(map(sum, table))
-    for place, (row_sum, column_sum) in enumerate(zip(rows, columns, strict=True)):
-        agreed += table[place][place]
-        by_chance += row_sum * column_sum
-        least += max(0, row_sum + column_sum - n)
-    agreement = agreed / n
-    chance = by_chance / n**2
+    agreed = sum(table[place][place] for place in range(len(table)))
+    by_chance: int = sum(map(mul, rows, columns))
+    least = sum(max(0, row + column - n) for row, column in zip(rows, columns, strict=True))
+    agreement, chance = agreed / n, by_chance / n**2
     estimate = Kappa(n=n, agreement=agreement, chance_agreement=chance)
     if by_chance == n**2:
         return estimate
     import numpy as np
     from statsmodels.stats.inter_rater import cohens_kappa
 
+    counts = np.asarray(table, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):  # its test statistics, which are not used
-        result = cohens_kappa(np.asarray(table, dtype=float))
+        result = cohens_kappa(counts)
     kappa, se = float(result.kappa), float(result.std_kappa)
-    # Where one rater gave one label throughout, the formula gives 0, which rounding
-    # turns into a billionth, or into the root of a negative number.
+    # Where one rater gave one label throughout, the formula gives 0, which rounding turns into a
+    # billionth, or into the root of a negative number.
     estimate = estimate._replace(kappa=kappa, se=se if se > 1e-6 else 0.0)
-    rare = n - max(max(rows), max(columns))
+
+    def as_kappa(share: float) -> float:
+        return (share - chance) / (1 - chance)
+
+    rare = n - max(*rows, *columns)
     if rare < LEAST_RARE:
         if rare < max(LEAST_EXACT, FEW_SHARE * n):
             return estimate
         from statsmodels.stats.proportion import proportion_confint
 
         ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
-        low, high = [max(-1.0, (float(end) - chance) / (1 - chance)) for end in ends]
+        low, high = [max(-1.0, as_kappa(float(end))) for end in ends]
         return estimate._replace(low=low, high=high)
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
-        added = np.asarray(table, dtype=float) + 4 / len(table) ** 2
+        added = counts + 4 / len(table) ** 2
         added_chance = float(added.sum(0) @ added.sum(1)) / (n + 4) ** 2
         share = float(np.trace(added)) / (n + 4)
         error = float(cohens_kappa(added).std_kappa) * (1 - added_chance)
         effective = share * (1 - share) / error**2
     limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
-    low = (limits.low - chance) / (1 - chance)
-    high = (limits.high - chance) / (1 - chance)
-    low = min(kappa, max(low, (least / n - chance) / (1 - chance)))
-    return estimate._replace(low=low, high=high)
+    low = min(kappa, max(as_kappa(limits.low), as_kappa(least / n)))
+    return estimate._replace(low=low, high=as_kappa(limits.high))
 
 
 def cohen_kappa(
@@ -186,21 +154,3 @@ def cohen_kappa(
 ) -> Kappa:
     """Cohen's κ of two raters' labels of the same items; see :func:`kappa_of_table`."""
     return kappa_of_table(confusion(first, second).counts, confidence)
-
-
-def detection(
-    predicted: Sequence[bool], truth: Sequence[bool], confidence: float = 0.95
-) -> Detection:
-    """Accuracy, precision, recall, specificity (with Wilson's interval) and F1 of a
-    judge's yes/no verdicts and the truth, in the same order."""
-    tp, fp, fn, tn = count_pairs(predicted, truth)
-    n = tp + fp + fn + tn
-    involved = 2 * tp + fp + fn
-    return Detection(
-        n,
-        accuracy=proportion(tp + tn, n, confidence),
-        precision=proportion(tp, tp + fp, confidence),
-        recall=proportion(tp, tp + fn, confidence),
-        specificity=proportion(tn, tn + fp, confidence),
-        f1=2 * tp / involved if involved else None,
-    )

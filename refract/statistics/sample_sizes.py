@@ -1,5 +1,4 @@
-"""How many prompts a paired comparison needs, and what difference a given number can
-show."""
+"""How many prompts a paired comparison needs, and what difference a given number can show."""
 
 from __future__ import annotations
 
@@ -11,13 +10,11 @@ from refract.statistics.proportions import check_part, normal_quantile
 
 
 def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
-    """The power of McNemar's one-sided exact test for a drop on the same ``n``
-    prompts, exactly.
+    """The power of McNemar's one-sided exact test for a drop on the same ``n`` prompts, exactly.
 
-    ``churn`` is the share of prompts that flip besides, half of them either way: an
-    outcome is lost with probability drop + churn / 2 and gained with churn / 2.
-    Raises ValueError for shares that sum to more than 1, alpha outside 0 to 1, and no
-    prompts."""
+    ``churn`` is the share of prompts that flip besides, half of them either way: an outcome is lost
+    with probability drop + churn / 2 and gained with churn / 2. Raises ValueError for shares that
+    sum to more than 1, alpha outside 0 to 1, and no prompts."""
     _check(0.8, alpha)
     check_part(drop, 1, name="drop", whole="1")
     check_part(churn, 1, name="churn", whole="1")
@@ -41,9 +38,8 @@ def drop_power(n: int, drop: float, churn: float, alpha: float = 0.05) -> float:
 
 @lru_cache(32)
 def _limits(size: int, alpha: float) -> Any:
-    """For each number of flips below ``size``, the losses that must be exceeded for a
-    drop to be shown. Asked for powers of two, so that neighbouring numbers of prompts
-    share one."""
+    """For each number of flips below ``size``, the losses that must be exceeded for a drop to be
+    shown. Asked for powers of two, so that neighbouring numbers of prompts share one."""
     import numpy as np
     from scipy.stats import binom
 
@@ -72,11 +68,11 @@ def drop_sample_size(
 ) -> int:
     """The number of prompts from which on a drop has this power (:func:`drop_power`).
 
-    The power of an exact test rises in steps with the number of prompts and falls a
-    little between them: the number is the first with the power from which the next ten
-    have it too, sought from three quarters of that of McNemar's test on (Miettinen
-    1968, Biometrics 24:339; Connor 1987, Biometrics 43:207). Raises ValueError for a
-    drop of 0, and for shares that sum to more than 1."""
+    The power of an exact test rises in steps with the number of prompts and falls a little
+    between them: the number is the first with the power from which the next ten have it too,
+    sought from three quarters of that of McNemar's test on (Miettinen 1968, Biometrics 24:339;
+    Connor 1987, Biometrics 43:207). Raises ValueError for a drop of 0, and for shares that sum
+    to more than 1."""
     _check(power, alpha)
     check_part(drop + churn, 1, name="drop + churn", whole="1")
     if drop <= 0:

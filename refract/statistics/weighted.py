@@ -1,13 +1,12 @@
 """Rates from labels of rows that were drawn with unequal, known probabilities.
 
-Rows that a judge is unsure of teach more about its errors, and are drawn more often.
-Rows are ordered by place = u / size, u uniform on (0, 1), and labelled from the top:
-priority sampling (Duffield, Lund & Thorup 2007, Journal of the ACM 54(6):32; Ohlsson
-1998, Journal of Official Statistics 14:149, calls it sequential Poisson sampling).
-Given the place t of the first row that was not labelled, each row was labelled with
-probability min(1, size · t), independently of the others in the first two moments
-(Theorem 1 of Duffield, Lund & Thorup), so that any number of rows from the top is a
-sample with known inclusion probabilities."""
+Rows that a judge is unsure of teach more about its errors, and are drawn more often. Rows are
+ordered by place = u / size, u uniform on (0, 1), and labelled from the top: priority sampling
+(Duffield, Lund & Thorup 2007, Journal of the ACM 54(6):32; Ohlsson 1998, Journal of Official
+Statistics 14:149, calls it sequential Poisson sampling). Given the place t of the first row that
+was not labelled, each row was labelled with probability min(1, size · t), independently of the
+others in the first two moments (Theorem 1 of Duffield, Lund & Thorup), so that any number of rows
+from the top is a sample with known inclusion probabilities."""
 
 from __future__ import annotations
 
@@ -16,20 +15,19 @@ from math import sqrt
 from operator import mul
 from typing import NamedTuple
 
-# The error rate of a judge that is sure, which its probability does not know of. On
-# published answers (benchmarks/bench_labels.py) .0025 to .04 took the same number of
-# labels within a sixth; less is better where probabilities are right, more where they
-# are not.
+# The error rate of a judge that is sure, which its probability does not know of. On published
+# answers (benchmarks/bench_labels.py) .0025 to .04 took the same number of labels within a sixth;
+# less is better where probabilities are right, more where they are not.
 SURE_BUT_WRONG = 0.02
-# One imaginary labelled row, wrong in half of the cases: few labels without an error
-# are not certain.
+# One imaginary labelled row, wrong in half of the cases: few labels without an error are not
+# certain.
 IMAGINARY = 0.5
 
 
 class Fit(NamedTuple):
-    """An estimate, its contributions by row, and its variance as they give it
-    (``plain``) and with imaginary rows (``variance``); ``here`` is the variance for the
-    rows at hand alone, which goes to 0 as all are labelled."""
+    """An estimate, its contributions by row, and its variance as they give it (``plain``) and with
+    imaginary rows (``variance``); ``here`` is the variance for the rows at hand alone, which goes
+    to 0 as all are labelled."""
 
     rate: float
     weight: float
@@ -40,13 +38,11 @@ class Fit(NamedTuple):
 
 
 def draw_size(probability: float) -> float:
-    """How much more often than others a row is drawn, by the judge's probability of a
-    positive.
+    """How much more often than others a row is drawn, by the judge's probability of a positive.
 
-    The size that gives the corrected rate its least variance is the root of the
-    expected squared error of the prediction: Isaki & Fuller 1982, JASA 77:89; for
-    labels and a model's predictions Zrnic & Candès 2024, arXiv:2403.03208. For a
-    calibrated probability p that is √(p(1 - p))."""
+    The size that gives the corrected rate its least variance is the root of the expected squared
+    error of the prediction: Isaki & Fuller 1982, JASA 77:89; for labels and a model's predictions
+    Zrnic & Candès 2024, arXiv:2403.03208. For a calibrated probability p that is √(p(1 - p))."""
     if not 0 <= probability <= 1:
         raise ValueError(f"a probability must lie between 0 and 1 (got {probability})")
     return sqrt(probability * (1 - probability) + SURE_BUT_WRONG)
@@ -60,17 +56,15 @@ def weighted_fit(
     names: Sequence[Hashable],
     names_others: Sequence[Hashable],
 ) -> Fit:
-    """The regression estimate of a rate from labelled rows, weighted by 1 /
-    ``inclusion``.
+    """The regression estimate of a rate from labelled rows, weighted by 1 / ``inclusion``.
 
-    ``predicted`` and ``others`` are the judge's probabilities (or verdicts) on
-    labelled rows and the rest. With w = 1 / inclusion, ȳ and f̄ the weighted means of
-    labels and predictions and F the mean prediction of all rows: rate = ȳ + λ(F -
-    f̄), the general regression estimator (Särndal, Swensson & Wretman 1992, Model
-    Assisted Survey Sampling, chapter 6) with λ the weighted slope, held to 0 to 1.
-    Its variance for the rows at hand is that of Poisson sampling, Σ (1 - inclusion)
-    w² e² / N², e the residuals; for rows like these, the predictions' spread is added
-    (Zrnic & Candès 2024)."""
+    ``predicted`` and ``others`` are the judge's probabilities (or verdicts) on labelled rows and
+    the rest. With w = 1 / inclusion, ȳ and f̄ the weighted means of labels and predictions and F
+    the mean prediction of all rows: rate = ȳ + λ(F - f̄), the general regression estimator
+    (Särndal, Swensson & Wretman 1992, Model Assisted Survey Sampling, chapter 6) with λ the
+    weighted slope, held to 0 to 1. Its variance for the rows at hand is that of Poisson sampling, Σ
+    (1 - inclusion) w² e² / N², e the residuals; for rows like these, the predictions' spread is
+    added (Zrnic & Candès 2024)."""
     n, rows = len(human), len(human) + len(others)
     weights = [1 / chance for chance in inclusion]
     total = sum(weights)

@@ -233,11 +233,6 @@ def test_means_of_samples_have_tangos_interval_at_their_expected_shares():
     assert (result.value, result.low, result.high) == pytest.approx(limits, abs=1e-9)
 
 
-def test_the_worst_case_of_26_requests_that_lose_none_to_three():
-    lows = [clustered_difference(*_changed(STYLES, n), confidence=0.9).low for n in range(4)]
-    assert lows == pytest.approx([-0.066, -0.066, -0.068, -0.075], abs=5e-4)
-
-
 @pytest.mark.parametrize(
     ("sizes", "equal"),
     [
@@ -254,13 +249,6 @@ def test_clusters_of_unequal_size_are_as_few_as_kish_says(sizes, equal):
     assert clustered_difference(outcomes, outcomes, names).effective_clusters == pytest.approx(
         equal
     )
-
-
-def test_evenly_spread_scores_have_about_the_t_interval():
-    scores = [i / 199 for i in range(200)]
-    result = clustered_mean(scores, range(200))
-    # 1.972 standard errors, the sample's standard deviation being .2901
-    assert (result.low, result.high) == pytest.approx((0.5 - 0.04045, 0.5 + 0.04045), abs=2e-3)
 
 
 def test_means_of_samples_are_exchanged_as_they_are():
@@ -307,35 +295,6 @@ def test_the_difference_of_unclustered_pairs_is_tangos():
     second = [True] * 30 + [False] * 50 + [True] * 20
     result = clustered_difference(first, second, list(range(100)))
     assert (result.value, result.low, result.high) == tango(*count_pairs(first, second))
-
-
-def _correlated(rng, clusters, size, rate, correlation):
-    """Outcomes of equal clusters: beta-binomial."""
-    spread = 1 / correlation - 1
-    rates = rng.beta(rate * spread, (1 - rate) * spread, size=clusters)
-    return (rng.random((clusters, size)) < rates[:, None]).ravel().tolist()
-
-
-@pytest.mark.parametrize(
-    ("clusters", "size", "rate", "correlation"),
-    [(10, 25, 0.5, 0.1), (10, 25, 0.5, 0.3), (30, 5, 0.1, 0.1), (60, 4, 0.3, 0.3)],
-)
-def test_the_interval_of_a_clustered_rate_covers_nineteen_times_in_twenty(
-    clusters, size, rate, correlation
-):
-    import numpy as np
-
-    rng = np.random.default_rng(19)
-    names = [c for c in range(clusters) for _ in range(size)]
-    covered = plain_covered = 0
-    for _ in range(1500):
-        outcomes = _correlated(rng, clusters, size, rate, correlation)
-        result = clustered_mean(outcomes, names)
-        plain = wilson(sum(outcomes), len(outcomes))
-        covered += result.low <= rate <= result.high
-        plain_covered += plain.low <= rate <= plain.high
-    assert 0.93 < covered / 1500 < 0.99
-    assert plain_covered < covered
 
 
 def mcnemar(b: int, c: int) -> float:
@@ -505,44 +464,6 @@ def test_a_contrast_of_changes_is_that_of_their_differences():
     low = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
     high = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
     assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5 - low, 0.5 + high))
-
-
-@pytest.mark.parametrize(
-    ("rates", "shared", "sizes"),
-    [
-        ((0.5, 0.3), 1, (1, 1)),
-        ((0.9, 0.1), 1, (3, 1)),
-        ((0.7, 0.5), -1, (2, 2)),
-        ((0.16, 0.04), 1, (2, 3)),
-    ],
-)
-def test_the_interval_of_a_contrast_covers_with_clusters_in_both_categories(rates, shared, sizes):
-    import numpy as np
-    from scipy.special import ndtr, ndtri
-
-    rng, clusters, runs = np.random.default_rng(8), 30, 150
-    hits = widths = joint_widths = 0
-    centre = rng.normal(size=(runs, clusters))
-    sides = [
-        rng.random((runs, clusters, size))
-        < ndtr((ndtri(p) + sign * centre * 0.5**0.5) / 0.5**0.5)[..., None]
-        for p, size, sign in zip(rates, sizes, (1, shared), strict=True)
-    ]
-    names = [[c for c in range(clusters) for _ in range(size)] for size in sizes]
-    for run in range(runs):
-        one, other = (
-            ClusteredValues(side[run].ravel().astype(float).tolist(), of)
-            for side, of in zip(sides, names, strict=True)
-        )
-        joint = clustered_contrast(one, other)
-        apart = clustered_contrast(
-            one, ClusteredValues(other.values, [f"b{c}" for c in other.clusters])
-        )
-        hits += joint.low <= rates[0] - rates[1] <= joint.high
-        widths += apart.high - apart.low
-        joint_widths += joint.high - joint.low
-    assert 0.9 <= hits / runs <= 0.995
-    assert (joint_widths < widths) == (shared > 0)
 
 
 @given(st.floats(0.5, 0.9999), st.floats(0.5, 1e5))

@@ -10,14 +10,6 @@ from refract.statistics.correction import Sample, prediction_powered, prediction
 from refract.statistics.proportions import hypergeometric_limits, wilson
 
 
-def _run(rng, n, rate, sensitivity, specificity):
-    import numpy as np
-
-    truth = rng.random(n) < rate
-    judged = np.where(truth, rng.random(n) < sensitivity, rng.random(n) >= specificity)
-    return truth, judged
-
-
 def test_the_prediction_powered_rate_is_that_of_the_reference_package():
     labelled = [(1, 1)] * 50 + [(1, 0)] * 10 + [(0, 1)] * 14 + [(0, 0)] * 126
     human, judged = zip(*labelled, strict=True)
@@ -63,25 +55,6 @@ def test_six_of_seven_labelled_and_none_refused_leave_the_seventh_open():
     assert (found.rate, found.low_here, found.high_here) == (0, 0, pytest.approx(1 / 7))
 
 
-@pytest.mark.parametrize(
-    ("size", "labels", "rate"), [(20, 8, 0.1), (129, 40, 0.05), (129, 60, 0.5)]
-)
-def test_the_interval_of_these_rows_alone_covers_and_a_good_judge_shortens_it(size, labels, rate):
-    import numpy as np
-
-    rng = np.random.default_rng(14)
-    held = shorter = 0
-    for _ in range(200):
-        truth, judged = _run(rng, size, rate, 0.9, 0.95)
-        sample = Sample(truth[:labels], judged[:labels], judged[labels:])
-        found = prediction_powered(sample)
-        alone = hypergeometric_limits(int(truth[:labels].sum()), labels, size)
-        held += found.low_here <= truth.mean() <= found.high_here
-        shorter += found.high_here - found.low_here < alone.high - alone.low
-    assert held / 200 > 0.93
-    assert shorter / 200 > (0.9 if rate == 0.5 else 0.3)
-
-
 def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_varies():
     alone = prediction_powered(Sample([True, False, False], [True, True, True], []))
     assert (alone.rate, alone.low, alone.high) == (1 / 3, *wilson(1, 3))
@@ -91,15 +64,6 @@ def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_v
     labelled, others = Sample([True, False], [True, False], [True]), Sample([], [], [True, False])
     assert prediction_powered(others) is None
     assert prediction_powered_difference(labelled, others) is None
-
-
-def test_a_good_judge_shortens_the_interval_of_the_labels_alone():
-    import numpy as np
-
-    truth, judged = _run(np.random.default_rng(5), 1000, 0.4, 0.95, 0.95)
-    result = prediction_powered(Sample(truth[:100], judged[:100], judged[100:]))
-    alone = wilson(int(truth[:100].sum()), 100)
-    assert result.high - result.low < 0.75 * (alone.high - alone.low)
 
 
 def estimate_by_hand(human, judged, others, confidence=0.95):
@@ -231,32 +195,3 @@ def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     assert 0 <= result.low <= result.rate + 1e-12
     assert result.rate <= result.high + 1e-12 <= 1 + 2e-12
     assert 0 <= result.weight <= 1
-
-
-@pytest.mark.parametrize(
-    ("clusters", "size", "correlation", "rate", "labelled"),
-    [(26, 5, 0.4, 0.8, 50), (10, 13, 0.3, 0.5, 60)],
-)
-def test_prediction_powered_intervals_cover_where_rows_come_in_clusters(
-    clusters, size, correlation, rate, labelled
-):
-    import numpy as np
-
-    rng = np.random.default_rng(43)
-    names = np.repeat(np.arange(clusters), size)
-    spread = 1 / correlation - 1
-    covered = alone = 0
-    for _ in range(300):
-        rates = rng.beta(rate * spread, (1 - rate) * spread, clusters)
-        errors = rng.beta(0.6, 5.4, clusters)  # the judge errs more in some clusters
-        truth = rng.random(len(names)) < rates[names]
-        judged = truth ^ (rng.random(len(names)) < errors[names])
-        order = rng.permutation(len(names))
-        taken, rest = order[:labelled], order[labelled:]
-        parts = truth[taken].tolist(), judged[taken].tolist(), judged[rest].tolist()
-        found = prediction_powered(Sample(*parts, names[taken].tolist(), names[rest].tolist()))
-        plain = prediction_powered(Sample(*parts))
-        covered += found.low <= rate <= found.high
-        alone += plain.low <= rate <= plain.high
-    assert covered / 300 > 0.92
-    assert alone < covered

@@ -149,15 +149,3 @@ def test_the_distances_of_two_independent_means_add_in_squares():
 def test_what_differs_behind_the_twelfth_digit_is_one_number():
     assert settled(0.03125000000000001) == 0.03125
     assert settled(0.123456789012) == 0.123456789012
-
-
-@pytest.mark.parametrize("shape", [(0.5, 0.5), (2, 2), (0.2, 3)])
-def test_the_interval_on_these_prompts_covers(shape):
-    import numpy as np
-
-    rng, hits = np.random.default_rng(4), 0
-    for _ in range(300):
-        rates = rng.beta(*shape, size=30)
-        of = mean_of_samples((rng.random((30, 4)) < rates[:, None]).astype(float).tolist())
-        hits += of.low <= rates.mean() <= of.high
-    assert hits / 300 >= 0.92

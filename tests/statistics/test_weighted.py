@@ -7,37 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
+from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.proportions import wilson
 from refract.statistics.weighted import draw_size, weighted_fit
-
-N = 600
-
-
-def population(
-    generator: np.random.Generator, informative: float, shift: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Labels, and a judge's probabilities, by how well they tell the labels and how far off they are."""
-    scores = generator.normal(0, informative, N)
-    human = generator.random(N) < 1 / (1 + np.exp(-scores))
-    return human, 1 / (1 + np.exp(-(scores + shift)))
-
-
-def sampled(
-    human: np.ndarray, probability: np.ndarray, labels: int, generator: np.random.Generator
-) -> Sample:
-    """The first rows of a draw by doubt, with the probabilities that they had."""
-    sizes = np.array([draw_size(p) for p in probability])
-    places = generator.random(len(human)) / sizes
-    order = np.argsort(places)
-    mine, rest = order[:labels], order[labels:]
-    inclusion = np.minimum(1.0, sizes[mine] * places[rest[0]])
-    return Sample(
-        human[mine].tolist(),
-        probability[mine].tolist(),
-        probability[rest].tolist(),
-        inclusion=inclusion.tolist(),
-    )
 
 
 def test_an_estimate_worked_out_by_hand():
@@ -110,41 +82,6 @@ def test_with_all_rows_labelled_the_rate_is_theirs_whatever_the_draw():
     assert (found.rate, found.low_here, found.high_here) == (0.5, 0.5, 0.5)
     assert found.low < 0.2
     assert found.high > 0.8
-
-
-@pytest.mark.parametrize(
-    ("informative", "shift"), [(3.0, 0.0), (3.0, 2.0), (3.0, -2.0), (0.5, 3.0), (6.0, 1.0)]
-)
-@pytest.mark.parametrize("labels", [60, 200])
-def test_the_corrected_rate_is_unbiased_and_covers_though_the_judge_is_off(
-    informative, shift, labels
-):
-    generator = np.random.default_rng(int(10 * informative + shift) + labels)
-    human, probability = population(generator, informative, shift)
-    truth, runs = float(human.mean()), 400
-    found = [
-        prediction_powered(sampled(human, probability, labels, generator)) for _ in range(runs)
-    ]
-    rates = np.array([one.rate for one in found])
-    assert abs(float(probability.mean()) - truth) > 0.03 or shift == 0  # of the judge alone
-    assert abs(rates.mean() - truth) < 4 * rates.std() / runs**0.5 + 0.002
-    covered = sum(one.low_here <= truth <= one.high_here for one in found) / runs
-    assert covered >= 0.92  # 93 % less two standard errors of the simulation
-    assert sum(one.low <= truth <= one.high for one in found) / runs >= covered
-
-
-def test_a_difference_takes_two_draws_by_doubt():
-    generator = np.random.default_rng(3)
-    human, probability = population(generator, 3.0, 0.0)
-    off = np.clip(probability - 0.3, 0, 1)  # a judge that errs on one of the two alone
-    found = [
-        prediction_powered_difference(
-            sampled(human, probability, 150, generator), sampled(human, off, 150, generator)
-        )
-        for _ in range(200)
-    ]
-    assert abs(np.mean([one.value for one in found])) < 0.01
-    assert sum(one.low <= 0 <= one.high for one in found) / 200 >= 0.92
 
 
 @given(
