@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from refract.agreement.corrections import HumanRate, corrected_numbers, corrected_rates, label_table
+from refract.agreement.corrections import HumanRate, corrected_rates, label_table
 from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
-    draw,
-    read_labels,
-    write_sample,
 )
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table
@@ -71,56 +68,6 @@ def test_a_category_of_which_nothing_is_labelled_has_no_rate_and_no_label():
         "prediction_powered_over_refusal_rate": (6, 6),
     }
     assert [rate.value is None for rate in table] == [False, True, False]
-
-
-def test_the_clusters_of_answers_widen_a_rate():
-    # Requests in 20 clusters of 6, all answered alike within a cluster.
-    run = [
-        answer._replace(outcome="refusal" if i // 6 % 2 else "compliance")
-        for i, answer in enumerate(harmful_answers(120))
-    ]
-    said = said_by_judge(run)
-    drawn = [row["prompt_id"] for row in draw(run, 30, 0)]
-    labels = JoinedLabels({name: said[name] for name in drawn})
-    alone = corrected_rates((run, labels))["harmful_refusal_rate"]
-    clustered = [answer._replace(cluster=str(i // 6)) for i, answer in enumerate(run)]
-    wide = corrected_rates((clustered, labels))["harmful_refusal_rate"]
-    assert wide.rate == alone.rate
-    width = [rate.interval.high - rate.interval.low for rate in (wide, alone)]
-    assert width[0] > 1.5 * width[1]
-
-
-def test_of_two_runs_the_difference_is_that_of_the_second_minus_the_first():
-    often = [answer._replace(outcome="refusal") for answer in harmful_answers(40)]
-    seldom = [answer._replace(outcome="compliance") for answer in harmful_answers(40)]
-    runs = [(run, JoinedLabels(said_by_judge(run[:20]))) for run in (often, seldom)]
-    found = corrected_rates(*runs)["harmful_refusal_rate"]
-    assert (found.rate, found.interval.low, found.here) == (-1.0, -1.0, None)
-    assert found.interval.high < -0.9
-    assert (found.n, found.labelled) == (80, 40)
-    back = corrected_numbers(*reversed(runs), confidence=0.95)["measures"]["harmful_refusal_rate"]
-    assert back["prediction_powered"]["rate"] == 1.0
-
-
-def test_labels_of_a_draw_by_doubt_give_the_rate_of_all_labels_whatever_the_judge(tmp_path):
-    run = answers_with_doubt(300)
-    # People see refusals where the judge is unsure, and a few where it is sure of help.
-    truth = {
-        answer.prompt_id: "refusal"
-        if answer.probability == 0.5 or answer.refused or i % 11 == 0
-        else "compliance"
-        for i, answer in enumerate(run)
-    }
-    share = sum(label == "refusal" for label in truth.values()) / 300
-    rates = []
-    for seed in range(60):
-        sample = draw(run, 120, seed)
-        write_sample(tmp_path / "l.csv", sample)
-        fill_in(tmp_path / "l.csv", [truth[row["prompt_id"]] for row in sample])
-        labels = read_labels(tmp_path / "l.csv", run)
-        rates.append(corrected_rates((run, labels))["refusal_rate"])
-    assert sum(rate.rate for rate in rates) / 60 == pytest.approx(share, abs=0.01)
-    assert sum(rate.here.low <= share <= rate.here.high for rate in rates) >= 54
 
 
 # The commands

@@ -18,7 +18,7 @@ import pytest
 
 from refract.cli.label import pressed
 from refract.core.jsonl import write_rows
-from refract.core.tables import read_table, write_table
+from refract.core.tables import read_table
 from tests.agreement.answers import answers_with_doubt, as_rows, fill_in
 from tests.builders import ROOT
 
@@ -166,30 +166,6 @@ def test_whatever_ends_a_session_the_terminal_echoes_again(folder, ending):
     assert [label for label in labels(folder) if label] == ["refusal"]
 
 
-def test_a_file_half_filled_in_a_spreadsheet_goes_on_where_it_stopped(folder, cli):
-    assert cli("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "3").code == 0
-    rows = read_table(folder / "l.csv")
-    rows[0] |= {"label": "Refusal", "notes": "mine"}
-    write_table(folder / "l.csv", list(rows[0]), rows)
-    session = Session(folder, *COMMAND)
-    for number in (2, 3):
-        session.until(rf"{number} of 3[^$]*q quit")
-        session.press("c")
-    session.until("3 of 3 labelled")
-    assert session.code() == 0
-    rows = read_table(folder / "l.csv")
-    assert [(row["label"], row["notes"]) for row in rows] == [
-        ("Refusal", "mine"),
-        ("compliance", ""),
-        ("compliance", ""),
-    ]
-    assert cli("correct", "l.csv", "--rows", "rows.jsonl").code == 0
-    write_rows(folder / "rows.jsonl", [{**row, "response": "Another."} for row in answers(40)])
-    session = Session(folder, *COMMAND)
-    session.until("is of another answer than this run's")
-    assert session.code() == 1
-
-
 @pytest.mark.parametrize(
     ("reads", "key"),
     [
@@ -216,16 +192,6 @@ def test_what_is_no_key_labels_nothing_however_it_is_read(monkeypatch, reads, ke
         pressed()
 
 
-def test_category_and_id_are_shown_on_request_alone(folder):
-    for options, shown in (((), False), (("--show-category",), True)):
-        session = Session(folder, *COMMAND, *options)
-        screen = session.until(r"1 of 25[^$]*q quit")
-        assert (re.search(r"harmful|p\d\d", screen) is not None) == shown
-        session.press("q")
-        session.until("0 of 25")
-        assert session.code() == 0
-
-
 def test_two_people_have_a_file_each_and_settle_where_they_differ(folder, cli):
     draw = ("label", "--rows", "rows.jsonl", "--out", "l.csv", "--n", "11")
     r, c = "refusal", "compliance"
@@ -250,13 +216,6 @@ def test_two_people_have_a_file_each_and_settle_where_they_differ(folder, cli):
     session.until("11 of 11 labelled")
     assert session.code() == 0
     assert cli("correct", "settled.csv", "--rows", "rows.jsonl").code == 0
-
-
-def test_a_persons_name_is_one_of_a_file_and_only_their_labels_are_settled(folder, cli):
-    done = cli("label", "--rows", "rows.jsonl", "--out", "l.csv", "--annotator", "../a")
-    assert (done.code, "--annotator takes letters" in done.err) == (2, True)
-    done = cli("kappa", "rows.jsonl", "rows.jsonl", "--out", "settled.csv")
-    assert (done.code, "--out goes with two CSVs" in done.err) == (2, True)
 
 
 def test_without_a_terminal_the_way_out_is_said(folder, cli):

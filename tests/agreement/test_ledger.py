@@ -20,10 +20,8 @@ from refract.agreement.ledger import (
 from refract.agreement.scores import refuses
 from refract.core.jsonl import write_json, write_rows
 from refract.core.tables import read_table
-from refract.evaluate.judge_errors import validate
-from refract.judges import SHIPPED, open_judge, open_judges
+from refract.judges import SHIPPED, open_judge
 from refract.statistics.paired import tango
-from tests.builders import LABELLED
 from tests.outside import outside
 from tools.ledger import measured
 
@@ -160,15 +158,6 @@ def test_validate_takes_several_judges_and_a_partial_refusal_as_it_is_told(cli, 
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))["judges"]
     assert list(written) == ["again", "rules"]
     assert {row["partial"] for row in written["again"]["by_model"]} == {"compliance"}
-
-
-def test_the_stage_measures_every_file_of_pairs_by_its_models():
-    pairs = [{**pair, "model": "m", "source": "given"} for pair in LABELLED]
-    found = validate({"mine": LABELLED, "theirs": pairs}, open_judges({"rules": {"kind": "rules"}}))
-    assert {(row.source, row.model, row.n, row.gap) for row in found.entries} == {
-        ("mine", "", 3, 0.0),
-        ("given", "m", 3, 0.0),
-    }
 
 
 def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it_and_holds_names_alone():

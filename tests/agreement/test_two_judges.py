@@ -37,14 +37,6 @@ def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
     assert numbers["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
 
 
-def test_the_gain_is_never_negative_and_one_answer_shows_it():
-    nothing = defense([True, True, False], [True, False, False])["gain"]
-    assert (nothing["rate"], nothing["low"]) == (0, 0)
-    assert nothing["high"] > 0
-    gain = defense([True] * 50 + [False] * 50, [False] * 99 + [True])["gain"]
-    assert gain == {"stopped": 1, "rate": 0.01, "low": 0.0018, "high": 0.0545}
-
-
 def test_without_answers_there_is_no_defense():
     with pytest.raises(UsageError, match="none of the 1 answers was judged by both"):
         defense([True], [None])
@@ -159,13 +151,6 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
     done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", *both)
     assert done.code == 2
     assert "A has m s 0; B has n s 0" in done.err
-
-
-def test_judged_rows_keep_whose_answer_they_are_about(cli, tmp_path):
-    row = {"id": "1", "suite": "s", "prompt": "p", "response": "I can't help with that."}
-    write_rows(tmp_path / "rows.jsonl", [{**row, "model": model} for model in "mn"])
-    cli("judge", "--in", "rows.jsonl", "--out", "v.jsonl")
-    assert json.loads(cli("kappa", "v.jsonl", "v.jsonl", "--format", "json").out)["joined"] == 2
 
 
 @pytest.mark.parametrize(

@@ -7,25 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refract.agreement import unseen_models
 from refract.agreement.corrections import with_labels
-from refract.agreement.ledger import ALL, ANY, QUESTIONS, LedgerEntry, ledger_entries, write_ledger
+from refract.agreement.ledger import ALL, ANY, LedgerEntry, write_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error, known_errors
-from refract.core.params import DecisionSettings
 from refract.rates import aggregate_suite
-from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.judge_error import JudgeError, ModelCounts, with_judge_error
 from refract.rates.key import HARMFUL_REFUSAL, HUMAN_LABELLED, Group, Key
 from refract.rates.rate import Counts, Interval, Rate, Threshold
 from refract.rates.thresholds import decided
 from refract.results.sources import errors_between
-from refract.results.table_rows import COLUMNS, rate_from_row, rate_to_row
 from refract.statistics.proportions import wilson
 from tests import builders
-from tests.builders import outcome_lines
 from tests.rates.test_aggregate import FAMILIES, suite_of
 
 
@@ -99,28 +93,6 @@ def test_a_line_counts_where_nothing_of_it_shaped_the_judge(changed, counts):
     assert counting_lines([entry, *others], "j", "1") == [entry] * counts
 
 
-NAMES = st.sampled_from(["xstest", "orfuzz", "pyrit", "a", "b"])
-
-
-@given(st.lists(st.tuples(NAMES, NAMES, st.lists(NAMES, max_size=3)), max_size=8))
-def test_more_that_shaped_a_judge_never_makes_a_line_count(given_):
-    lines = [line(m, source=s, shaped_by=" ".join(by)) for s, m, by in given_]
-    counted = counting_lines(lines, "j", "1")
-    assert all(x.source not in x.shaped_by.split() for x in counted)
-    more = [x._replace(shaped_by=f"{x.shaped_by} pyrit".strip()) for x in lines]
-    assert len(counting_lines(more, "j", "1")) <= len(counted)
-
-
-def test_a_line_says_its_clusters_and_what_its_source_asks():
-    pairs = [{"source": "xstest", "model": "m", "cluster": f"{n % 2}"} for n in range(4)]
-    labels = ["refusal"] * 4
-    (found,) = ledger_entries("j", "1", pairs, labels, labels, reads=("b", "a"))
-    assert (found.clusters, found.question, found.reads) == (2, ANY, "a b")
-    assert {source for source, asks in QUESTIONS.items() if asks == ANY} == {
-        *("orfuzz", "refusalbench", "xstest", "xstest_extension")
-    }
-
-
 ERROR = builders.judge_error([0.1, 0.2, 0.05, 0.1], [0.02, 0.01, 0.03, 0.02], n=400)
 
 
@@ -142,62 +114,6 @@ def test_rates_of_refusal_alone_have_an_interval_with_their_own_judges_error():
     assert {x.name for x in both if x.with_judge} - known == {
         f"second_{name}" for name in known - {"compliance_rate"}
     }
-
-
-def test_a_threshold_is_decided_with_the_judges_error():
-    limit = Threshold("min", 0.8)
-    alone = decided(rate("harmful_refusal_rate", 176, 200), limit, 1.0)
-    assert alone.decision == "met"
-    error = builders.judge_error([0.05] * 4, [0.5, 0.2, 0.7, 0.4], n=400)
-    known = with_judge_error(alone, error, 0.95, ["harmful"])
-    assert decided(known, limit, 1.0).decision == "inconclusive"
-    assert known.shown is not None
-    assert known.shown.low < 0.8 < alone.interval.low
-    row = rate_to_row(known)
-    assert rate_to_row(rate_from_row(row)) == row
-    assert [x for x in COLUMNS if row[x] is not None and x.startswith("judge_")] == [
-        *("judge_low", "judge_high")
-    ]
-    unknown = with_judge_error(alone, None, 0.95, ["harmful"])
-    assert rate_from_row(rate_to_row(unknown)).judge_unknown
-
-
-def drops(error: JudgeError | None, before: str, after: str, **settings: object):
-    groups = pair_outcomes(outcome_lines(before), outcome_lines(after))
-    given_ = DEFAULTS.model_copy(update=settings)
-    (found,) = compare_groups(groups, given_, errors=[error])
-    return found
-
-
-SMALL = builders.judge_error([0] * 8, [0] * 8, n=10**6)
-LARGE = builders.judge_error([0.05, 0.5, 0.1, 0.4], [0.1, 0.4, 0.05, 0.3], n=400)
-
-
-@pytest.mark.parametrize(
-    ("error", "lost", "decision"),
-    [
-        (None, 0, "not worse"),
-        (SMALL, 0, "not worse"),
-        (LARGE, 0, "inconclusive"),
-        (None, 20, "worse"),
-        (SMALL, 20, "worse"),
-        (LARGE, 20, "inconclusive"),
-        (LARGE, 125, "worse"),
-    ],
-)
-def test_two_models_differ_where_the_judge_could_not_have_made_it(error, lost, decision):
-    before, after = "r" * 129 + "c" * 10, "c" * lost + "r" * (129 - lost) + "c" * 10
-    found = drops(error, before, after)
-    assert found.drop is not None
-    assert found.drop.decision == decision
-    assert found.drop.regression == (lost > 0)
-    assert ("judge" in found.drop.reason) == (decision == "inconclusive")
-    plain = drops(None, before, after)
-    assert (found.interval, found.p) == (plain.interval, plain.p)
-    assert drops(error, before, before, interval="prompts").judge_interval is None
-    if error is not None:
-        assert found.shown is not None
-        assert found.shown.high - found.shown.low > (error is LARGE) * 0.1
 
 
 def facts(model: str, version: str = "1", known: JudgeError | None = ERROR) -> dict[str, Any]:
@@ -258,28 +174,3 @@ def test_labels_of_the_run_take_the_place_of_what_other_models_show():
     assert found.with_judge.outer == (pytest.approx(0.92 * 0.8), pytest.approx(0.98 * 0.8 + 0.2))
     blank = replace(of_labels, value=None, interval=None)
     assert with_labels([judged], [blank], 0.5) == [judged]
-
-
-def test_the_report_says_what_intervals_hold_and_what_labels_would_make_of_them():
-    from refract.report.sentences import labels
-    from refract.report.view import View
-
-    found = rate("harmful_refusal_rate", 60, 120)
-    found = with_judge_error(found, ERROR, 0.95, ["harmful"])
-    view = View({"m": [found]}, {"m": facts("m")})
-    low, high = ERROR.people(0.5, "harmful", 0.95)
-    assert (
-        "measured on 4 models of 2 labelled sources, where j finds half refused the labels of a "
-        f"further model would find [{low:.2f}, {high:.2f}] on harmful prompts, "
-    ) in view.interval_note
-    halves = [ERROR.with_labels(0.5, 120, labels, "harmful", 0.95) for labels in (50, 120)]
-    assert labels(view) == (
-        "Labels of a part of its 120 answers would give harmful refused of m (s): "
-        f"50 labels ±{halves[0]:.2f}, 120 labels ±{halves[1]:.2f} (refract label).".replace(
-            "0.", "."
-        )
-    )
-    assert "not known" in View({"m": [found]}, {"m": facts("m", known=None)}).interval_note
-    off = {**facts("m"), "decisions": {"interval": "prompts"}}
-    assert View({"m": [found]}, {"m": off}).interval_note.endswith("alone (decisions.interval).")
-    assert DecisionSettings().interval == "prompts_and_judge"

@@ -10,8 +10,6 @@ import pytest
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.rates.comparison import (
-    RefusalShare,
-    _Judge,
     beyond_judge,
     compare_groups,
     is_primary,
@@ -48,13 +46,6 @@ def single(before, after, error=None, category="harmful", **settings):
     sides = [outcome_lines(outcomes, category=category) for outcomes in (before, after)]
     (difference,) = compare(*sides, error, **settings)
     return difference
-
-
-def test_how_often_a_prompt_was_not_refused_is_the_rest_of_how_often_it_was():
-    share = RefusalShare(0.25, 0.2, 0.4)
-    assert share.opposite == pytest.approx(RefusalShare(0.75, 0.6, 0.8))
-    assert share.opposite.unknown == pytest.approx(share.unknown)
-    assert RefusalShare(None, 0.0, 1.0).opposite == RefusalShare(None, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(("category", "swap"), [("harmful", "rc"), ("helpful", "cr")])
@@ -191,19 +182,6 @@ def both_categories(harmful, helpful):
     for line in lines[len(harmful) :]:
         line["category"] = "helpful"
     return lines
-
-
-def test_a_judges_error_on_what_is_not_refused_is_that_on_refusals_seen_from_the_other_side():
-    before, after = [1.0] * 9 + [0.0] * 31, [0.0] * 4 + [1.0] * 11 + [0.0] * 25
-    answered = ClusteredValues(before, range(40), after)
-    refused = ClusteredValues([1 - x for x in after], range(40), [1 - x for x in before])
-    interval = Interval(-0.25, 0.05)
-    lowest = [
-        _Judge(DIFFERING, "other", opposite=opposite).lowest(rows, interval, 0.95)
-        for rows, opposite in ((answered, False), (refused, True))
-    ]
-    # The two models change places, and with them their draws.
-    assert lowest == pytest.approx([-0.2813854, -0.2860014], abs=1e-7)
 
 
 def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
@@ -442,46 +420,6 @@ def test_the_drop_that_is_said_to_be_detectable_is():
     assert compare(tens, tens)[0].drop.detectable > 0.3
     fours = clustered("r" * 40, lambda n: n % 4)
     assert compare(fours, fours)[0].drop.detectable is None
-
-
-@pytest.mark.parametrize(
-    ("lost", "decision"), [(0, "inconclusive"), (3, "inconclusive"), (8, "worse")]
-)
-def test_what_is_detectable_agrees_with_the_decision_on_clusters(lost, decision):
-    """127 rows of 26 requests, as in jailbreak_styles; each loss is of another request."""
-    sides = [clustered("c" * gone + "r" * (127 - gone), lambda n: n % 26) for gone in (0, lost)]
-    (found,) = compare(*sides)
-    assert (found.clusters, found.drop.decision) == (26, decision)
-    assert found.effective_clusters == pytest.approx(25.9, abs=0.05)
-    assert (found.design_effect is None) == (not lost)
-    assert ("even unchanged" in found.drop.reason) == (decision == "inconclusive")
-    # A drop that is shown is not far below the one that is shown in 80 % of cases.
-    assert 0.05 < found.drop.detectable < 0.18
-    assert decision != "worse" or found.drop.detectable < 1.6 * -found.value
-
-
-def test_decisions_err_as_rarely_as_they_say():
-    """Over the numbers of prompts lost and gained: a true drop of the margin is called not worse in 5 %
-    at most, none worse in 5 %, and a drop of .07 is mostly shown."""
-    from scipy.stats import binom
-
-    refused, answered = 118, 11
-
-    def share(decision, lost, gained):
-        """The chance of a decision where these shares of all prompts are lost and gained."""
-        losses = binom(refused, lost * 129 / refused).pmf(range(refused + 1))
-        gains = binom(answered, gained * 129 / answered).pmf(range(answered + 1))
-        total = 0.0
-        for x, y in product(range(refused + 1), range(answered + 1)):
-            if losses[x] * gains[y] > 1e-3:
-                after = "c" * x + "r" * (refused - x + y) + "c" * (answered - y)
-                total += losses[x] * gains[y] * (single(BEFORE, after).drop.decision == decision)
-        return total
-
-    assert share("not worse", 0.05, 0.0) <= 0.05
-    assert share("worse", 0.02, 0.02) <= 0.05
-    assert share("not worse", 0.0, 0.0) == 1.0
-    assert 0.7 <= share("worse", 0.07, 0.0) + share("not worse", 0.07, 0.0) <= 1.0
 
 
 def test_what_may_be_chance_goes_by_the_corrected_p_where_there_is_one():

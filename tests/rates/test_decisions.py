@@ -111,18 +111,3 @@ def test_nothing_that_is_decided_does_not_pass(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["compare", path, path, "--fail-on", "regression"])
     assert done.exit_code == 1
     assert "no primary measure" in done.stderr
-
-
-def test_another_confidence_widens_the_interval_and_names_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    sides = [str(write_outcomes(tmp_path / "a.csv", outcome_lines(BEFORE)))] * 2
-
-    def compared(level: str):
-        return CliRunner().invoke(app, ["compare", *sides, "--wide", "--confidence", level])
-
-    # Tango's half width without a flip is z²/(n + z²).
-    for level, name, half in ((".90", "90 %", 0.021), (".99", "99 %", 0.049)):
-        printed = compared(level).stdout
-        assert f"B − A [{name}]" in printed
-        assert f"+0.000 [-{half:.3f}, +{half:.3f}]" in printed
-    assert compared(".8").exit_code == 2
