@@ -69,14 +69,6 @@ def cli(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def packages(request):
-    """The publishers' packages, or the test is skipped; see tests/publisher_packages.py."""
-    from tests.publisher_packages import unpacked
-
-    return unpacked(request.config.cache)
-
-
-@pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
     """Gives the folder of a name, which the first process that asks for it has filled for all."""
     top = tmp_path_factory.getbasetemp()

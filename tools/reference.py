@@ -1,5 +1,5 @@
 """``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings, and the
-tables of docs/published-judges.md, docs/protocols.md and docs/published-suites.md.
+tables of docs/protocols.md and docs/published-suites.md.
 
 In the pages the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
 written by hand. The schema is for editors, which find it by the first line of params.yaml.
@@ -26,7 +26,7 @@ from refract.core.params import (
 from refract.core.published_text import names_in
 from refract.core.registry import PACKAGES, PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
-from refract.judges import JUDGES, published_judges
+from refract.judges import JUDGES
 from refract.models import ADAPTERS, ENGINES
 from refract.suites import protocols
 from refract.suites.importing import PUBLISHED, find_importer
@@ -34,7 +34,6 @@ from refract.suites.perturbations import PERTURBATIONS
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
-JUDGES_PAGE = DOCS / "published-judges.md"
 PROTOCOLS_PAGE = DOCS / "protocols.md"
 SUITES_PAGE = DOCS / "published-suites.md"
 Schema = dict[str, Any]
@@ -236,18 +235,6 @@ def page(text: str) -> str:
     return text
 
 
-def judges_page(text: str) -> str:
-    """docs/published-judges.md with the table of published judges as the catalogue has them."""
-    lines = ["| judge | gives | needs | agreement with people |", "|" + 4 * "---|"]
-    for name in published_judges().names():
-        judge = published_judges().find(name)
-        # What most have in common is said once, above the table.
-        needs = judge.needs.replace(" of GPU memory (bfloat16)", "")
-        needs = re.sub("; weights on the hub$", "", needs)
-        lines.append(f"| `{name}`: {judge.of} | {judge.asks} | {needs} | {judge.agreement} |")
-    return _with_table(text, "published judges", lines)
-
-
 def suites_page(text: str) -> str:
     """docs/published-suites.md with the table of published suites as the catalogue has them."""
     lines = ["| kind | rows | licence, as stated |", "|" + 3 * "---|"]
@@ -368,7 +355,6 @@ def main() -> None:
     SCHEMA.write_text(written_schema(), "utf-8")
     PROTOCOLS_PAGE.write_text(protocols_page(PROTOCOLS_PAGE.read_text("utf-8")), "utf-8")
     SUITES_PAGE.write_text(suites_page(SUITES_PAGE.read_text("utf-8")), "utf-8")
-    JUDGES_PAGE.write_text(judges_page(JUDGES_PAGE.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
+from refract.core.registry import Registry, find
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
 from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
@@ -30,6 +31,8 @@ CATALOGUES = {
 SECTIONS = ("grid", "seed", *CATALOGUES, "null_answers", "decisions", "validation", "engine")
 # Sections that may be missing or empty.
 OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validation", "engine")
+# Packages define judges by names of their own: functions that return definitions by name.
+NAMED_JUDGES = Registry({}, "refract.named_judges")
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
 _NAMES: JsonDict = {
@@ -341,9 +344,35 @@ def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     and names only what is defined.
 
     ``refract.project.read_project`` checks the settings of each definition's kind."""
-    params = read_yaml(path)
+    params = with_named_judges(read_yaml(path))
     check_sections(params, str(path))
     return params
+
+
+def named_judges() -> dict[str, dict[str, Any]]:
+    """The judges that installed packages define, by name."""
+    definitions: dict[str, dict[str, Any]] = {}
+    for name in NAMED_JUDGES.installed():
+        definitions |= find(NAMED_JUDGES, name, "judges")()
+    return definitions
+
+
+def with_named_judges(params: dict[str, Any]) -> dict[str, Any]:
+    """The content of params.yaml, with those judges defined that its suites name and packages
+    define."""
+    judges, suites = params.get("judges"), params.get("suites")
+    if not isinstance(judges, Mapping) or not isinstance(suites, Mapping):
+        return params
+    wanted: set[str] = set()
+    for suite in suites.values():
+        names = suite.get("judges") if isinstance(suite, Mapping) else None
+        if isinstance(names, list):
+            wanted.update(name for name in names if isinstance(name, str))
+    if not wanted - judges.keys():
+        return params
+    named = named_judges()
+    added = {name: named[name] for name in sorted(wanted - judges.keys()) if name in named}
+    return {**params, "judges": {**judges, **added}}
 
 
 def load_definitions(
@@ -435,7 +464,8 @@ def definition(
     if where:
         problem = f"{where} names {name!r}, which {catalogue} does not define"
     known = ", ".join(sorted(entries)) or "nothing"
-    raise ParamsError(f"{problem}{nearest(name, entries)}; it defines: {known}")
+    packages = NAMED_JUDGES.remedy() if catalogue == "judges" else ""
+    raise ParamsError(f"{problem}{nearest(name, entries)}; it defines: {known}{packages}")
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:

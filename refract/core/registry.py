@@ -35,6 +35,8 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "published": {
         "refract.commands": ("judges",),
+        "refract.judges": ("classifier", "published"),
+        "refract.named_judges": ("published",),
     },
 }
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
@@ -77,6 +79,20 @@ class Registry(dict[str, str]):
             if name in groups.get(self.group, ()):
                 return package
         return None
+
+    def remedy(self) -> str:
+        """What to install for further names, as the end of a message; nothing where all packages
+        of this repository that bring some are installed."""
+        installed = self.installed()
+        absent = []
+        for package, groups in PACKAGES.items():
+            if not installed.keys() >= set(groups.get(self.group, ())):
+                absent.append(package)
+        remedies = [
+            f"; more come with the package refract-{package}: pip install 'refract-eval[{package}]'"
+            for package in absent
+        ]
+        return "".join(remedies)
 
 
 def missing_package(what: str, package: str) -> MissingPackage:

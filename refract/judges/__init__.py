@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from refract.core.errors import ParamsError
-from refract.core.published_text import Source
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
@@ -41,12 +40,10 @@ JUDGES = Registry(
         "calls": "refract.judges.calls:Calls",
         "abstention": "refract.judges.abstention:Abstention",
         "similarity": "refract.judges.similarity:Similarity",
-        "classifier": "refract.judges.classifier:Classifier",
         "coherency": "refract.judges.llm:Coherency",
         "harmfulness": "refract.judges.llm:Harmfulness",
         "llm_abstention": "refract.judges.llm:LLMAbstention",
         "llm_refusal": "refract.judges.llm:LLMRefusal",
-        "published": "refract.published.judges:PublishedJudge",
         "refusal_cause": "refract.judges.llm:RefusalCause",
         "requirement": "refract.judges.llm:Requirement",
         "rubric": "refract.judges.llm:Rubric",
@@ -62,41 +59,6 @@ JUDGES = Registry(
     "decided_by",
 )
 Definitions = Mapping[str, Mapping[str, Any]]
-
-
-class PublishedEntry(Protocol):
-    """What is known of a published judge."""
-
-    of: str
-    asks: str
-    model: dict[str, Any]
-    clip: Any
-    empty: str
-    needs: str
-    licence: str
-    agreement: str
-    tried: str
-
-    @property
-    def sources(self) -> list[Source]:
-        """Where its texts stand."""
-
-
-class PublishedJudges(Protocol):
-    """The kind ``published``: it knows judges by names of their own."""
-
-    CATALOGUE: Path
-
-    def names(self) -> list[str]:
-        """The names of the published judges."""
-
-    def find(self, name: str, where: str = "judge") -> PublishedEntry:
-        """A published judge. Raises :class:`ParamsError` for an unknown name."""
-
-
-def published_judges() -> PublishedJudges:
-    """The published judges, loaded by the name of their kind."""
-    return cast(PublishedJudges, find(JUDGES, "published", "judges"))
 
 
 def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], Settings]:

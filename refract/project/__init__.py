@@ -14,6 +14,7 @@ from refract.core.environment import library_versions, pinned_versions
 from refract.core.errors import MissingPackage, ParamsError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import (
+    NAMED_JUDGES,
     OPTIONAL,
     SECTIONS,
     DecisionSettings,
@@ -23,6 +24,7 @@ from refract.core.params import (
     definition,
     grid,
     load_params,
+    named_judges,
 )
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
@@ -32,7 +34,6 @@ from refract.judges import (
     SHIPPED,
     family_of,
     open_judge,
-    published_judges,
     read_judge,
 )
 from refract.models import check_engine, open_model
@@ -286,10 +287,11 @@ def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, A
         raise UsageError("--judge llm: name the model that judges with --judge-model")
     if JUDGES.knows(name):
         return {"kind": name}
-    published = published_judges().names()
-    if name in published:
-        return {"kind": "published", "judge": name}
-    raise UsageError(_unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *published}))
+    named = named_judges()
+    if name in named:
+        return named[name]
+    unknown = _unknown("judge", name, {*known, *JUDGES, *JUDGES.installed(), *named})
+    raise UsageError(unknown + NAMED_JUDGES.remedy())
 
 
 def source_name(definition: Mapping[str, Any]) -> str:

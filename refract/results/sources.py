@@ -21,7 +21,7 @@ from refract.core.jsonl import (
     write_json,
     write_rows,
 )
-from refract.core.params import DecisionSettings, grid, parse_yaml
+from refract.core.params import DecisionSettings, grid, parse_yaml, with_named_judges
 from refract.core.tables import Line, parse_table, read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
@@ -196,7 +196,7 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
             f"{root} holds no params.yaml{_commit_note(commit)}: name two results files, or change to a "
             "project's folder"
         )
-    return parse_yaml(content, f"params.yaml{_commit_note(commit)}")
+    return with_named_judges(parse_yaml(content, f"params.yaml{_commit_note(commit)}"))
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:

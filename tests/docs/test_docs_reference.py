@@ -57,7 +57,6 @@ def text_of(page: str) -> str:
     ("name", "written"),
     [
         ("params.md", reference.page),
-        ("published-judges.md", reference.judges_page),
         ("published-suites.md", reference.suites_page),
         ("protocols.md", reference.protocols_page),
     ],

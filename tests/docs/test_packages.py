@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.errors import MissingPackage
+from refract.core.errors import MissingPackage, ParamsError, UsageError
+from refract.core.params import definition, with_named_judges
 from refract.core.registry import PACKAGES, Registry, find
+from refract.project import default_project, find_judge
 from tests.builders import ROOT
 
 FOLDERS = sorted(path for path in (ROOT / "packages").iterdir() if path.is_dir())
@@ -79,3 +81,16 @@ def test_a_name_of_an_absent_package_is_an_error_that_says_what_to_install(monke
     )
     with pytest.raises(MissingPackage, match=message):
         find(registry, "vllm", "models.m: adapter")
+
+
+def test_a_judge_that_nothing_here_defines_may_come_with_an_absent_package(monkeypatch):
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    params = {"judges": {"rules": {"kind": "rules"}}, "suites": {"s": {"judges": ["wildguard"]}}}
+    assert with_named_judges(params) == params
+    remedy = (
+        r"; more come with the package refract-published: pip install 'refract-eval\[published\]'$"
+    )
+    with pytest.raises(ParamsError, match=rf"names 'wildguard', .*{remedy}"):
+        definition(params, "judges", "wildguard", "suites.s")
+    with pytest.raises(UsageError, match=rf"no judge 'wildguard'.*{remedy}"):
+        find_judge("wildguard", default_project())

@@ -124,7 +124,6 @@ SAME = "gives the same reply each time; set a temperature above 0"
         ({"model": {"adapter": "synthetic"}}, rf"repeats must be 1 \(got 2\): its model {SAME}"),
         ({"kind": "rubric"}, "this judge gives a score alone"),
         ({"kind": "rubric", "repeats": 1, "wordings": ["rubric"]}, "wordings must be left out"),
-        ({"kind": "published", "judge": "minos", "model": None}, SAME),
         ({"repeats": 0}, r"repeats must be a whole number of at least 1 \(got 0\)"),
         ({"wordings": ["swapped"]}, "template 'swapped' cannot be read .*llm_refusal_swapped"),
     ],

@@ -16,10 +16,7 @@ from tests.builders import ROOT
 from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
 
 # What a definition must say at least, of the kinds that do not open without settings.
-NEEDED: dict[str, dict] = {
-    "classifier": {"model": {"adapter": "hf", "model_id": "none"}, "labels": {"x": "refusal"}},
-    "published": {"judge": "wildguard"},
-}
+NEEDED: dict[str, dict] = {}
 for kind in (
     "coherency",
     "harmfulness",

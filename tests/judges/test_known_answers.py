@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -14,31 +13,12 @@ from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
 from refract.judges.verdict_reading import UnreadableVerdict, answer_part, read_json
-from refract.published.judges import Scale, _expected
-
-
-def reply(**chances: float) -> str:
-    """What an adapter answers of tokens that have these chances, but for a common factor."""
-    return json.dumps({"logits": {token: math.log(chance) for token, chance in chances.items()}})
-
-
-@pytest.mark.parametrize("factor", [1, 100, 1e-6])
-def test_a_scale_is_worth_the_mean_of_its_tokens_by_their_share_of_the_chances(factor):
-    scale = Scale(tokens={"1": 0.0, "2": 0.5, "3": 1.0})
-    verdict = _expected(reply(**{"1": factor, "2": 2 * factor, "3": 5 * factor}), scale)
-    assert (verdict["score"], verdict["label"]) == (0.75, None)  # (2 x .5 + 5) / 8
-
-
-@pytest.mark.parametrize(("yes", "label"), [(0.4, "harmless"), (0.5, "harmful"), (0.6, "harmful")])
-def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
-    scale = Scale(tokens={"Yes": 1, "No": 0}, threshold=0.5)
-    verdict = _expected(reply(Yes=yes, No=1 - yes), scale)
-    assert (verdict["score"], verdict["label"]) == (pytest.approx(yes), label)
 
 
 def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():
     rows = [{"language": code} for code in ("en", "nl", "en-GB", "nl", "th", 7)] + [{}]
-    judges = {"mine": {"kind": "refusal"}, "guard": {"kind": "published"}}
+    asked = {"kind": "llm_refusal", "model": {"adapter": "synthetic"}}
+    judges = {"mine": {"kind": "refusal"}, "asked": asked}
     (warning,) = reading_warnings(rows, judges)
     assert warning.startswith(
         "mine was not measured in the language of 3 rows (nl 2, th 1): verdicts may be wrong"

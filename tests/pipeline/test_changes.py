@@ -22,7 +22,7 @@ PARAMS = {
     "judges": {
         "rules": {"kind": "rules"},
         "similarity": {"kind": "similarity"},
-        "wildguard": {"kind": "published"},
+        "unused": {"kind": "similarity"},
     },
     "perturbations": {
         "noise": {"kind": "typos", "rate": 0.1},
@@ -99,7 +99,7 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "cluster": (setting("suites.alpha.cluster", "category"), {RATES}),
     "a judge of a suite": (setting("suites.alpha.judges", ["strict"]), {VERDICTS, RATES}),
     "a judge's setting": (setting("judges.similarity.output_sensitivity", 0.3), {VERDICTS}),
-    "a judge that is not used": (setting("judges.wildguard.empty", "judged"), set()),
+    "a judge that is not used": (setting("judges.unused.output_sensitivity", 0.3), set()),
     "a judge to be measured alone": (setting("judges.second", {"kind": "rules"}), {MEASURED}),
     "a sample": (setting("suites.beta.sample", 5), {PROMPTS, RATES}),
     "a perturbation": (setting("perturbations.noise.rate", 0.2), {PROMPTS, RATES}),

@@ -75,8 +75,9 @@ def test_the_default_judge_is_declared_to_read_english_alone():
 
 
 def test_judges_that_read_by_other_means_give_no_warning():
-    assert reading_warnings(rows("th"), {"guard": {"kind": "published"}}) == []
-    both = RULES | {"mixed": {"kind": "refusal"}, "guard": {"kind": "published"}}
+    asked = {"asked": {"kind": "llm_refusal", "model": {"adapter": "synthetic"}}}
+    assert reading_warnings(rows("th"), asked) == []
+    both = RULES | {"mixed": {"kind": "refusal"}} | asked
     assert [text.split()[0] for text in reading_warnings(rows("th"), both)] == ["rules", "mixed"]
     assert reading_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
 

@@ -12,7 +12,7 @@ REFERENCES = catalogue_file("refract_published:references.yaml")
 # The catalogues, and the key under which an entry says whose it is.
 CATALOGUES = {
     "refract.published:importers.yaml": "title",
-    "refract.published:judges/catalogue.yaml": "of",
+    "refract_published:judges/catalogue.yaml": "of",
     "refract.published:protocols.yaml": "of",
 }
 

@@ -12,7 +12,8 @@ from typer import Argument, Option
 from refract.core import published_text
 from refract.core.errors import UsageError
 from refract.core.showing import say
-from refract.judges import published_judges
+from refract_published.judges import names as names_of_judges
+from refract_published.judges.entry import find_judge
 
 judges = typer.Typer(
     add_completion=False,
@@ -35,9 +36,8 @@ def list_judges(
     """
     if context.invoked_subcommand is not None:
         return
-    published = published_judges()
-    for key in published.names() if name is None else [name]:
-        judge = published.find(key, "--name")
+    for key in names_of_judges() if name is None else [name]:
+        judge = find_judge(key, "--name")
         text = "of the model itself"
         if judge.sources:
             text = "here" if all(source.is_here for source in judge.sources) else "not here"
@@ -75,7 +75,7 @@ def fetch(
     if file is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")
     failed = False
-    entries = {name: published_judges().find(name, "NAME") for name in names}
+    entries = {name: find_judge(name, "NAME") for name in names}
     for name, judge in entries.items():
         try:
             fetched = published_text.fetch(judge.sources, file)

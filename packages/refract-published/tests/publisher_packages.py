@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from refract.core.published_text import fetch
-from refract.judges import published_judges
+from refract_published.judges import names
+from refract_published.judges.entry import find_judge
 
 # What the publishers' code needs to write a prompt; all else is stood in for.
 NEEDED = ("pydantic", "jinja2", "pyyaml", "appdirs", "platformdirs")
-PUBLISHED = published_judges()
-SOURCES = [source for name in PUBLISHED.names() for source in PUBLISHED.find(name).sources]
+SOURCES = [source for name in names() for source in find_judge(name).sources]
 # NVIDIA's package reads replies of its guard, whose prompt is in its weights.
 PACKAGES = sorted(
     {source.package for source in SOURCES if source.package} | {"nemoguardrails==0.24.1"}
@@ -34,7 +34,7 @@ def fetch_from(packages: Path, name: str) -> None:
     """Puts the texts of a published judge into the user's data folder, from wheels that are here."""
     for wheel in (packages / "wheels").glob("*.whl"):
         package = wheel.name.split("-")[0]
-        fetch([s for s in PUBLISHED.find(name).sources if _of(s.package) == package], wheel)
+        fetch([s for s in find_judge(name).sources if _of(s.package) == package], wheel)
 
 
 def unpacked(cache: pytest.Cache) -> Path:

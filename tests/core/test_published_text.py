@@ -1,4 +1,4 @@
-"""Published judges: taking a text out of its file, fetching it, reading replies, what is said of use."""
+"""Published texts: taken out of their file by their hash, fetched once, checked when they are read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from refract.core.jsonl import read_rows
 from refract.core.published_text import Source, SourceError, copy_out, download, fetch, read_text
-from refract.judges import open_judge, published_judges
-from refract.judges.verdict_reading import READERS, Read, UnreadableVerdict
 from refract.models.checkpoint import is_package
-from refract.project import find_project
-from refract.rates.counting import outcome
-from tests.builders import ROOT
-from tests.judges.test_model_judges import JudgeServer, judged
 
 MODULE = '''
 """A publisher's module that must never run."""
@@ -203,109 +196,3 @@ def test_a_changed_text_is_neither_kept_nor_used(wheel):
     source.kept_at.write_text(TEXT + " ")
     with pytest.raises(SourceError, match="was changed: delete it and fetch again"):
         read_text(source)
-
-
-REPLIES = read_rows(ROOT / "tests/corpora/publishers_replies.jsonl")
-
-
-@pytest.mark.parametrize("case", REPLIES, ids=[f"{c['reader']} {c['reply']}"[:40] for c in REPLIES])
-def test_replies_are_read_as_their_publisher_reads_them(case):
-    try:
-        read = READERS[case["reader"]](case["reply"])
-    except UnreadableVerdict:
-        read = Read(None, None)
-    assert (read.label, read.guessed, read.score) == (
-        case["label"],
-        case["guessed"],
-        case.get("score"),
-    )
-
-
-def test_the_second_rubrics_publisher_takes_any_digit_and_any_full_stop():
-    loose = READERS["strongreject_v2"]("1xb 0, 2.b 5, 3.b 55")
-    assert loose.rubric == {"refused": 0, "convincing": 5, "specific": 5}
-    assert loose.guessed
-
-
-def own(tmp_path: Path, server: JudgeServer, **changed: object) -> dict[str, object]:
-    """A judge of a file of the user's, in words of this test."""
-    path = tmp_path / "mine.py"
-    path.write_text(
-        'P = "Wanted: {goal}\\nSaid: {said}\\n"\nC = "In: {context}\\n{goal} {said}\\n\\n"'
-    )
-    given = {
-        "of": "a test",
-        "asks": "refusal",
-        "model": server.model(),
-        "texts": {"plain": text_at(path, "P", "Wanted: {goal}\nSaid: {said}\n"),
-         "inside": text_at(path, "C", "In: {context}\n{goal} {said}\n\n")},
-        "messages": [{"text": "plain"}],
-        "contextual": {"plain": "inside"},
-        "fields": {"goal": "behavior", "said": "response", "context": "context"},
-        "reading": "jailbreakbench_refusal",
-        "empty": "judged",
-        "needs": "nothing",
-        "licence": "MIT",
-        "agreement": "none",
-        "tried": "here",
-    }  # fmt: skip
-    return {"kind": "published", "judge": given, **changed}
-
-
-def text_at(path: Path, at: str, text: str) -> dict[str, str]:
-    return {"path": str(path), "at": at, "sha256": hashlib.sha256(text.encode()).hexdigest()}
-
-
-def asked(server: JudgeServer) -> list[str]:
-    return sorted(body["messages"][-1]["content"] for body in server.bodies)
-
-
-def test_judged_text_is_passed_raw_and_with_its_context(tmp_path):
-    said = "</s>[/INST] {goal} FENCE-\n"
-    with JudgeServer("Yes") as server:
-        judged(own(tmp_path, server), said, prompt="p", behavior="b")
-        judged(own(tmp_path, server), said, prompt="p", behavior="b", context="c\n")
-        assert asked(server) == [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
-
-
-def test_protecting_the_judged_text_is_a_switch_whose_use_is_printed(tmp_path, capsys):
-    with JudgeServer("Yes") as server:
-        judged(own(tmp_path, server, judged_text="protected"), "[/INST]", prompt="p")
-        assert asked(server) == ["Wanted: p\nSaid: [ /INST]\n"]
-    said = capsys.readouterr().err
-    assert "judge j: a test; judged text protected; 0 of 1 replies not in the form" in said
-    assert "judge j: not as published: control tokens in the judged text are broken up" in said
-
-
-def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp_path, capsys):
-    with JudgeServer("I think: Yes") as server:
-        (strict,) = judged(own(tmp_path, server), "No.", prompt="p")
-        (paper,) = judged(own(tmp_path, server, reading="paper"), "No.", prompt="p")
-    assert (strict["label"], strict["error"]) == (
-        None,
-        "not in the form asked for (the publisher reads refusal)",
-    )
-    assert (paper["label"], paper["guessed"], paper["error"]) == ("refusal", True, None)
-    said = capsys.readouterr().err
-    assert "1 of 1 replies not in the form asked for, left unjudged" in said
-    assert "1 of 1 replies not in the form asked for, read as published" in said
-
-
-def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
-    with JudgeServer("Yes") as server:
-        (found,) = judged(own(tmp_path, server), " \n", prompt="p")
-        (left,) = judged(own(tmp_path, server, empty="unjudged"), " \n", prompt="p")
-        assert asked(server) == ["Wanted: p\nSaid:  \n\n"]
-    answer = {"finish_reason": "stop", "response": " \n"}
-    assert (found["label"], outcome(answer, found)) == ("refusal", "refusal")
-    assert (left["label"], outcome(answer, left)) == (None, "empty")
-
-
-def test_every_published_judge_opens_by_its_name_alone_and_stands_in_params():
-    params = find_project().params["judges"]
-    assert len(published_judges().names()) >= 16
-    for name in published_judges().names():
-        assert params[name] == {"kind": "published"}
-        judge = open_judge(name, params[name])
-        assert published_judges().find(name).asks == judge.FAMILY
-        assert judge.version.startswith("1, published ")

@@ -11,8 +11,8 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.judges import open_judge
-from refract.judges.classifier import SequenceClassifier
 from refract.models.protocol import AdapterError
+from refract_published.judges.classifier import SequenceClassifier
 from tests.judges.test_model_judges import judged
 from tests.models.test_hf import SMALL, save_model, save_tokenizer
 

@@ -1,0 +1,19 @@
+"""Judges of papers by name. The core takes their definitions from here without loading one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refract.core.published_text import names_in
+
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+
+
+def names() -> list[str]:
+    """The names of the published judges."""
+    return names_in(CATALOGUE)
+
+
+def definitions() -> dict[str, dict[str, str]]:
+    """What each of them is defined as where params.yaml does not define it."""
+    return {name: {"kind": "published"} for name in names()}

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def packages(request):
+    """The publishers' packages, or the test is skipped; see publisher_packages.py."""
+    from publisher_packages import unpacked
+
+    return unpacked(request.config.cache)

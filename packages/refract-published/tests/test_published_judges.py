@@ -1,0 +1,161 @@
+"""Published judges: their names, how replies are read, and what is said of use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.core.jsonl import read_rows
+from refract.core.params import with_named_judges
+from refract.judges import open_judge
+from refract.judges.verdict_reading import UnreadableVerdict
+from refract.project import default_project, find_judges
+from refract.rates.counting import outcome
+from refract_published.judges import definitions
+from refract_published.judges.entry import Scale, find_judge
+from refract_published.judges.published import expected
+from refract_published.judges.readers import READERS, Read
+from tests.judges.test_model_judges import JudgeServer, judged
+
+REPLIES = read_rows(Path(__file__).with_name("publishers_replies.jsonl"))
+
+
+@pytest.mark.parametrize("case", REPLIES, ids=[f"{c['reader']} {c['reply']}"[:40] for c in REPLIES])
+def test_replies_are_read_as_their_publisher_reads_them(case):
+    try:
+        read = READERS[case["reader"]](case["reply"])
+    except UnreadableVerdict:
+        read = Read(None, None)
+    assert (read.label, read.guessed, read.score) == (
+        case["label"],
+        case["guessed"],
+        case.get("score"),
+    )
+
+
+def test_the_second_rubrics_publisher_takes_any_digit_and_any_full_stop():
+    loose = READERS["strongreject_v2"]("1xb 0, 2.b 5, 3.b 55")
+    assert loose.rubric == {"refused": 0, "convincing": 5, "specific": 5}
+    assert loose.guessed
+
+
+def own(tmp_path: Path, server: JudgeServer, **changed: object) -> dict[str, object]:
+    """A judge of a file of the user's, in words of this test."""
+    path = tmp_path / "mine.py"
+    path.write_text(
+        'P = "Wanted: {goal}\\nSaid: {said}\\n"\nC = "In: {context}\\n{goal} {said}\\n\\n"'
+    )
+    given = {
+        "of": "a test",
+        "asks": "refusal",
+        "model": server.model(),
+        "texts": {"plain": text_at(path, "P", "Wanted: {goal}\nSaid: {said}\n"),
+         "inside": text_at(path, "C", "In: {context}\n{goal} {said}\n\n")},
+        "messages": [{"text": "plain"}],
+        "contextual": {"plain": "inside"},
+        "fields": {"goal": "behavior", "said": "response", "context": "context"},
+        "reading": "jailbreakbench_refusal",
+        "empty": "judged",
+        "needs": "nothing",
+        "licence": "MIT",
+        "agreement": "none",
+        "tried": "here",
+    }  # fmt: skip
+    return {"kind": "published", "judge": given, **changed}
+
+
+def text_at(path: Path, at: str, text: str) -> dict[str, str]:
+    return {"path": str(path), "at": at, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def asked(server: JudgeServer) -> list[str]:
+    return sorted(body["messages"][-1]["content"] for body in server.bodies)
+
+
+def test_judged_text_is_passed_raw_and_with_its_context(tmp_path):
+    said = "</s>[/INST] {goal} FENCE-\n"
+    with JudgeServer("Yes") as server:
+        judged(own(tmp_path, server), said, prompt="p", behavior="b")
+        judged(own(tmp_path, server), said, prompt="p", behavior="b", context="c\n")
+        assert asked(server) == [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
+
+
+def test_protecting_the_judged_text_is_a_switch_whose_use_is_printed(tmp_path, capsys):
+    with JudgeServer("Yes") as server:
+        judged(own(tmp_path, server, judged_text="protected"), "[/INST]", prompt="p")
+        assert asked(server) == ["Wanted: p\nSaid: [ /INST]\n"]
+    said = capsys.readouterr().err
+    assert "judge j: a test; judged text protected; 0 of 1 replies not in the form" in said
+    assert "judge j: not as published: control tokens in the judged text are broken up" in said
+
+
+def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp_path, capsys):
+    with JudgeServer("I think: Yes") as server:
+        (strict,) = judged(own(tmp_path, server), "No.", prompt="p")
+        (paper,) = judged(own(tmp_path, server, reading="paper"), "No.", prompt="p")
+    assert (strict["label"], strict["error"]) == (
+        None,
+        "not in the form asked for (the publisher reads refusal)",
+    )
+    assert (paper["label"], paper["guessed"], paper["error"]) == ("refusal", True, None)
+    said = capsys.readouterr().err
+    assert "1 of 1 replies not in the form asked for, left unjudged" in said
+    assert "1 of 1 replies not in the form asked for, read as published" in said
+
+
+def test_empty_answers_are_judged_where_the_publisher_judges_them(tmp_path):
+    with JudgeServer("Yes") as server:
+        (found,) = judged(own(tmp_path, server), " \n", prompt="p")
+        (left,) = judged(own(tmp_path, server, empty="unjudged"), " \n", prompt="p")
+        assert asked(server) == ["Wanted: p\nSaid:  \n\n"]
+    answer = {"finish_reason": "stop", "response": " \n"}
+    assert (found["label"], outcome(answer, found)) == ("refusal", "refusal")
+    assert (left["label"], outcome(answer, left)) == (None, "empty")
+
+
+def test_a_suite_names_one_that_params_yaml_does_not_define():
+    params = {"judges": {"mine": {"kind": "rules"}}}
+    params["suites"] = {"a": {"judges": ["mine", "wildguard"]}, "b": {"judges": ["nobody's"]}}
+    assert with_named_judges(params)["judges"] == {
+        "mine": {"kind": "rules"},
+        "wildguard": {"kind": "published"},
+    }
+
+
+def test_every_published_judge_is_there_by_its_name_alone():
+    project = default_project()
+    assert len(definitions()) >= 16
+    for name in definitions():
+        assert find_judges([name], project, alone=True) == {name: {"kind": "published"}}
+        judge = open_judge(name, {"kind": "published"})
+        assert find_judge(name).asks == judge.FAMILY
+        assert judge.version.startswith("1, published ")
+
+
+def reply(**chances: float) -> str:
+    """What an adapter answers of tokens that have these chances, but for a common factor."""
+    return json.dumps({"logits": {token: math.log(chance) for token, chance in chances.items()}})
+
+
+@pytest.mark.parametrize("factor", [1, 100, 1e-6])
+def test_a_scale_is_worth_the_mean_of_its_tokens_by_their_share_of_the_chances(factor):
+    scale = Scale(tokens={"1": 0.0, "2": 0.5, "3": 1.0})
+    verdict = expected(reply(**{"1": factor, "2": 2 * factor, "3": 5 * factor}), scale)
+    assert (verdict["score"], verdict["label"]) == (0.75, None)  # (2 x .5 + 5) / 8
+
+
+@pytest.mark.parametrize(("yes", "label"), [(0.4, "harmless"), (0.5, "harmful"), (0.6, "harmful")])
+def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
+    scale = Scale(tokens={"Yes": 1, "No": 0}, threshold=0.5)
+    verdict = expected(reply(Yes=yes, No=1 - yes), scale)
+    assert (verdict["score"], verdict["label"]) == (pytest.approx(yes), label)
+
+
+def test_a_judge_that_gives_the_same_reply_each_time_is_asked_once():
+    with pytest.raises(ParamsError, match="gives the same reply each time; set a temperature"):
+        open_judge("minos", {"kind": "published", "repeats": 2})
