@@ -18,8 +18,8 @@ import pytest
 from refract.rates.rate import rounded
 from refract.statistics.clusters import clustered_mcnemar
 from refract.statistics.proportions import hypergeometric_limits
-from tests.judges.test_classifier_judge import definition, save_classifier
 from tests.judges.test_refusal_judge import answers
+from tests.models.test_hf import SMALL, save_tokenizer
 
 # Judges texts in batches of so many, and prints every verdict.
 JUDGE = """
@@ -27,7 +27,7 @@ import json, sys
 import torch
 from refract.judges import open_judge, similarity
 from tests.judges.test_model_judges import judged
-texts, folder, classifier, size, threads = json.load(sys.stdin)
+texts, folder, size, threads = json.load(sys.stdin)
 torch.set_num_threads(threads)
 torch.backends.mkldnn.enabled = threads == 1
 parts = [texts[at : at + size] for at in range(0, len(texts), size)]
@@ -36,8 +36,8 @@ score = open_judge("s", {"kind": "similarity", **given}).score
 pairs = list(zip(texts, texts[1:] + texts[:1]))
 pairs = [pairs[at : at + size] for at in range(0, len(pairs), size)]
 print([row for part in pairs for row in score(part)])
-for kind in ({"kind": "refusal"}, classifier):
-    print(json.dumps([row for part in parts for row in judged(kind, *part)], sort_keys=True))
+rows = [row for part in parts for row in judged({"kind": "refusal"}, *part)]
+print(json.dumps(rows, sort_keys=True))
 """
 # What makes libraries take other kernels: of PyTorch, oneDNN, MKL, OpenBLAS and NumPy.
 PLAIN = {
@@ -59,15 +59,22 @@ AVX2 = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("classifier")
-    save_classifier(folder, {0: "NORMAL", 1: "REJECTION"})
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("encoder")
+    save_tokenizer(folder, None)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    config = transformers.RobertaConfig(**SMALL | sizes | {"max_position_embeddings": 130})
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
     texts = [text[: random.Random(text).randint(1, 100)] for text in answers(6)]
 
     @cache
     def printed(size: int, threads: int, machine: tuple[tuple[str, str], ...]) -> bytes:
         env = {**os.environ, "REFRACT_CACHE": "off", "PYTHONWARNINGS": "ignore", **dict(machine)}
         env["OPENBLAS_NUM_THREADS"] = str(threads)
-        given = json.dumps([texts, str(folder), definition(folder), size, threads])
+        given = json.dumps([texts, str(folder), size, threads])
         done = subprocess.run(
             [sys.executable, "-c", JUDGE],
             input=given.encode(),

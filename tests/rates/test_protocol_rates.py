@@ -6,13 +6,13 @@ import pytest
 
 from refract.core.types import given_response
 from refract.judges.cases import labelled, unjudged
-from refract.judges.verdict_reading import READERS
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.protocol_rates import macro_rate, protocol_judge, protocol_table
 from refract.rates.rate import Interval
 from refract.results.table_rows import rate_to_row
 from refract.statistics.clusters import macro_mean
 from refract.suites.protocols import find_part
+from refract_published.judges.readers import READERS
 from tests.builders import rate as share
 from tests.published_protocols import chosen
 

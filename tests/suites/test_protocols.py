@@ -6,7 +6,6 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.published_text import names_in
-from refract.judges import published_judges
 from refract.models import generation_settings, open_model, with_fixed
 from refract.suites.importing import IMPORTERS, PUBLISHED
 from refract.suites.protocols import (
@@ -19,6 +18,7 @@ from refract.suites.protocols import (
     parts_of,
     unknown_notes,
 )
+from refract_published.judges import names as published_judges
 
 STATED = {*Generation.model_fields, "suite", "judge", "clip", "empty", "partial", "measures"}
 ALL = [part for name in names() for part in parts_of(*find_protocol(name))]
@@ -36,7 +36,7 @@ def test_each_field_has_its_source_and_what_is_unknown_is_null(name):
 
 @pytest.mark.parametrize("part", ALL, ids=lambda part: part.label)
 def test_judges_and_kinds_of_files_are_those_that_there_are(part):
-    assert part.own.judge is None or part.own.judge in published_judges().names()
+    assert part.own.judge is None or part.own.judge in published_judges()
     assert part.own.suite.kind in [*names_in(PUBLISHED), *IMPORTERS]
     assert (part.own.judge is None) == ("judge" in part.protocol.unknown)
 
