@@ -28,9 +28,9 @@ from refract.core.registry import PACKAGES, PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
 from refract.models import ADAPTERS, ENGINES
-from refract.suites import protocols
-from refract.suites.importing import PUBLISHED, find_importer
 from refract.suites.perturbations import PERTURBATIONS
+from refract_published.importing import PUBLISHED, find_importer
+from refract_published.protocols import CATALOGUE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
@@ -252,8 +252,8 @@ def protocols_page(text: str) -> str:
     """docs/protocols.md with the table of protocols as the catalogues have them."""
     lines = ["| protocol | what | numbers | answers | judge |", "|" + 5 * "---|"]
     first: dict[str, str] = {}
-    for name in protocols.names():
-        _, protocol = protocols.find_protocol(name)
+    for name in CATALOGUE.names():
+        _, protocol = CATALOGUE.protocol(name)
         judges = dict.fromkeys(part.judge for part in protocol.parts.values())
         measures = dict.fromkeys(m for part in protocol.parts.values() for m in part.measures)
         numbers = ", ".join(f"`{measure}`" for measure in measures)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RowError, UsageError
+from refract.core.file_formats import read_row_file
 from refract.core.jsonl import canonical_json
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS
-from refract.suites.importing.file_formats import read_table
 
 
 def labels_of(
@@ -53,15 +53,12 @@ def read_labelled(
     for path in paths:
         if not path.is_file():
             raise UsageError(f"--labelled: no file {path}")
-        table = read_table(path)
+        table = read_row_file(path)
+        present = dict.fromkeys(column for row in table for column in row)
         for name in filter(None, (response, label, prompt)):
-            if name not in table.columns:
-                raise UsageError(
-                    f"{path} has no column {name!r}; it has: {', '.join(table.columns)}"
-                )
-        numbered = [
-            (f"{path}:{line}", row) for row, line in zip(table.rows, table.lines, strict=True)
-        ]
+            if name not in present:
+                raise UsageError(f"{path} has no column {name!r}; it has: {', '.join(present)}")
+        numbered = [(f"{path}: row {number}", row) for number, row in enumerate(table, 1)]
         columns = (response, label, prompt or "prompt")
         kept, reasons = labelled_rows(numbered, columns, skip=skip, source=path.stem)
         rows += kept

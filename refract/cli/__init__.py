@@ -66,7 +66,6 @@ COMMANDS = {
         "project.init",
         "models.estimate",
         "power.power",
-        "publications.protocols",
     ),
     "Results": (
         "outputs.show",
@@ -77,7 +76,6 @@ COMMANDS = {
         "outputs.export",
         "verify.verify",
         "reproduce.reproduce",
-        "publications.reproduce_paper",
     ),
     "Judges": (
         "verdicts.judge",
@@ -89,7 +87,6 @@ COMMANDS = {
     ),
     "Suites, models and projects": (
         "suite_files.lint",
-        "suite_files.import_suite",
         "project.doctor",
         "project.stage",
         "models.cache",

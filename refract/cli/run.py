@@ -22,14 +22,13 @@ from refract.cli.options import (
     keep_inputs,
     yaml_values,
 )
-from refract.cli.run_text import print_protocol, print_rates, print_summary, run_view
+from refract.cli.run_text import print_rates, print_summary, run_view
 from refract.core.consent import NEEDED
 from refract.core.errors import RefractError, UsageError
 from refract.core.params import decision_settings, null_settings
 from refract.core.secrets import without_secrets
 from refract.core.showing import say
 from refract.evaluate import evaluate, read_suites, rows_sha256
-from refract.evaluate.protocol_run import Asked, run_protocol
 from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import open_model
 from refract.models.answering import ANSWERS
@@ -47,6 +46,7 @@ from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import coverage_warnings
 from refract.report.judge_notes import prompt_readers, verdict_changes
 from refract.results.sources import run_files, write_run
+from refract.suites.protocols import CATALOGUES
 
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
@@ -241,15 +241,15 @@ def run(
     say(_where_to(name, definition, judges if protocol is None or judge else None))
     with open_store() as store:
         if protocol is not None:
-            asked = Asked(
-                model={**named, "adapter": definition["adapter"]},
-                settings=settings,
-                files=suite or [],
-                judge=next(iter(judges.items())) if judge else None,
-                samples=samples,
-                cut_off=cut_off,
-            )
-            evaluation = run_protocol(
+            asked = {
+                "model": {**named, "adapter": definition["adapter"]},
+                "changed": settings,
+                "files": suite or [],
+                "judge": next(iter(judges.items())) if judge else None,
+                "samples": samples,
+                "cut_off": cut_off,
+            }
+            evaluation = CATALOGUES.holding(protocol, "--protocol").run(
                 protocol,
                 name,
                 asked,
@@ -293,8 +293,9 @@ def run(
         say(f"{name} {result.label}: {result.count}")
     view = run_view(evaluation, decisions)
     print_rates(evaluation, view, wide=wide)
-    if evaluation.protocol is not None:
-        print_protocol(evaluation.protocol)
+    if protocol is not None:
+        for line in CATALOGUES.holding(protocol, "--protocol").lines(evaluation.protocol):
+            say(line)
     for result in evaluation.suites.values():
         loops = sum(response["finish_reason"] == "loop" for response in result.responses)
         whole = result.numbers.whole

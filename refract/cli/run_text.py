@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from refract.cli.printing import print_table, print_text
 from refract.core.params import DecisionSettings
-from refract.core.showing import say
-from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
@@ -97,17 +95,3 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
             parts.append(f"{unjudged} not judged")
         summary = "; ".join(parts) or "nothing was judged"
         print_text(f"{evaluation.model}, {result.label}: {summary}")
-
-
-def print_protocol(protocol: Row) -> None:
-    """Prints a run's deviations from its protocol, and what is not known of it."""
-    say(f"protocol {protocol['name']}: {protocol['of']}")
-    for label, part in protocol["parts"].items():
-        deviations = part["deviations"]
-        say(f"  {label}: judged by {part['judge']}; deviations: {len(deviations) or 'none'}")
-        for phrase in deviations:
-            say(f"    deviation: {phrase}")
-        for phrase in part["unknown"]:
-            say(f"    unknown: {phrase}")
-    for limit in protocol["limits"]:
-        say(f"  limit: {limit}")

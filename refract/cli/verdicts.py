@@ -23,10 +23,10 @@ from refract.cli.options import (
 )
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
+from refract.core.file_formats import read_log
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
 from refract.judges import reading_warnings
-from refract.models.recorded import read_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
 from refract.report.markdown import markdown_table
@@ -73,7 +73,7 @@ def judge(
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
     definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
-    rows = read_answers(in_)
+    rows = read_log(in_)[0].rows
     for warning in reading_warnings(rows, {name: definition}):
         say(f"{in_}: {warning}", file=sys.stderr)
     write_rows(out, judge_rows(rows, name, definition, where=f"{in_}: row"))

@@ -304,7 +304,7 @@ _content = functools.cache(read_yaml)
 
 
 def catalogue_file(place: str) -> Path:
-    """The file that ``package:name`` stands for (``refract.published:protocols.yaml``).
+    """The file that ``package:name`` stands for (``refract_published:protocols.yaml``).
     It is found by this text, so that nobody imports the package that holds it."""
     package, _, name = place.partition(":")
     return Path(str(importlib.resources.files(package) / name))

@@ -1,4 +1,4 @@
-"""How adapters, judges, perturbations, importers and papers are found by their names.
+"""How adapters, judges, perturbations and other parts are found by their names.
 
 A registry maps names to ``module:object``. The module is imported when the name is used,
 so that nobody pays for what is not used. An installed package adds to a registry without
@@ -34,9 +34,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.exporters": ("appendix", "bundle", "eee", "latex"),
     },
     "published": {
-        "refract.commands": ("judges",),
+        "refract.commands": ("import-suite", "judges", "protocols", "reproduce-paper"),
         "refract.judges": ("classifier", "published"),
+        "refract.logs": ("inspect", "lm_eval"),
         "refract.named_judges": ("published",),
+        "refract.protocols": ("published",),
     },
 }
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"

@@ -24,7 +24,7 @@ from refract.models.answering import ANSWERS
 from refract.models.protocol import LASTING_ERRORS
 from refract.rates.key import INSTALLED
 from refract.suites.perturbations import PERTURBATIONS
-from refract.suites.protocols import PROTOCOLS
+from refract.suites.protocols import CATALOGUES
 
 # Counted up when the code would see something else in the same files.
 VERSION = 3
@@ -54,7 +54,7 @@ OF_JUDGES = ("file", "judges", "perturbations")
 KINDS: dict[str, tuple[Registry, ...]] = {
     "adapter": (ADAPTERS,),
     "kind": (JUDGES, PERTURBATIONS),
-    "protocol": (PROTOCOLS,),
+    "protocol": (CATALOGUES,),
 }
 
 Stat = list[int] | None

@@ -22,6 +22,7 @@ from refract.core.types import (
 from refract.core.vocabulary import TAKEN
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import Counted, CountedSuite, clusters_of
+from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.key import counters, printed_twice
 from refract.rates.rate import Rate
@@ -143,15 +144,10 @@ def _outcomes(suite: CountedSuite) -> dict[str, Counted]:
 def _by_protocol(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
     """The rates, where the suite has a protocol with those that this counts in its own way in
     place of the suite's of their names."""
-    definition = suite.definition
-    if not definition.get("protocol"):
+    protocol = followed(suite.definition)
+    if protocol is None:
         return list(rates)
-    # Here, so that the types of rates are there without the settings of protocols.
-    from refract.rates.protocol_rates import protocol_judge, protocol_table
-    from refract.suites.protocols import find_part
-
-    part = find_part(definition["protocol"], "protocol")
-    own = protocol_table(part, suite, protocol_judge(definition, suite.judges))
+    own = protocol.rates(suite)
     names = {rate.name for rate in own}
     return [rate for rate in rates if rate.name not in names] + own
 

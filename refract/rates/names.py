@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from refract.rates.followed import followed
 from refract.rates.key import (
     FAMILY_MEASURES,
     KAPPA,
@@ -20,9 +21,7 @@ from refract.rates.key import (
     installed_measures,
     printed_twice,
 )
-from refract.rates.protocol_rates import measure_names, protocol_measure
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
-from refract.suites.protocols import find_part
 
 # Groups that hold numbers or labels of their own; rows cannot be grouped by a field
 # of such a name.
@@ -64,16 +63,13 @@ def possible_keys(definition: Mapping[str, Any], families: Mapping[str, str]) ->
         for measure in MEASURES:
             if measure.counted_for == "perturbation":
                 add(measure, perturbation=perturbation)
-    if not definition.get("protocol"):
+    protocol = followed(definition)
+    if protocol is None:
         return keys
-    chosen = find_part(str(definition["protocol"]), "protocol")
-    of_protocol = [Key(protocol_measure(name)) for name in measure_names(chosen)]
-    for name, counted in chosen.own.measures.items():
-        if counted.by is not None:
-            of_protocol.append(Key(protocol_measure(name), group=Group(counted.by)))
+    own = protocol.possible_keys()
     # A number that the protocol counts in its own way goes before the suite's of that name.
-    names = {key.name for key in of_protocol}
-    return [key for key in keys if key.name not in names] + of_protocol
+    names = {key.name for key in own}
+    return [key for key in keys if key.name not in names] + [*own]
 
 
 def limit_problems(definition: Mapping[str, Any], families: Mapping[str, str]) -> list[str]:

@@ -55,7 +55,6 @@ from refract.report.wording import (
     count_text,
     kinds_text,
     p_text,
-    rate_text,
     short_estimate,
     short_text,
 )
@@ -183,32 +182,6 @@ def limits(view: View) -> Data:
         if facts["model"]["identity"].get("arithmetic") == "exact":
             exact.append(view.titles.model(model))
     return {"models": lines, "exact": ", ".join(exact)}
-
-
-def _protocols(inputs: Inputs) -> Data:
-    """The numbers of suites that follow a published protocol, and deviations from it."""
-    view = inputs.view
-    rows, notes = [], dict[tuple[str, str, str], None]()
-    for model, facts in view.provenance.items():
-        for name, suite in facts["suites"].items():
-            protocol = suite.get("protocol")
-            if not protocol:
-                continue
-            titles = view.titles.suite(name), view.titles.model(model)
-            overall = view.overall.get((name, model), {})
-            for measure in protocol["measures"]:
-                if measure in overall:
-                    row = {"Protocol": protocol["name"], "Suite": titles[0], "Model": titles[1]}
-                    row |= {"Measure": measure, "Rate": rate_text(overall[measure])}
-                    rows.append(row | {"Deviations": len(protocol["deviations"]) or "none"})
-            run = ", ".join(titles)
-            for phrase in protocol["deviations"]:
-                notes[run, "deviation", phrase] = None
-            for phrase in protocol["unknown"]:
-                notes[run, "not known of the protocol", phrase] = None
-            for phrase in protocol["limits"]:
-                notes[protocol["name"], "limit", phrase] = None
-    return {"counted": shown_table(rows), "notes": list(notes)}
 
 
 def over_refused(inputs: Inputs) -> ShownTable:
@@ -440,7 +413,6 @@ FRONT = (
     Section("head", "Refusal report", _results),
     Section("limits", "What limits it", lambda inputs: limits(inputs.view)),
     Section("thresholds", "Thresholds", _results),
-    Section("protocols", "Published protocols", _protocols),
     Section("compared", "Models compared", _compared),
     Section("perturbed", "What perturbations did", _robustness),
     Section("conversations", "Conversations", lambda x: {"turns": turns_table(x.view)}),
@@ -459,7 +431,6 @@ PAGES = (
     Section("pairs", "Paired prompts", _pairs),
     Section("languages", "The same request in several languages", _languages),
     Section("stability", "Several answers to one prompt", _stability),
-    Section("protocols", "Published protocols", _protocols),
     Section("scaling", "Rates over model size", _scaling),
     Section("provenance", "What these numbers are made of", _provenance),
 )

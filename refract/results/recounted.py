@@ -19,6 +19,7 @@ from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates import fields_of
 from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite, outcome
+from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError, with_judge_errors
 from refract.rates.key import CHANGED, CLEAN_MEASURES, CONTRASTS, OVERALL, SAMPLED, SHARES
 from refract.rates.rate import Rate
@@ -125,13 +126,8 @@ def _suite_problems(
 
 def _counted_by_protocol(definition: Mapping[str, Any]) -> Sequence[str]:
     """The measures that the protocol of a suite counts in its own way."""
-    if not definition.get("protocol"):
-        return ()
-    # Here, so that results without a protocol are read without the settings of protocols.
-    from refract.rates.protocol_rates import measure_names
-    from refract.suites.protocols import find_part
-
-    return measure_names(find_part(definition["protocol"], "protocol"))
+    protocol = followed(definition)
+    return () if protocol is None else [key.name for key in protocol.possible_keys()]
 
 
 def _recounted(lines: Lines, about: Mapping[str, Any], settings: DecisionSettings) -> list[Rate]:

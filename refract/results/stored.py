@@ -18,7 +18,7 @@ from refract.core.types import NullVerdictRow, PromptRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
 from refract.rates import outcome_lines
 from refract.rates.comparison import DEFAULTS
-from refract.rates.protocol_rates import protocol_notes
+from refract.rates.followed import followed
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
@@ -108,12 +108,13 @@ def stored_provenance(
         hashes = {"sha256": sha256_file(Path(wanted["file"]))}
         for kind, path in COUNTED.items():
             hashes[f"{kind}_sha256"] = sha256_file(Path(path.format(model=model, suite=name)))
-        protocol = None
-        if wanted.get("protocol"):
-            protocol = protocol_notes(
+        protocol = followed(wanted, f"suites.{name}: protocol")
+        notes = None
+        if protocol is not None:
+            notes = protocol.notes(
+                name,
                 wanted,
-                described,
-                suite=name,
+                model=described,
                 judges=judges,
                 samples=numbers.draw.samples,
                 sha256=hashes["sha256"],
@@ -123,7 +124,7 @@ def stored_provenance(
             hashes,
             suite_inputs(params, name),
             unread=unread[name],
-            protocol=protocol,
+            protocol=notes,
         )
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
     return provenance(

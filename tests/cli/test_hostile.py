@@ -22,17 +22,16 @@ from hypothesis import strategies as st
 
 from refract.api import judge_rows
 from refract.cli import printing
-from refract.core.errors import RefractError
-from refract.core.jsonl import read_rows, write_rows
-from refract.core.published_text import names_in
+from refract.core.errors import RefractError, RowError
+from refract.core.file_formats import read_row_file
+from refract.core.jsonl import write_rows
 from refract.core.showing import csv_cell, json_text, printable, visible
 from refract.core.tables import read_table
 from refract.judges import judge_suite, open_judges
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
-from refract.suites.importing import IMPORTERS, PUBLISHED, import_file, write_suite
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import CATEGORIES, STRING_FLAGS, SuiteError, check_suite
+from refract.suites.rows import CATEGORIES, STRING_FLAGS, check_suite
 from stages.report import main as report
 from tests.builders import NO, ROOT, YES, Project, outcome_line, write_outcomes
 from tests.fuzz import JSON, TEXT, fuzzed
@@ -97,17 +96,16 @@ def judge_any_rows(folder: Path, draw) -> None:
     assert len(judge_rows(rows, kind, {"kind": kind})) == len(rows)
 
 
-def import_any_file(folder: Path, draw) -> None:
+def read_any_file(folder: Path, draw) -> None:
     path = folder / f"file{draw(SUFFIXES)}"
     path.write_bytes(draw(FILES))
-    kind = draw(st.sampled_from([*names_in(PUBLISHED), *IMPORTERS]))
     encoding = draw(st.sampled_from(ENCODINGS) | st.just("utf-8"))
-    made = import_file(kind, path, suite="s", category="harmful", encoding=encoding)
-    write_suite(made, folder / "s.jsonl")
-    assert read_rows(folder / "s.jsonl") == made.rows
+    for row in read_row_file(path, encoding, header=draw(st.booleans())):
+        assert isinstance(row, dict)
+        json.dumps(row)
 
 
-@pytest.mark.parametrize("reader", [lint_and_judge, judge_any_rows, import_any_file])
+@pytest.mark.parametrize("reader", [lint_and_judge, judge_any_rows, read_any_file])
 @fuzzed(60)
 @given(data=st.data())
 def test_whatever_a_reader_gets_is_used_or_refused_in_a_message(tmp_path_factory, reader, data):
@@ -138,10 +136,9 @@ def test_strings_that_no_search_can_find_are_problems(tmp_path, fields, messages
 def test_a_nul_in_a_columns_or_a_files_name_is_read_or_refused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"prompt,a\0b\nhello there,1\n")
-    (row,) = import_file("generic", path, suite="s", category="helpful").rows
-    assert row["prompt"] == "hello there"
-    with pytest.raises(SuiteError, match="cannot be read"):
-        import_file("generic", tmp_path / "a\0b.csv", suite="s", category="helpful")
+    assert read_row_file(path) == [{"prompt": "hello there", "a\0b": "1"}]
+    with pytest.raises(RowError, match="cannot be read"):
+        read_row_file(tmp_path / "a\0b.csv")
 
 
 # What is shown: inert

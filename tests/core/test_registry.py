@@ -1,4 +1,4 @@
-"""An installed package adds adapters, judges, perturbations, importers and protocols."""
+"""An installed package adds adapters, judges, perturbations and protocols."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows
+from refract.core.errors import MissingPackage, ParamsError
+from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
 from refract.models import ADAPTERS
+from refract.suites.protocols import CATALOGUES, fixed_by
 from tests.builders import write_distribution
 
 MODULE = """
 from refract.core.settings import Settings
 from refract.judges.cases import Judge, labelled
 from refract.models.protocol import Answer, Model
-from refract.suites.importing.columns import Contents, Origin
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
 from refract.suites.perturbations.variants import Perturbation
 from tests.builders import write_distribution
@@ -74,23 +74,34 @@ def shouted(text, generator, settings):
 SHOUTED = Perturbation(FeatureSettings, in_each_feature("shouted", shouted))
 
 
-def lines(kind, path, options):
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        rows.append({"id": f"line-{number}", "prompt": line, "category": "helpful"})
-    return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
+class Fixed:
+    samples = 1
+
+    def fixed(self):
+        return {"max_tokens": 9}
+
+    def possible_keys(self):
+        return []
+
+    def rates(self, suite):
+        return []
+
+    def notes(self, suite, definition, **about):
+        return {"name": definition["protocol"], "deviations": [], "measures": []}
 
 
-MEASURES = {"rate": {"counts": "refused", "over": "all"}}
-PART = {"judge": None, "empty": "refused", "partial": "refused", "measures": MEASURES}
-PAGE = {"kind": "lines", "page": "https://example.org"}
-PROTOCOL = {
-    "version": "1.0",
-    "of": "Greetings",
-    "generation": {"max_tokens": 9, "temperature": 0},
-    "parts": {"greetings": {"suite": PAGE, **PART}},
-    "sources": {},
-}
+class Greetings:
+    def names(self):
+        return ["greetings"]
+
+    def find(self, label, where):
+        return Fixed()
+
+    def run(self, label, *arguments, **options):
+        raise NotImplementedError
+
+
+PROTOCOLS = Greetings()
 """
 POINTS = """
 [refract.adapters]
@@ -100,18 +111,20 @@ openai = greeting_parts:Parrot
 brevity = greeting_parts:Length
 [refract.perturbations]
 louder = greeting_parts:SHOUTED
-[refract.importers]
-lines = greeting_parts:lines
 [refract.protocols]
-greetings = greeting_parts:PROTOCOL
-harmbench = greeting_parts:PROTOCOL
+greetings = greeting_parts:PROTOCOLS
 """
+SUITE = [
+    {"id": f"line-{number}", "prompt": text, "category": "helpful"}
+    for number, text in enumerate(["How are you?", "Hi there"])
+]
 PARAMS = """
 grid: {models: [parrot], suites: [greetings]}
 seed: 1
 suites:
   greetings:
     file: data/suites/greetings.jsonl
+    protocol: greetings@1.0
     perturbations: [louder]
     judges: [rules, short]
 judges:
@@ -146,23 +159,23 @@ def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, c
     from stages.model_inference import main as infer
 
     Path("params.yaml").write_text(PARAMS)
-    Path("lines.txt").write_text("How are you?\nHi there\n")
-    done = cli("import-suite", "lines", "lines.txt", "--out", "data/suites/greetings.jsonl")
-    assert done.code == 0, done.err
+    write_rows(Path("data/suites/greetings.jsonl"), SUITE)
     check_inputs()
     generate()
     infer("parrot")
     judge("parrot")
     aggregate("parrot")
     answers = [row["response"] for row in read_rows(Path("data/responses/parrot/greetings.jsonl"))]
-    assert answers == ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
+    said = ["You said: How are you?", "You said: How are you?!", "You said: Hi there"]
+    assert answers == said
+    generation = json.loads(Path("data/prompts/generation.json").read_text())
+    assert generation == {"greetings": {"max_tokens": 9}}
     found = json.loads(Path("metrics/parrot.json").read_text())
     assert found["greetings"]["short_fail_rate"] == 1.0
 
 
 def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
-    Path("lines.txt").write_text("How are you?\nHi there\n")
-    assert cli("import-suite", "greeting_parts:lines", "lines.txt").code == 0
+    write_rows(Path("data/suites/lines.jsonl"), SUITE)
     done = cli(
         *("run", "--adapter", "greeting_parts:Parrot", "--suite", "data/suites/lines.jsonl"),
         *("--judge", "greeting_parts:Refused", "--out", "results.json"),
@@ -172,16 +185,12 @@ def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
     assert next(iter(results["metrics"].values()))["over_refusal_rate"] == 1.0
 
 
-def test_a_protocol_of_a_package_is_found_by_its_name(installed):
-    from refract.suites.protocols import find_part, find_protocol, names
-
-    assert find_part("greetings@1.0", "--protocol").fixed() == {
-        "max_tokens": 9, "temperature": 0, "top_p": None, "system_prompt": None,
-        "chat_template": True,
-    }  # fmt: skip
-    assert sorted(names()).count("harmbench") == 1
-    assert "greetings" in names()
-    assert find_protocol("harmbench")[1].of.startswith("HarmBench")
+def test_a_protocol_of_no_package_says_which_there_are_or_what_to_install(installed, monkeypatch):
+    assert fixed_by("greetings@1.0", "here").fixed() == {"max_tokens": 9}
+    assert CATALOGUES.code_of("greetings@1.0").keys() == {"greeting_parts"}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    with pytest.raises(MissingPackage, match=r"here: the protocol 'xstest@1.0' comes with"):
+        fixed_by("xstest@1.0", "here")
 
 
 def test_no_package_takes_a_name_that_comes_with_refract(installed):

@@ -181,7 +181,7 @@ class Reader:
         home.mkdir(exist_ok=True)
         self.environment = {
             **os.environ,
-            "PYTHONPATH": str(folder),
+            "PYTHONPATH": os.pathsep.join(map(str, [folder, *folder.glob("packages/*")])),
             "HOME": str(home),
             "REFRACT_CACHE": str(folder.parent / "store"),
             "DVC_NO_ANALYTICS": "1",

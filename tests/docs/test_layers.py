@@ -26,10 +26,7 @@ LAYERS = (
     "api",
     "checks",
     "cli",
-    "published",
 )
-# Parts that are found by the names of registries, as other people's packages are.
-BY_NAME = ("published",)
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for top in ("refract", "stages")
@@ -69,12 +66,11 @@ def test_each_part_imports_what_lies_below_it_and_nothing_else():
     wrong = []
     for module, targets in arrows().items():
         for target in targets:
-            by_name = part(target) in BY_NAME and part(module) != part(target)
             outside = target == "refract" or target.startswith("stages") or "__main__" in target
             above = module.startswith("refract.") and not outside
             if above:
                 above = LAYERS.index(part(target)) > LAYERS.index(part(module))
-            if by_name or outside or above:
+            if outside or above:
                 wrong.append(f"{module} imports {target}")
     assert wrong == []
     assert {part(module) for module in MODULES if module.startswith("refract.")} <= set(LAYERS)

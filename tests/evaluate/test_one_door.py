@@ -17,7 +17,6 @@ from refract.core.params import DecisionSettings, decision_settings
 from refract.core.tables import read_table
 from refract.core.types import Verdict
 from refract.evaluate import Suite, evaluate, read_suites
-from refract.evaluate.protocol_run import Asked, run_protocol
 from refract.judges.cases import Case, Judge, NoSettings, labelled
 from refract.models import open_model
 from refract.models.store import ResponseStore, open_store
@@ -27,6 +26,7 @@ from refract.rates.rate import Rate
 from refract.report.sections import PAGES, Inputs
 from refract.report.view import View
 from refract.results.table_rows import json_rows, rate_from_row, rate_to_row, rates_from_rows
+from refract.suites.protocols import CATALOGUES
 from tests.builders import ROOT, Project
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
@@ -191,15 +191,16 @@ def test_refract_run_gives_the_same_rates(project, tmp_path):
 def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
     own = read_project(project.folder)
     with contextlib.chdir(project.folder), open_store() as store:
-        evaluation = run_protocol(
+        asked = {
+            "model": own.params["models"]["greedy"],
+            "files": [str(project.folder / "data/suites/xstest.jsonl")],
+            "judge": ("refusal", JUDGES["refusal"]),
+        }
+        evaluation = CATALOGUES.holding("xstest@1.0", "here").run(
             "xstest@1.0",
             "greedy",
-            Asked(
-                own.params["models"]["greedy"],
-                files=[str(project.folder / "data/suites/xstest.jsonl")],
-                judge=("refusal", JUDGES["refusal"]),
-            ),
-            store,
+            asked,
+            store=store,
             seed=own.params["seed"],
             sample=12,
             settings=settings_of(project),

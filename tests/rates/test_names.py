@@ -21,7 +21,6 @@ from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
 from refract.rates.names import limit_problems, name_problems, possible_keys
 from refract.suites.perturbations import prompt_rows
-from refract.suites.protocols import find_protocol, names, parts_of
 from tests.builders import ROOT, suite_rows
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
@@ -138,15 +137,6 @@ def test_names_that_fall_together_are_told_by_both_their_numbers(
     problems = name_problems(definition, of_judges)
     assert bool(problems) == bool(problem)
     assert re.search(problem, " ".join(problems))
-
-
-@pytest.mark.parametrize("name", names())
-def test_no_published_protocol_has_a_number_of_a_name_that_others_have(name):
-    for part in parts_of(*find_protocol(name)):
-        version = f"{name}@{part.protocol.version}"
-        several = len(part.protocol.parts) > 1
-        label = f"{version}/{part.part}" if several else version
-        assert name_problems({"judges": ["j"], "protocol": label}, {"j": "refusal"}) == []
 
 
 PARAMS = {

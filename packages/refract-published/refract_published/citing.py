@@ -11,9 +11,9 @@ from refract.core.published_text import catalogue_file
 REFERENCES = catalogue_file("refract_published:references.yaml")
 # The catalogues, and the key under which an entry says whose it is.
 CATALOGUES = {
-    "refract.published:importers.yaml": "title",
+    "refract_published:importers.yaml": "title",
     "refract_published:judges/catalogue.yaml": "of",
-    "refract.published:protocols.yaml": "of",
+    "refract_published:protocols.yaml": "of",
 }
 
 

@@ -30,6 +30,7 @@ from refract.suites.perturbations.variants import (
     RowKey,
     VariantSettings,
 )
+from refract.suites.protocols import fixed_by
 from refract.suites.rows import (
     SuiteError,
     insisted,
@@ -293,11 +294,9 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     samples = suite.get("samples")
     fixed = None
     if suite.get("protocol"):
-        from refract.suites.protocols import find_part
-
-        chosen = find_part(suite["protocol"], f"suites.{name}: protocol")
-        samples = samples or chosen.generation.samples
-        fixed = chosen.fixed()
+        protocol = fixed_by(suite["protocol"], f"suites.{name}: protocol")
+        samples = samples or protocol.samples
+        fixed = protocol.fixed()
     draw = Draw(asked=size, total=len(rows), seed=seed)
     return SuitePrompts(
         draw=draw, sources=len(sampled), rows=list(prompts), samples=samples, generation=fixed

@@ -1,0 +1,477 @@
+"""How a table becomes a suite: which column holds what, for published files and for any
+other."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field, model_validator
+
+from refract.core.settings import Settings
+from refract.core.types import Category, Row
+from refract.suites.rows import (
+    CATEGORIES,
+    CONTENT,
+    STRING_FLAGS,
+    SuiteError,
+    row_problems,
+)
+from refract_published.importing.hub import page_of
+from refract_published.importing.tables import (
+    Table,
+    column_of,
+    joined,
+    literal,
+    messages_of,
+    read_table,
+    read_tables,
+)
+from refract_published.importing.tools import (
+    NamedCall,
+    ScriptedTool,
+    offer_called,
+    offered_by_name,
+    scripted,
+)
+
+# Columns that `generic` takes for the prompt and the id unless others are named.
+PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
+IDS = ["id", "prompt_id", "index"]
+# Fields that mean something to the pipeline; a column of that name becomes source_NAME.
+RESERVED = {
+    "id",
+    "answerable",
+    "category",
+    "control",
+    "item",
+    "expected_strings",
+    "pair_id",
+    "requirement",
+    *CONTENT,
+    *STRING_FLAGS,
+}
+
+
+# Fields of logs that rows of suites take over.
+OF_LOGS = ("images", "max_steps", "tool_results")
+
+
+class Origin(NamedTuple):
+    """Where a suite comes from, as its card says it.
+
+    ``rule`` says in words how rows got their categories. ``context`` is the field, if
+    any, whose text stands before the prompt, as its publisher sends it."""
+
+    title: str
+    url: str
+    licence: str
+    rule: str
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may add to a file. ``category`` replaces the importer's own rule for
+    all rows.
+
+    ``columns`` (of the prompt, the id, the category and the language), ``source`` and
+    ``licence`` are for files that no importer knows; ``values`` maps values of a column
+    to categories. Without a ``header`` columns are called 1, 2, … ``address`` says where
+    the file is from."""
+
+    encoding: str = "utf-8"
+    header: bool = True
+    category: str | None = None
+    language: str | None = None
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    source: str | None = None
+    licence: str | None = None
+    address: str | None = None
+
+
+class Contents(NamedTuple):
+    """What an importer returns: rows, their origin, the files read, notes on what was
+    decided."""
+
+    rows: list[Row]
+    origin: Origin
+    files: list[Path]
+    notes: list[str]
+
+
+# A function of the importer's name, the file and the options; raises SuiteError.
+Importer = Callable[[str, Path, Options], Contents]
+
+
+class CategoryColumn(Settings):
+    """The column that tells a row's category; a file may lack one that is ``optional``."""
+
+    column: str
+    values: dict[str, Category]
+    optional: bool = False
+
+    def category_of(self, row: Row) -> str | None:
+        """The category of a row; None for a value that stands for none. A key that ends
+        in * stands for all values that start so."""
+        value = str(row.get(self.column))
+        if value in self.values:
+            return self.values[value]
+        for key, category in self.values.items():
+            if key.endswith("*") and value.startswith(key[:-1]):
+                return category
+        return None
+
+
+class LanguageColumn(Settings):
+    """The column that tells a row's language: the group of a pattern that matches the
+    whole value, else ``otherwise``, else the value. ``codes`` has the codes of values in
+    lower case."""
+
+    column: str
+    codes: dict[str, str] = Field(default={})
+    pattern: str = "(.*)"
+    otherwise: str | None = None
+
+    def code_of(self, row: Row) -> str | None:
+        """The language code of a row; None where the cell is empty."""
+        value = str(row.get(self.column) or "")
+        if not value:
+            return None
+        match = re.fullmatch(self.pattern, value, re.DOTALL)
+        code = match[1] if match else self.otherwise or value
+        return self.codes.get(code.strip().lower(), code)
+
+
+class Published(Settings):
+    """How a published file becomes a suite: an entry of
+    ``importers.yaml``, whose head says what each key means."""
+
+    title: str
+    url: str
+    licence: str
+    file: str
+    rows: int | None = None
+    gated: bool = False
+    files: str | None = None
+    join: dict[str, str] = Field(default={})
+    header: bool = True
+    literals: list[str] = Field(default=[])
+    prompt: list[str] = Field(default=[])
+    prompts: dict[str, dict[str, str]] = Field(default={})
+    turns: str | None = None
+    answers: bool = False
+    context: str | None = None
+    id: list[str] = Field(default=[])
+    pair: str | None = None
+    calls: str | None = None
+    tools: dict[str, ScriptedTool] = Field(default={})
+    named_calls: dict[str, list[NamedCall]] = Field(default={})
+    fields: Row = Field(default={})
+    unanswerable: dict[str, str] = Field(default={})
+    kept: dict[str, str] = Field(default={})
+    listed: dict[str, str] = Field(default={})
+    category: Category | CategoryColumn = "harmful"
+    rule: str = "Every row is harmful: a request that a model should refuse."
+    language: LanguageColumn | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, entry: Row) -> Row:
+        defaults: Row = {"url": page_of(str(entry.get("file")))}
+        if not any(entry.get(key) for key in ("prompt", "prompts", "turns")):
+            defaults["prompt"] = ["prompt"]
+        return defaults | entry
+
+    def __call__(self, kind: str, path: Path, options: Options) -> Contents:
+        table, files = read_tables(path, options.encoding, self.files, header=self.header)
+        if table.is_log:  # of these prompts, as they were sent
+            as_sent = self.model_copy(update={"prompt": ["prompt"], "prompts": {}, "turns": None})
+            return as_sent.contents(kind, path, _as_published(table), options)
+        for name, column in self.join.items():
+            other = path.with_name(name)
+            files.append(other)
+            table = joined(table, path, other=other, column=column, encoding=options.encoding)
+        for pattern in self.literals:
+            for column in fnmatch.filter(table.columns, pattern):
+                for row in table.rows:
+                    if column in row:
+                        row[column] = literal(row[column])
+        return self.contents(kind, path, table, options)._replace(files=files)
+
+    def contents(self, kind: str, path: Path, table: Table, options: Options) -> Contents:
+        """The suite of a table that was read. Raises SuiteError."""
+        turns = fnmatch.filter(table.columns, self.turns) if self.turns else []
+        columns = self._prompt_columns(path, table, turns)
+        by_column = self.category if isinstance(self.category, CategoryColumn) else None
+        if by_column and not by_column.optional and options.category is None:
+            column_of(path, table, names=[by_column.column], role="category")
+        ids = [name for name in self.id if name in table.columns or "{" in name]
+        id_column = ids[0] if ids else None
+        notes = [*table.notes, *self._column_notes(table, [*columns, *turns, id_column])]
+        rows: dict[str, Row] = {}
+        pairs: dict[str, list[Row]] = defaultdict(list)
+        renumbered: list[str] = []
+        blank: list[str] = []
+        unclassed: list[str] = []
+        for number, source in enumerate(table.rows, 1):
+            place = table.places[number - 1]
+            own = self.language.code_of(source) if self.language else None
+            for column, about in columns.items():
+                category = self._category(source, about, options)
+                if category is None:
+                    unclassed.append(place)
+                    continue
+                language = about.get("language") or options.language or own
+                values = {"number": number, **source, "language": language or ""}
+                item = _id(kind, _value(values, id_column) if id_column else None, number)
+                suffix = about.get("language") or about.get("category")
+                try:
+                    content = self._content(source, column, turns, table.is_log)
+                    if not content:
+                        blank.append(place)
+                        continue
+                    row = self._fields(source, about, category, language)
+                    if table.is_log:
+                        row |= {field: source[field] for field in OF_LOGS if field in source}
+                        offer_called(row)
+                    row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
+                    row |= {**content, "category": category}
+                    problems = row_problems(row)
+                    if problems:
+                        raise ValueError(problems[0])
+                except ValueError as error:
+                    raise SuiteError(f"{path}: row {place}: {error}") from None
+                rows[row["id"]] = row
+                pair = _value(values, self.pair) if self.pair else item
+                if (self.pair or len(columns) > 1) and pair not in (None, ""):
+                    pairs[str(pair)].append(row)
+        for matched in pairs.values():
+            if len(matched) > 1:
+                english = [row for row in matched if row.get("language") == "en"]
+                first = (english or matched)[0]
+                for row in matched:
+                    row["pair_id"] = first["id"]
+        notes += _left_out("a prompt", blank) + _left_out("a category", unclassed)
+        if renumbered:
+            notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
+        if not rows:
+            wanted = "a prompt and a category" if unclassed else "a prompt"
+            raise SuiteError(f"{path}: no row has {wanted}")
+        rule = self.rule
+        if options.values and by_column:
+            mapped = ", ".join(f"{value} is {name}" for value, name in options.values.items())
+            rule = f"{rule} By {by_column.column}, as --map says: {mapped}."
+        context = self.kept[self.context] if self.context else None
+        origin = Origin(
+            title=self.title, url=self.url, licence=self.licence, rule=rule, context=context
+        )
+        return Contents(rows=list(rows.values()), origin=origin, files=[path], notes=notes)
+
+    def _prompt_columns(
+        self, path: Path, table: Table, turns: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """The columns with prompts, and what is known of the prompts in each."""
+        columns = {name: self.prompts[name] for name in self.prompts if name in table.columns}
+        if columns:
+            return columns
+        names = [*turns] or [*self.prompts, *self.prompt]
+        if self.turns and not turns:
+            names.append(self.turns)
+        return {column_of(path, table, names=names, role="prompt"): {}}
+
+    def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
+        """Notes on columns that are not carried over, and on those that the file lacks."""
+        wanted = [*self.kept, self.pair, self.calls, self.context]
+        wanted.append(self.language.column if self.language else None)
+        wanted += [*self.prompts, *self.unanswerable, *self.listed]
+        wanted += [tool.column for tool in self.tools.values()]
+        wanted += [call.column for calls in self.named_calls.values() for call in calls]
+        wanted += [about.get("rubric") for about in self.prompts.values()]
+        read: set[str] = {*OF_LOGS} if table.is_log else set()
+        lacking = []
+        for name in dict.fromkeys([*wanted, *used]):
+            columns = _columns_in(name)
+            read |= columns
+            if name in wanted and name and "{" not in name and columns.isdisjoint(table.columns):
+                lacking.append(name)
+        notes = []
+        ignored = [name for name in table.columns if name not in read]
+        if ignored:
+            notes.append(f"Columns that are not carried over: {', '.join(map(repr, ignored))}.")
+        if lacking:
+            notes.append(f"Columns that the file lacks: {', '.join(map(repr, lacking))}.")
+        return notes
+
+    def _category(self, source: Row, about: Mapping[str, str], options: Options) -> str | None:
+        category = options.category or about.get("category")
+        if category or isinstance(self.category, str):
+            return category or str(self.category)
+        value = str(source.get(self.category.column))
+        return options.values.get(value) or self.category.category_of(source)
+
+    def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
+        """The fields of a row that say what is asked; empty where nothing is.
+        Raises ValueError."""
+        value = [source.get(name) for name in turns] if turns else source.get(column)
+        if not isinstance(value, str | list | dict | None):
+            raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
+        if isinstance(value, list | dict):
+            messages = messages_of(value, answers=self.answers or is_log)
+            if [message["role"] for message in messages] != ["user"]:
+                return {"messages": messages} if messages else {}
+            value = messages[0]["content"]
+        if value is None or not value.strip():
+            return {}
+        if self.context and source.get(self.context):
+            value = f"{source[self.context]}\n\n---\n\n{value}"
+        return {"prompt": value}
+
+    def _fields(
+        self,
+        source: Row,
+        about: Mapping[str, str],
+        category: str,
+        language: str | None,
+    ) -> Row:
+        """The fields of a row besides its id, content and category.
+        Raises ValueError."""
+        row = {field: _value(source, name) for name, field in self.kept.items()}
+        row["language"] = language
+        for column, value in self.unanswerable.items():
+            row["answerable"] = str(source.get(column)) != value
+        row |= offered_by_name(_list_in(source, self.calls), category)
+        row |= scripted(self.tools, source)
+        for field, named in self.named_calls.items():
+            row[field] = [call for entry in named for call in entry.calls(source)]
+        for column, field in self.listed.items():
+            row[field] = [source[column]] if source.get(column) else []
+        questions = []
+        for question in _list_in(source, about.get("rubric")):
+            questions.append(question if isinstance(question, dict) else {"question": question})
+        if questions:
+            row["rubric"] = questions
+        row |= self.fields
+        return {field: value for field, value in row.items() if value not in (None, "", [])}
+
+
+def _as_published(log: Table) -> Table:
+    """A log of a published data set, with the columns that its samples were made of."""
+    rows = []
+    for row in log.rows:
+        named = {name.removeprefix("metadata."): value for name, value in row.items()}
+        rows.append(named | {name: row[name] for name in row if name in named})
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return log._replace(rows=rows, columns=list(columns))
+
+
+def _columns_in(name: str | None) -> set[str]:
+    """The columns that a name refers to: a column, a part of one, or a text with columns
+    in it."""
+    return {name, name.partition(".")[0], *re.findall(r"{(\w+)", name)} if name else set()
+
+
+def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
+    """An id that no row has: the one wanted, or with a number behind it, which is noted."""
+    id_ = wanted
+    number = 1
+    while id_ in rows:
+        number += 1
+        id_ = f"{wanted}-{number}"
+    if number > 1:
+        renumbered.append(id_)
+    return id_
+
+
+def _list_in(source: Row, column: str | None) -> list[Any]:
+    """The list in a column, which may be written as a text; empty where there is none."""
+    value = literal(source.get(column)) if column else None
+    if value in (None, ""):
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{column!r} must be a list (got {value!r:.60})")
+    return value
+
+
+def _value(row: Row, name: str) -> Any:
+    """What a row has in a column, in a part of one (``about.source``), or as a text of
+    columns."""
+    if "{" in name:
+        return name.format_map(defaultdict(str, row))
+    value: Any = row
+    for part in [name] if name in row else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _left_out(lacked: str, places: list[str]) -> list[str]:
+    listed = ", ".join(dict.fromkeys(places))
+    return [f"Rows without {lacked}, left out: {len(places)} (row {listed})."] if places else []
+
+
+def _id(kind: str, published: Any, number: int) -> str:
+    """The publisher's id, with the kind before a bare number; else the row's number."""
+    text = "" if published is None else str(published).strip()
+    if not text or not text.isprintable() or text[0] in "=+-@":
+        return f"{kind}-{number:04d}"
+    return f"{kind}-{text}" if text.isdigit() else text
+
+
+def generic(kind: str, path: Path, options: Options) -> Contents:
+    """The suite of a file whose columns the options name."""
+    table = read_table(path, options.encoding, header=options.header)
+    named = options.columns
+    prompt = column_of(
+        path, table, names=(named["prompt"],) if "prompt" in named else PROMPTS, role="prompt"
+    )
+    for role in ("id", "language"):
+        if role in named:
+            column_of(path, table, names=(named[role],), role=role)
+    ids = [named["id"]] if "id" in named else IDS
+    by_column = named.get("category", "category")
+    language = named.get("language", "language")
+    values = {name: name for name in CATEGORIES} | dict(options.values)
+    if options.category is None:
+        if by_column not in table.columns:
+            raise SuiteError(
+                f"{path}: has no column {by_column!r}; give every row one category with "
+                f"--category ({', '.join(CATEGORIES)}), or name the column with --category-column"
+            )
+        for row in table.rows:
+            value = str(row.get(by_column))
+            if value not in values:
+                raise SuiteError(
+                    f"{path}: {by_column!r} holds {value!r}, which is not a category; map it "
+                    f"with --map {value}=CATEGORY ({', '.join(CATEGORIES)})"
+                )
+    id_column = next((name for name in ids if name in table.columns), None)
+    kept: dict[str, str] = {}
+    fields: set[str] = set()
+    for number, name in enumerate(table.columns, 1):
+        if name in (prompt, id_column, language):
+            continue
+        field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
+        if field in RESERVED:
+            field = f"source_{field}"
+        kept[name] = f"{field}_{number}" if field in fields else field
+        fields.add(kept[name])
+    published = Published(
+        title=options.source or path.name,
+        url=options.source or "not stated",
+        licence=options.licence or "not stated: find out before sharing the suite",
+        file=path.name,
+        prompt=[prompt],
+        language=LanguageColumn(column=language) if language in table.columns else None,
+        id=ids,
+        kept=kept,
+        category=CategoryColumn.model_validate({"column": by_column, "values": values}),
+        rule=f"From the column {by_column}.",
+    )
+    return published.contents(kind, path, table, options)

@@ -1,0 +1,173 @@
+"""Files as publishers ship them, read without losing or merging a row."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.file_formats import plain, read_log
+from refract.core.jsonl import parse_json
+from refract.core.types import Row
+from refract.suites.rows import UNUSABLE, SuiteError
+
+# Who speaks, by what publishers call them.
+SPEAKERS = {"system": "system", "user": "user", "human": "user"}
+SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
+# What suites of logs leave out.
+ANSWER_FIELDS = (
+    *("response", "tool_calls", "finish_reason", "stop_details", "error"),
+    *("epoch", "repeat", "model", "log"),
+)
+
+
+class Table(NamedTuple):
+    """The rows of a file in order, what messages call each, the columns, what had to be
+    decided on the way, and whether it is the log of another tool."""
+
+    rows: list[Row]
+    places: list[str]
+    columns: list[str]
+    notes: list[str]
+    is_log: bool = False
+
+
+def literal(text: Any) -> Any:
+    """The value of JSON or Python that a text writes; anything else as it is."""
+    if isinstance(text, str):
+        for read in (parse_json, ast.literal_eval):
+            with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                return plain(read(text))
+    return text
+
+
+def joined(table: Table, path: Path, other: Path, column: str, encoding: str) -> Table:
+    """A table with the columns of another file, for the same values of a column.
+    Raises SuiteError."""
+    more = read_table(other, encoding)
+    by_value = {row.get(column): row for row in more.rows}
+    own = [row.get(column) for row in table.rows]
+    if len(set(own)) != len(own) or set(own) != set(by_value):
+        raise SuiteError(
+            f"{path} and {other} must both have each {column}, and {path} have it once"
+        )
+    rows = [row | by_value[row.get(column)] for row in table.rows]
+    return table._replace(rows=rows, columns=list(rows[0]), notes=table.notes + more.notes)
+
+
+def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
+    """The messages of a published conversation, up to the user's last one.
+
+    A message is a text (the user's), an object with a role and a text, or an object with
+    a text for each role. Without ``answers`` the assistant's messages are left out."""
+    messages: list[dict[str, str]] = []
+    for turn in value if isinstance(value, list) else [value]:
+        texts = turn if isinstance(turn, dict) else {"user": turn}
+        speaker = texts.get("role", texts.get("from"))
+        if speaker is not None:
+            keys = [key for key in ("content", "body", "value") if key in texts]
+            texts = {speaker: texts[keys[0]]} if keys else {}
+        for speaker, text in texts.items():
+            role = SPEAKERS.get(speaker)
+            if role is None or (role == "assistant" and not answers):
+                continue
+            if isinstance(text, str) and text.strip():
+                messages.append({"role": role, "content": text})
+    while messages and messages[-1]["role"] != "user":
+        messages.pop()
+    return messages
+
+
+def read_tables(
+    path: Path, encoding: str, pattern: str | None, *, header: bool
+) -> tuple[Table, list[Path]]:
+    """A file, or all files of a folder whose paths end in a pattern, as one table; and
+    the files.
+
+    Named groups of the pattern become columns; ``number`` is a row's number in its file.
+    Raises SuiteError and RowError."""
+    if pattern is None:
+        return read_table(path, encoding, header=header), [path]
+    ending = re.compile(f"(?:{pattern})$")
+    files = [path]
+    if not path.is_file():
+        files = [file for file in sorted(path.rglob("*")) if ending.search(file.as_posix())]
+    if not files:
+        raise SuiteError(f"{path}: holds no file of prompts (a path that ends in {pattern})")
+    whole = Table(rows=[], places=[], columns=[], notes=[])
+    columns: dict[str, None] = {}
+    for file in files:
+        table = read_table(file, encoding, header=header)
+        match = ending.search(file.as_posix())
+        groups = match.groupdict() if match else {}
+        groups = {name: str(text).lower() for name, text in groups.items()}
+        where = "" if file == path else "/".join(file.parts[-2:])
+        whole.notes.extend(f"{where}: {note}" if where else note for note in table.notes)
+        for number, (place, row) in enumerate(zip(table.places, table.rows, strict=True), 1):
+            whole.rows.append({**row, **groups, "number": number})
+            whole.places.append(f"{place} of {where}" if where else place)
+        columns |= dict.fromkeys([*table.columns, *groups])
+    return whole._replace(columns=list(columns)), files
+
+
+def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Table:
+    """All rows of a file (:mod:`refract.core.file_formats`); the prompts of a log.
+
+    NUL characters and lone surrogates, which a prompt may not hold, become U+FFFD; ``notes``
+    say where.
+    Raises SuiteError and RowError."""
+    log, is_log = read_log(path, encoding, header=header)
+    notes: list[str] = []
+    rows = log.rows
+    if is_log:
+        rows = _asked(rows)
+        if len(rows) < len(log.rows):
+            again = len(log.rows) - len(rows)
+            notes.append(f"Further answers to the same prompts, left out: {again}.")
+    if not rows:
+        raise SuiteError(f"{path}: holds no rows")
+    usable = [_usable(row) for row in rows]
+    replaced = [number for number, row in enumerate(rows, 1) if usable[number - 1] != row]
+    if replaced:
+        first = ", ".join(map(str, replaced[:10])) + (", …" if len(replaced) > 10 else "")
+        title = "Rows with NUL characters or lone surrogates, each replaced by U+FFFD"
+        notes.append(f"{title}: {len(replaced)} (row {first}).")
+    columns = dict.fromkeys(column for row in usable for column in row)
+    places = [str(number) for number in range(1, len(usable) + 1)]
+    return Table(usable, places, list(columns), notes, is_log=is_log)
+
+
+def _asked(rows: Sequence[Row]) -> list[Row]:
+    """The prompts of a log, once for each id and text: rows without the answers, with whole
+    conversations as prompts."""
+    asked: dict[tuple[Any, Any], Row] = {}
+    for row in rows:
+        kept = {name: value for name, value in row.items() if name not in ANSWER_FIELDS}
+        if "messages" in kept:
+            kept["prompt"] = kept.pop("messages")
+        asked.setdefault((row["id"], row.get("prompt")), kept)
+    return list(asked.values())
+
+
+def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:
+    """The first of these columns that a file has.
+    Raises SuiteError where it has none."""
+    for name in names:
+        if name in table.columns:
+            return name
+    raise SuiteError(
+        f"{path}: has no {role} column ({' or '.join(names)}); "
+        f"it has {', '.join(map(repr, table.columns))}"
+    )
+
+
+def _usable(value: Any) -> Any:
+    """A JSON value without characters that no prompt may hold, in every text; keys stay."""
+    if isinstance(value, dict):
+        return {key: _usable(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_usable(part) for part in value]
+    return re.sub(UNUSABLE, "\ufffd", value) if isinstance(value, str) else value

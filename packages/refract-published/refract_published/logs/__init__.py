@@ -1,0 +1,1 @@
+"""Logs of other evaluation tools as rows of answers."""

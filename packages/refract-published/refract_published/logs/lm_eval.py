@@ -1,0 +1,64 @@
+"""lm-evaluation-harness's samples as rows of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from refract.core.errors import RowError
+from refract.core.file_formats import Log
+from refract.core.jsonl import parse_json, read_rows
+from refract.core.types import Row
+from refract_published.logs.messages import conversation, images_in
+
+
+def read(path: Path) -> Log:
+    """The answers in a file of samples, which says nothing of its run. Raises RowError."""
+    return Log(lm_eval_rows(read_rows(path)))
+
+
+def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
+    """A row for each answer in lm-evaluation-harness's samples, before its filters.
+
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
+    task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
+    state neither why an answer ended nor its tokens.
+    Raises RowError for a task that generates no text."""
+    answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
+    for row in rows:
+        id_ = str(row["doc_id"])
+        responses = row["resps"]
+        if not isinstance(responses, list):
+            raise RowError(f"doc_id {id_}: resps must be a list (got {responses!r:.40})")
+        texts = responses[0] if responses else []
+        for repeat, text in enumerate(texts if isinstance(texts, list) else [texts], 1):
+            if not isinstance(text, str | None):
+                raise RowError(
+                    f"doc_id {id_}: no generated text (got {text!r:.40}); tasks that compare "
+                    "likelihoods have nothing to judge"
+                )
+            # null: a refusal or a filter of the provider, or an error; the file does not say.
+            answer = {"id": id_, "repeat": repeat, "response": text}
+            answer |= _sent(row["arguments"])
+            if isinstance(row["doc"], dict):
+                answer |= {f"doc.{name}": value for name, value in row["doc"].items()}
+            answers.setdefault((id_, repeat), answer)
+    return list(answers.values())
+
+
+def _sent(arguments: Any) -> Row:
+    """What was sent, and its ``images`` where it has any."""
+    first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
+    text = first.get("arg_0") if isinstance(first, dict) else None
+    if isinstance(text, list) and len(text) == 1:
+        text = text[0]
+    if not isinstance(text, str):
+        return {"prompt": None}
+    if text.startswith("[{"):  # messages, for a chat API
+        with suppress(ValueError, AttributeError):
+            messages = parse_json(text)
+            images = images_in(messages)
+            return conversation(messages) | ({"images": images} if images else {})
+    return {"prompt": text}

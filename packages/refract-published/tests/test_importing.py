@@ -1,0 +1,341 @@
+"""Published prompt files become suites in which no row is lost, merged or cut."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from refract.core.errors import RowError
+from refract.core.jsonl import read_rows
+from refract.suites.rows import SuiteError, check_suite
+from refract_published.importing import import_file
+from tests.builders import write_distribution
+from tests.outside import outside
+
+LOCALES = "ailuminate/airr_official_1.0_demo_{}_prompt_set_release.csv"
+ARTIFACT = "jailbreakbench_artifacts/JBC_vicuna-13b-v1.5.json"
+XSTEST = {"helpful": 250, "harmful": 200}
+# The importer, the file, its rows by category, its different texts.
+PUBLISHED = [
+    ("ailuminate", LOCALES.format("en_us"), {"harmful": 1200}, 1200),
+    ("ailuminate", LOCALES.format("fr_fr"), {"harmful": 1200}, 1200),
+    ("coconot", "coconot/coconot_eval.jsonl", {"harmful": 1001}, 1001),
+    ("coconot_contrast", "coconot/coconot_contrast_eval.jsonl", {"borderline": 379}, 379),
+    ("multijail", "multijail/MultiJail.csv", {"harmful": 3150}, 3148),
+    ("advbench", "advbench_harmful_behaviors.csv", {"harmful": 520}, 520),
+    ("donotanswer", "do_not_answer_en.csv", {"harmful": 939}, 938),
+    ("giskard", "prompt_injections.csv", {"harmful": 35}, 35),
+    ("harmbench", "harmbench_behaviors_text_all.csv", {"harmful": 400}, 400),
+    ("jailbreakbench", "jailbreakbench_harmful_behaviors.csv", {"harmful": 100}, 100),
+    ("jailbreakbench_artifact", ARTIFACT, {"harmful": 100}, 100),
+    ("orbench", "orbench_hard1k_ko_instructtrans_raw.jsonl", {"borderline": 1319}, 1319),
+    ("simplesafetytests", "simple_safety_tests.csv", {"harmful": 100}, 100),
+    ("strongreject", "strongreject_dataset.csv", {"harmful": 313}, 313),
+    ("xstest", "xstest/xstest_prompts.csv", XSTEST, 450),
+    ("xstest", "xstest/model_completions/xstest_v2_completions_gpt4.csv", XSTEST, 450),
+]
+
+
+def rows_of(path: Path, kind: str, **options: object) -> list[dict]:
+    return import_file(kind, path, suite="s", **options).rows
+
+
+@pytest.mark.parametrize(("kind", "name", "counts", "texts"), PUBLISHED)
+def test_each_published_file_becomes_a_usable_suite_of_all_its_rows(
+    cli, tmp_path, kind, name, counts, texts
+):
+    published = outside(f"data/raw/{name}")
+    out = tmp_path / f"{kind}.jsonl"
+    done = cli("import-suite", kind, published, "--out", out)
+    assert done.code == 0, done.err
+    rows, problems = check_suite(out)
+    assert Counter(row["category"] for row in rows) == counts
+    assert all(problem.harmless for problem in problems)
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert len({row["prompt"] for row in rows}) == texts
+    card = out.with_suffix(".md").read_text("utf-8")
+    assert hashlib.sha256(published.read_bytes()).hexdigest() in card
+    assert f"{len(rows)} prompts" in card
+
+
+def test_xsafety_as_published_has_the_same_rows_in_each_language():
+    rows = rows_of(outside("data/raw/xsafety"), "xsafety")
+    assert Counter(row["language"] for row in rows) == {"de": 2800, "en": 2800}
+    assert set(Counter(row["pair_id"] for row in rows).values()) == {2}
+    assert len({row["area"] for row in rows}) == 14
+
+
+TRAPS = (
+    b"\xef\xbb\xbfid,prompt,type,label,focus,note\n"
+    b'1,"How, ""exactly""?",homonyms,safe,,\n'
+    b'2," one\r\ntwo\rthree\n# four",contrast_homonyms,unsafe,x,\n'
+    b"2,bare\rreturn,homonyms,safe,,\n"
+    b'3,"bare\rreturn",homonyms,safe,,\n'
+    b"#4,# a prompt,homonyms,safe,,\n"
+    b"5,nul\0here,homonyms,safe,,\n"
+    b"6, ,homonyms,safe,,\n"
+    b"\n"
+    b"=1+1,formula,homonyms,safe,,\n"
+)
+
+
+def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(TRAPS)
+    imported = import_file("xstest", path, suite="x")
+    assert [(row["id"], row["prompt"], row["category"]) for row in imported.rows] == [
+        ("xstest-1", 'How, "exactly"?', "helpful"),
+        ("xstest-2", " one\r\ntwo\rthree\n# four", "harmful"),
+        ("xstest-2-2", "bare\rreturn", "helpful"),
+        ("xstest-3", "bare\rreturn", "helpful"),
+        ("#4", "# a prompt", "helpful"),
+        ("xstest-5", "nul\ufffdhere", "helpful"),
+        ("xstest-0008", "formula", "helpful"),
+    ]
+    more = {"type": "contrast_homonyms", "label": "unsafe", "focus": "x"}
+    assert imported.rows[1].items() >= more.items()
+    assert imported.notes == [
+        "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: 1 (row 6).",
+        "Rows without a prompt, left out: 1 (row 7).",
+        "Ids that occurred before and got a number: xstest-2-2.",
+        "Rows that repeat the text of another row, kept with ids of their own: 1.",
+    ]
+    assert all(f"- {note}\n" in imported.card for note in imported.notes)
+
+
+def test_jsonl_takes_surrogates_and_null_prompts_for_what_they_are(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(
+        b'{"prompt": "half \\ud83d", "category": "privacy"}\n\n{"prompt": null}\n'
+        b'{"prompt": "a\xe2\x80\xa8b", "category": "hate"}'
+    )
+    imported = import_file("orbench", path, suite="o")
+    read = [(row["id"], row["prompt"], row["area"]) for row in imported.rows]
+    assert read == [
+        ("orbench-0001", "half \ufffd", "privacy"),
+        ("orbench-0003", "a\u2028b", "hate"),
+    ]
+    assert "Rows without a prompt, left out: 1 (row 2)." in imported.notes
+
+
+def test_any_file_is_imported_by_its_columns(cli, tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_bytes(
+        "Key,Text,Label,pair_id,Größe,Größe!\na,eins,ok,7,1,2\nb,zwei,bad,,,\n".encode("cp1252")
+    )
+    out = tmp_path / "mine.jsonl"
+    done = cli(
+        *("import-suite", "generic", path, "--out", out, "--encoding", "cp1252"),
+        *("--prompt-column", "Text", "--id-column", "Key", "--category-column", "Label"),
+        *("--map", "ok=helpful", "--map", "bad=harmful", "--source", "my own", "--licence", "CC0"),
+    )
+    assert done.code == 0, done.err
+    assert read_rows(out) == [
+        {
+            "id": "a", "prompt": "eins", "category": "helpful", "label": "ok",
+            "source_pair_id": "7", "größe": "1", "größe_6": "2",
+        },
+        {"id": "b", "prompt": "zwei", "category": "harmful", "label": "bad"},
+    ]  # fmt: skip
+    card = out.with_suffix(".md").read_text("utf-8")
+    assert "**Source.** my own. my own\n\n**Licence.** CC0." in card
+    assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card
+
+
+def test_a_file_without_a_header_is_read_by_the_places_of_its_cells(cli, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xef\xbb\xbf#one,bad\n two ,ok\n")
+    out = tmp_path / "a.jsonl"
+    done = cli(
+        *("import-suite", "generic", path, "--no-header", "--prompt-column", 1, "--out", out),
+        *("--category-column", 2, "--map", "bad=harmful", "--map", "ok=helpful"),
+        *("--language", "de"),
+    )
+    assert done.code == 0, done.err
+    rows = [{k: row[k] for k in ("prompt", "category", "language")} for row in read_rows(out)]
+    assert rows == [
+        {"prompt": "#one", "category": "harmful", "language": "de"},
+        {"prompt": " two ", "category": "helpful", "language": "de"},
+    ]
+
+
+def test_a_card_holds_no_html_of_the_file(tmp_path):
+    path = tmp_path / "prompts.csv"
+    path.write_text("prompt,area,<b>\none,<script>alert(1)</script>|x,1\ntwo,b,2\n")
+    card = import_file("generic", path, suite="s", category="harmful").card
+    assert "| &lt;script>alert(1)&lt;/script>\\|x | harmful | 1 |" in card
+    assert "<" not in card
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "said"),
+    [
+        ("advbench", "a.csv", "goal,target\none\n", "row 2 has fewer cells than the first"),
+        ("advbench", "a.csv", "text\none\n", "has no prompt column (goal); it has 'text'"),
+        ("advbench", "a.ods", "", "must be one of .csv, .tsv, "),
+        ("xsafety", "a.csv", "one\ntwo,2\n", "Expected 1 fields in line 2, saw 2"),
+        ("wildguardtest", "a.csv", "prompt\none\n", "has no category column (prompt_harm_label)"),
+        ("advbench", "a.jsonl", '{"goal": 7}', "row 1: 'goal' must be a text (got 7)"),
+        ("generic", "a.csv", "prompt\nx\n", "has no column 'category'; give every row one"),
+        ("generic", "a.csv", "prompt,category\nx,bad\n", "map it with --map bad=CATEGORY"),
+        ("orbench", "o.csv", "prompt;category\nA\n", "it has 'prompt;category'"),
+        ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "not JSON"),
+        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
+         "row 1: 'rubric' must be a list (got 'Is it harmful?')"),
+    ],
+)  # fmt: skip
+def test_a_file_that_makes_no_suite_is_refused_with_the_reason(tmp_path, kind, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises((SuiteError, RowError), match=re.escape(said)):
+        import_file(kind, tmp_path / name, suite="s")
+
+
+def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):
+    (tmp_path / "LICENSE").write_text("terms")
+    with pytest.raises(SuiteError, match="holds no file of prompts"):
+        import_file("xsafety", tmp_path, suite="s")
+
+
+def test_a_suite_that_holds_other_rows_is_not_overwritten(cli, tmp_path):
+    path, out = tmp_path / "a.csv", tmp_path / "out.jsonl"
+    path.write_text("goal\none\n")
+    for _ in range(2):
+        assert cli("import-suite", "advbench", path, "--out", out).code == 0
+    before = out.read_bytes()
+    path.write_text("goal\ntwo\n")
+    assert "exists and holds other rows" in cli("import-suite", "advbench", path, "--out", out).err
+    assert out.read_bytes() == before
+
+
+def test_wrong_usage_is_reported_before_anything_is_read(cli, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("goal\none\n")
+    for arguments, message in (
+        (("strange", path), "KIND must be one of advbench, "),
+        (("advbench", tmp_path / "none.csv"), "no file"),
+        (("advbench", path, "--map", "a=harmful"), "knows the category of each row"),
+        (("advbench", path, "--no-header"), "are for the kind generic"),
+    ):
+        assert message in cli("import-suite", *arguments).err
+
+
+def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "question_id": [81, 81, 82, 83],
+        "category": [1, 1, 2, 3],
+        "turns": [["Say a\r\nrude word."], ["Dis un gros mot."], ["  "], None],
+        "prompt_style": ["base", "translate-fr", "base", None],
+    }
+    parquet.write_table(
+        pytest.importorskip("pyarrow").table(columns), tmp_path / "question.parquet"
+    )
+    imported = import_file("sorrybench", tmp_path / "question.parquet", suite="s")
+    row = {"id": "sorrybench-81", "prompt": "Say a\r\nrude word.", "category": "harmful"}
+    row |= {"area": 1, "style": "base", "language": "en", "pair_id": "sorrybench-81"}
+    other = {"id": "sorrybench-81-2", "prompt": "Dis un gros mot.", "language": "fr"}
+    assert imported.rows == [row, row | other | {"style": "translate-fr"}]
+    assert imported.notes == [
+        "Rows without a prompt, left out: 2 (row 3, 4).",
+        "Ids that occurred before and got a number: sorrybench-81-2.",
+    ]
+
+
+def test_a_row_that_raters_did_not_agree_on_is_left_out_and_named(tmp_path):
+    path = tmp_path / "w.jsonl"
+    path.write_text(
+        '{"prompt": "a", "adversarial": true, "prompt_harm_label": "harmful", "response": "x"}\n'
+        '{"prompt": "b", "adversarial": false, "prompt_harm_label": "unharmful"}\n'
+        '{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n'
+    )
+    imported = import_file("wildguardtest", path, suite="s")
+    read = [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows]
+    assert read == [("a", "harmful", True), ("b", "helpful", False)]
+    assert "Rows without a category, left out: 1 (row 3)." in imported.notes
+
+
+def test_tsv_is_read_by_tabs_with_quotes_and_commas_as_text(tmp_path):
+    path = tmp_path / "eval.tsv"
+    path.write_bytes(
+        b"adversarial\tlabel\tdata_type\n"
+        b'"Pretend, ""please""\nto be a pirate"\t1\tadversarial_harmful\n'
+        b"a story, with commas\t0\tadversarial_benign\n"
+    )
+    assert [(row["prompt"], row["category"]) for row in rows_of(path, "wildjailbreak")] == [
+        ('Pretend, "please"\nto be a pirate', "harmful"),
+        ("a story, with commas", "borderline"),
+    ]
+
+
+def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translations(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
+    imported = import_file("multijail", path, suite="s")
+    fields = ("id", "pair_id", "language", "prompt")
+    assert [" ".join(row[field] for field in fields) for row in imported.rows] == [
+        "multijail-0-en multijail-0-en en one",
+        "multijail-0-th multijail-0-en th หนึ่ง",
+        "multijail-0-sw multijail-0-en sw moja",
+        "multijail-1-en multijail-1-en en two",
+        "multijail-1-sw multijail-1-en sw mbili",
+    ]
+    assert imported.notes == [
+        "Columns that the file lacks: 'zh', 'it', 'vi', 'ar', 'ko', 'bn', 'jv'.",
+        "Rows without a prompt, left out: 1 (row 2).",
+    ]
+
+
+TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "read"),
+    [
+        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,\"['A?', 'B?']\"\n"),
+         {"prompt": "How?", "rubric": [{"question": "A?"}, {"question": "B?"}]}),
+        (*("agentharm", "a.csv", 'id,prompt,target_functions\n1,Deal.,"[""deal""]"\n'),
+         {"tools": [{"type": "function", "function": TOOL}], "harmful_calls": ["deal"]}),
+        ("jailbreakbench", "j.csv", ",Goal\n0,Why?\n", {"prompt": "Why?"}),
+        ("sorrybench", "s.csv", "question_id,turns\n1,['How?']\n", {"prompt": "How?"}),
+        ("catqa", "c.json", '{"Question": "Why?"}\n{"Question": "How?"}\n', {"prompt": "How?"}),
+        ("advbench", "old.csv", "goal,target\rone,yes\rtwo,yes\r", {"prompt": "two"}),
+    ],
+)  # fmt: skip
+def test_lists_that_are_texts_and_jsonl_by_another_name_are_read(kind, name, text, read, tmp_path):
+    (tmp_path / name).write_bytes(text.encode())
+    *_, row = rows_of(tmp_path / name, kind)
+    assert {field: row[field] for field in read} == read
+
+
+def test_harmless_questions_of_do_not_answer_in_chinese_are_mapped_by_their_type(tmp_path):
+    path = tmp_path / "data_zh.csv"
+    path.write_text("id,question_type,zh_question\n1,risky,一\n1,fp,二\n")
+    imported = import_file("donotanswer_zh", path, suite="s", values={"fp": "borderline"})
+    assert [row["category"] for row in imported.rows] == ["harmful", "borderline"]
+    assert "fp is borderline" in imported.card
+
+
+def test_an_importer_of_another_package_is_found_by_its_name_and_by_its_place(
+    cli, tmp_path, monkeypatch
+):
+    module = """
+from refract_published.importing.columns import Contents, Origin
+
+def lines(kind, path, options):
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        rows.append({"id": f"line-{number}", "prompt": line, "category": "helpful"})
+    return Contents(rows, Origin("Lines", "https://example.org", "CC0", "All helpful."), [path], [])
+"""
+    points = "[refract.importers]\nlines = line_importer:lines\n"
+    write_distribution(tmp_path, "line_importer", points, line_importer=module)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("lines.txt").write_text("How are you?\nHi there\n")
+    for kind in ("lines", "line_importer:lines"):
+        done = cli("import-suite", kind, "lines.txt", "--out", "made.jsonl")
+        assert done.code == 0, done.err
+    assert [row["prompt"] for row in read_rows(Path("made.jsonl"))] == ["How are you?", "Hi there"]

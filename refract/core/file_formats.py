@@ -1,0 +1,178 @@
+"""Files of rows as people and publishers have them, and which of them are logs of other tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from refract.core.errors import RowError
+from refract.core.jsonl import parse_json, read_rows
+from refract.core.registry import Registry, find
+from refract.core.types import Row
+
+# What pip installs to read a file, by its suffix.
+TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
+SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
+# Readers of other tools' logs: functions of a path that return a Log. ``log_kind`` has their names.
+LOGS = Registry({}, "refract.logs")
+
+
+class Log(NamedTuple):
+    """Rows of answers, and what is known of the run that they are of (None: nothing)."""
+
+    rows: list[Row]
+    about: Row | None = None
+
+
+def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> tuple[Log, bool]:
+    """The rows of a file, and whether it is the log of another tool, which a package reads.
+    Raises RowError and MissingPackage."""
+    rows: list[Row] = []
+    if path.suffix != ".eval":
+        rows = read_row_file(path, encoding, header=header)
+    kind = log_kind(path, rows)
+    if kind is None:
+        return Log(rows), False
+    read: Callable[[Path], Log] = find(LOGS, kind, f"{path}: this kind of log")
+    return read(path), True
+
+
+def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
+    """Which tool wrote a file of these rows as its log; None for any other file."""
+    if path.suffix == ".eval":
+        return "inspect"
+    if len(rows) == 1 and isinstance(rows[0].get("eval"), dict) and "status" in rows[0]:
+        return "inspect"
+    if rows and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows):
+        return "lm_eval"
+    return None
+
+
+def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -> list[Row]:
+    """All rows of a file in one of ``SUFFIXES``; none is lost or merged.
+
+    Cells of CSV, TSV and the first sheet of XLSX are texts as they stand there, and None where
+    a sheet's are empty; without a ``header`` the columns are called ``1``, ``2``, … A row of
+    CSV with more or fewer cells than the first is an error. A JSON object is its one list of
+    objects, or else one row.
+    Raises RowError, which names the file."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise RowError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
+    if suffix == ".jsonl":
+        return read_rows(path)
+    try:
+        if suffix == ".json":
+            return _json_rows(path)
+        if suffix == ".parquet":
+            return _parquet_rows(path)
+        if suffix == ".xlsx":
+            return _named(_xlsx_cells(path), header=header)
+        text = path.read_bytes().decode(encoding).removeprefix("\ufeff")
+        return _named(_csv_cells(text, {".csv": ",", ".tsv": "\t"}[suffix]), header=header)
+    except ImportError:
+        package = TYPED[suffix]
+        raise RowError(f"{path}: reading {suffix} needs: pip install {package}") from None
+    except OSError as error:
+        raise RowError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except Exception as error:  # the readers raise whatever a damaged file makes them raise
+        reason = [*str(error).splitlines(), type(error).__name__]
+        raise RowError(f"{path}: cannot be read ({reason[0]})") from None
+
+
+def _json_rows(path: Path) -> list[Row]:
+    try:
+        value = parse_json(path.read_bytes())
+    except ValueError as error:
+        with suppress(RowError):  # many files on the hub are JSONL by another name
+            return read_rows(path)
+        raise ValueError(f"not JSON: {error}") from None
+    if isinstance(value, dict) and log_kind(path, [value]) is None:
+        lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
+        value = lists[0] if len(lists) == 1 else value
+    rows: list[Row] = [value] if isinstance(value, dict) and value else value
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("expected a list of objects")
+    return rows
+
+
+def _parquet_rows(path: Path) -> list[Row]:
+    import pandas
+
+    frame = pandas.read_parquet(path, dtype_backend="pyarrow")
+    return [plain(row) for row in frame.to_dict("records")]
+
+
+def _xlsx_cells(path: Path) -> list[list[str | None]]:
+    import pandas
+
+    frame = pandas.read_excel(path, header=None, dtype=object, keep_default_na=False)
+    rows = []
+    for values in frame.to_numpy().tolist():
+        cells = [plain(value) for value in values]
+        texts = [None if cell in (None, "") else str(cell) for cell in cells]
+        if any(texts):
+            rows.append(texts)
+    return rows
+
+
+def _csv_cells(text: str, separator: str) -> list[list[str]]:
+    import pandas
+
+    # A carriage return ends a row for the reader. Where rows end in LF it is text.
+    mark = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in text)
+    if "\n" in text:
+        text = re.sub("\r(?!\n)", mark, text)
+    csv.field_size_limit(sys.maxsize)  # answers can be long
+    try:
+        frame = pandas.read_csv(
+            io.StringIO(text, newline=""),
+            sep=separator,
+            header=None,
+            dtype=str,
+            keep_default_na=False,
+            engine="python",  # which is strict about quotes
+        )
+    except pandas.errors.EmptyDataError:
+        return []
+    short = frame.isna().any(axis=1)
+    if short.any():
+        number = int(short.idxmax()) + 1
+        raise ValueError(f"row {number} has fewer cells than the first")
+    return [[cell.replace(mark, "\r") for cell in row] for row in frame.to_numpy().tolist()]
+
+
+def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
+    """Rows of cells by the first row's names, or by their places."""
+    if not cells:
+        return []
+    names = [str(place) for place in range(1, len(cells[0]) + 1)]
+    if header:
+        given = zip(names, cells[0], strict=True)
+        names = [f"column {place}" if name is None else name for place, name in given]
+        cells = cells[1:]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two columns are called {name!r}")
+    return [dict(zip(names, row, strict=True)) for row in cells]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: dates and decimals are texts, bytes the UTF-8 that they are."""
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    import pandas
+
+    if pandas.isna(value):
+        return None
+    return value if isinstance(value, str | int | float | bool) else str(value)
