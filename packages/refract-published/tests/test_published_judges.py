@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows
-from refract.core.params import with_named_judges
+from refract.core.jsonl import read_rows, write_rows
+from refract.core.params import INPUTS, with_named_judges
 from refract.judges import open_judge
 from refract.judges.verdict_reading import UnreadableVerdict
 from refract.project import default_project, find_judges
@@ -20,6 +20,8 @@ from refract_published.judges import definitions
 from refract_published.judges.entry import Scale, find_judge
 from refract_published.judges.published import expected
 from refract_published.judges.readers import READERS, Read
+from stages.check_inputs import main
+from tests.builders import suite_rows
 from tests.judges.test_model_judges import JudgeServer, judged
 
 REPLIES = read_rows(Path(__file__).with_name("publishers_replies.jsonl"))
@@ -159,3 +161,23 @@ def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
 def test_a_judge_that_gives_the_same_reply_each_time_is_asked_once():
     with pytest.raises(ParamsError, match="gives the same reply each time; set a temperature"):
         open_judge("minos", {"kind": "published", "repeats": 2})
+
+
+def test_the_stage_judge_depends_on_this_package_where_a_suite_names_a_published_judge(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "s.jsonl", suite_rows("s", 1, 1))
+    params = {
+        "grid": {"models": ["m"], "suites": ["s"]},
+        "seed": 1,
+        "suites": {"s": {"file": "s.jsonl", "judges": ["rules", "harmbench_llama2"]}},
+        "judges": {"rules": {"kind": "rules"}},
+        "models": {"m": {"adapter": "synthetic"}},
+    }
+    Path("params.yaml").write_text(json.dumps(params), "utf-8")
+    main()
+    depends = json.loads((INPUTS / "judges.json").read_text("utf-8"))
+    assert depends["judges"]["harmbench_llama2"] == {"kind": "published"}
+    assert depends["files"].keys() == {"refract_published"}
+    assert json.loads((INPUTS / "prompts.json").read_text("utf-8"))["files"].keys() == {"s.jsonl"}

@@ -47,13 +47,11 @@ def list_judges(
             settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
             say(f"  model: {settings}; empty answers {judge.empty}")
             for source in judge.sources:
-                say(f"  text: {source}")
-                say(
-                    f"    SHA-256 {source.sha256}; {source.kept_at if source.is_here else 'not here'}"
-                )
+                place = source.kept_at if source.is_here else "not here"
+                say(f"  text: {source}\n    SHA-256 {source.sha256}; {place}")
             if judge.clip:
-                tokens = f"{judge.clip.tokens} of the judge's tokens"
-                say(f"  answers clipped to {tokens}, cut off {judge.clip.side}")
+                tokens, side = judge.clip.tokens, judge.clip.side
+                say(f"  answers clipped to {tokens} of the judge's tokens, cut off {side}")
             say(f"  tried: {judge.tried}")
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
