@@ -110,7 +110,10 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
 def family_of(name: str, definition: Mapping[str, Any]) -> str:
     """The family of a judge's labels, by its definition alone: the files that it names need
     not be there. Raises :class:`ParamsError`."""
-    return _family_read(read_judge(name, definition)[0].FAMILY, definition)
+    kind, settings = read_judge(name, definition)
+    # That of a published judge is by its settings.
+    family = kind.FAMILY if hasattr(kind, "FAMILY") else kind(name, settings).FAMILY
+    return _family_read(family, definition)
 
 
 def _family_read(family: str, definition: Mapping[str, Any]) -> str:

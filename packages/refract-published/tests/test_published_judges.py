@@ -180,4 +180,5 @@ def test_the_stage_judge_depends_on_this_package_where_a_suite_names_a_published
     depends = json.loads((INPUTS / "judges.json").read_text("utf-8"))
     assert depends["judges"]["harmbench_llama2"] == {"kind": "published"}
     assert depends["files"].keys() == {"refract_published"}
-    assert json.loads((INPUTS / "prompts.json").read_text("utf-8"))["files"].keys() == {"s.jsonl"}
+    prompts = json.loads((INPUTS / "prompts.json").read_text("utf-8"))
+    assert "refract_published" not in prompts["files"]
