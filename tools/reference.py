@@ -23,13 +23,13 @@ from refract.core.params import (
     SuiteSettings,
     ValidationSettings,
 )
-from refract.core.published_text import names_in
 from refract.core.registry import PACKAGES, PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
 from refract.models import ADAPTERS, ENGINES
 from refract.suites.perturbations import PERTURBATIONS
-from refract_published.importing import PUBLISHED, find_importer
+from refract_published.catalogues import SUITES, names_in
+from refract_published.importing import find_importer
 from refract_published.protocols import CATALOGUE
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -238,7 +238,7 @@ def page(text: str) -> str:
 def suites_page(text: str) -> str:
     """docs/published-suites.md with the table of published suites as the catalogue has them."""
     lines = ["| kind | rows | licence, as stated |", "|" + 3 * "---|"]
-    for name in names_in(PUBLISHED):
+    for name in names_in(SUITES):
         importer: Any = find_importer(name)
         rows = "" if importer.rows is None else f"{importer.rows:,}"
         # That NC is not for commercial use is said once, above the table.

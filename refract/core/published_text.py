@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import hashlib
-import importlib.resources
 import json
 import subprocess
 import sys
@@ -20,17 +18,15 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Annotated, Literal, TypeVar
+from typing import IO, Annotated, Literal
 from urllib.request import urlopen
 
 from pydantic import Field, model_validator
 
 from refract.core.environment import data_folder
-from refract.core.errors import ParamsError, RefractError
+from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_file, write_bytes
-from refract.core.params import read_yaml
-from refract.core.registry import Registry, find
-from refract.core.settings import Settings, nearest, read_settings
+from refract.core.settings import Settings
 
 RAW = "https://raw.githubusercontent.com"
 MOST_BYTES = 20_000_000
@@ -293,49 +289,3 @@ def read_url(url: str, most: int, otherwise: str) -> bytes:
         raise SourceError(
             f"{url} cannot be read ({error}); get the file on another machine and {otherwise}"
         ) from None
-
-
-# Catalogues: YAML files of published things by name.
-
-Entry = TypeVar("Entry", bound=Settings)
-
-
-_content = functools.cache(read_yaml)
-
-
-def catalogue_file(place: str) -> Path:
-    """The file that ``package:name`` stands for (``refract_published:protocols.yaml``).
-    It is found by this text, so that nobody imports the package that holds it."""
-    package, _, name = place.partition(":")
-    return Path(str(importlib.resources.files(package) / name))
-
-
-def names_in(path: Path, registry: Registry | None = None) -> list[str]:
-    """The names of a catalogue's entries, with those that installed packages add by a
-    registry."""
-    installed = registry.installed() if registry is not None else {}
-    return sorted({*_content(path), *installed})
-
-
-def find_entry(
-    path: Path,
-    kind: type[Entry],
-    noun: str,
-    name: str,
-    where: str,
-    registry: Registry | None = None,
-) -> Entry:
-    """An entry of a catalogue by name.
-
-    ``noun`` says in messages what it is, ``where`` where its name was given. What a package
-    adds by the ``registry`` is a mapping, like an entry of the file.
-    Raises ParamsError."""
-    entries = _content(path)
-    if name in entries:
-        return read_settings(kind, f"{noun} {name}", entries[name])
-    known = names_in(path, registry)
-    if registry is None or name not in known:
-        raise ParamsError(
-            f"{where} must be one of {', '.join(known)} (got {name!r}){nearest(name, known)}"
-        )
-    return read_settings(kind, f"{noun} {name}", find(registry, name, where))

@@ -6,22 +6,17 @@ import re
 from typing import Any
 
 from refract.core.params import read_yaml
-from refract.core.published_text import catalogue_file
+from refract_published.catalogues import HERE, JUDGES, PROTOCOLS, SUITES
 
-REFERENCES = catalogue_file("refract_published:references.yaml")
 # The catalogues, and the key under which an entry says whose it is.
-CATALOGUES = {
-    "refract_published:importers.yaml": "title",
-    "refract_published:judges/catalogue.yaml": "of",
-    "refract_published:protocols.yaml": "of",
-}
+CATALOGUES = {SUITES: "title", JUDGES: "of", PROTOCOLS: "of"}
 
 
 def references() -> dict[str, dict[str, Any]]:
     """Fields of BibTeX by key; ``of`` are the names of what an entry is cited for."""
-    entries = {key: dict(entry) for key, entry in read_yaml(REFERENCES).items()}
-    for place, field in CATALOGUES.items():
-        for name, described in read_yaml(catalogue_file(place)).items():
+    entries = {key: dict(entry) for key, entry in read_yaml(HERE / "references.yaml").items()}
+    for path, field in CATALOGUES.items():
+        for name, described in read_yaml(path).items():
             numbers = re.findall(r"arXiv:? ?(\d{4}\.\d{4,5})", str(described[field]))
             for entry in entries.values():
                 if entry.get("eprint") in numbers:

@@ -10,10 +10,10 @@ from typer import Argument, Option
 
 from refract.cli.options import keep_inputs, mapping
 from refract.core.errors import UsageError
-from refract.core.published_text import names_in
 from refract.core.showing import say
+from refract_published.catalogues import SUITES, names_in
 from refract_published.citing import references
-from refract_published.importing import PUBLISHED, find_importer, import_file, write_suite
+from refract_published.importing import find_importer, import_file, write_suite
 from refract_published.importing.hub import source_file
 
 
@@ -69,7 +69,7 @@ def import_suite(
     Example: refract import-suite xstest xstest_prompts.csv --out data/suites/xstest.jsonl
     """
     if list_:
-        for name in names_in(PUBLISHED):
+        for name in names_in(SUITES):
             entry: Any = find_importer(name)
             keys = [key for key, cited in references().items() if name in cited.get("of", ())]
             rows = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"

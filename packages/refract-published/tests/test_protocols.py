@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.published_text import names_in
 from refract.models import generation_settings, open_model, with_fixed
 from refract.rates.names import name_problems
-from refract_published.importing import IMPORTERS, PUBLISHED
+from refract_published.catalogues import SUITES, names_in
+from refract_published.importing import IMPORTERS
 from refract_published.judges import names as published_judges
 from refract_published.protocols import CATALOGUE
 from refract_published.protocols.definitions import Generation
@@ -35,7 +35,7 @@ def test_each_field_has_its_source_and_what_is_unknown_is_null(name):
 @pytest.mark.parametrize("part", ALL, ids=lambda part: part.label)
 def test_judges_and_kinds_of_files_are_those_that_there_are(part):
     assert part.own.judge is None or part.own.judge in published_judges()
-    assert part.own.suite.kind in [*names_in(PUBLISHED), *IMPORTERS]
+    assert part.own.suite.kind in [*names_in(SUITES), *IMPORTERS]
     assert (part.own.judge is None) == ("judge" in part.protocol.unknown)
 
 

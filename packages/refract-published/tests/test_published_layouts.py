@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from refract.core.published_text import names_in
+from refract_published.catalogues import SUITES, names_in
 from refract_published.citing import references
-from refract_published.importing import PUBLISHED, find_importer, import_file, write_suite
+from refract_published.importing import find_importer, import_file, write_suite
 
 LAYOUTS = Path(__file__).with_name("published_layouts.yaml")
 SAMPLES: dict[str, dict[str, Any]] = yaml.safe_load(LAYOUTS.read_text("utf-8"))
@@ -54,14 +54,14 @@ def imported(kind: str, folder: Path) -> list[dict[str, Any]]:
     return made.rows
 
 
-@pytest.mark.parametrize("kind", names_in(PUBLISHED))
+@pytest.mark.parametrize("kind", names_in(SUITES))
 def test_a_file_in_the_publishers_layout_becomes_these_rows(kind, tmp_path):
     assert imported(kind, tmp_path) == SAMPLES[kind]["rows"]
 
 
 def test_the_list_names_rows_licence_source_and_citation_of_each(cli):
     lines = cli("import-suite", "--list").out.splitlines()
-    for kind in names_in(PUBLISHED):
+    for kind in names_in(SUITES):
         entry: Any = find_importer(kind)
         at = next(n for n, line in enumerate(lines) if line.startswith(f"{kind}: "))
         said = "rows not known" if entry.rows is None else f"{entry.rows:,} rows"
@@ -74,7 +74,7 @@ def test_the_list_names_rows_licence_source_and_citation_of_each(cli):
 if __name__ == "__main__":
     import tempfile
 
-    for kind in names_in(PUBLISHED):
+    for kind in names_in(SUITES):
         SAMPLES[kind]["rows"] = imported(kind, Path(tempfile.mkdtemp()))
     written = yaml.safe_dump(SAMPLES, allow_unicode=True, sort_keys=False, width=110)
     LAYOUTS.write_text(f"# Made up; see test_published_layouts.py.\n{written}", "utf-8")

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file, write_bytes
-from refract.core.published_text import catalogue_file, find_entry, names_in
 from refract.core.registry import Registry, find
 from refract.core.types import Row
 from refract.suites.rows import CATEGORIES, SuiteError, check_suite
+from refract_published.catalogues import SUITES, find_entry, names_in
 from refract_published.importing.columns import (
     CategoryColumn,
     Contents,
@@ -20,7 +20,6 @@ from refract_published.importing.columns import (
     Published,
 )
 
-PUBLISHED = catalogue_file("refract_published:importers.yaml")
 GENERIC = {"generic": "refract_published.importing.columns:generic"}
 IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
@@ -28,9 +27,9 @@ IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 def find_importer(kind: str, where: str = "kind") -> Importer:
     """An importer by its name; ``where`` says in messages where it was given.
     Raises ParamsError."""
-    published = names_in(PUBLISHED)
+    published = names_in(SUITES)
     if kind in published:
-        return find_entry(PUBLISHED, Published, noun="published suite", name=kind, where=where)
+        return find_entry(SUITES, Published, noun="published suite", name=kind, where=where)
     importer: Importer = find(IMPORTERS, kind, where=where, others=published)
     return importer
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from refract.core.published_text import names_in
-
-CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+from refract_published.catalogues import JUDGES, names_in
 
 
 def names() -> list[str]:
     """The names of the published judges."""
-    return names_in(CATALOGUE)
+    return names_in(JUDGES)
 
 
 def definitions() -> dict[str, dict[str, str]]:

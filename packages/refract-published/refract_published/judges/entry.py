@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from refract.core.published_text import Source, find_entry
+from refract.core.published_text import Source
 from refract.core.settings import Number, Settings
 from refract.core.types import Message
-from refract_published.judges import CATALOGUE
+from refract_published.catalogues import JUDGES, find_entry
 from refract_published.judges.readers import READERS
 
 Empty = Literal["judged", "unjudged"]
@@ -147,4 +147,4 @@ class JudgeEntry(Settings):
 
 def find_judge(name: str, where: str = "judge") -> JudgeEntry:
     """A published judge by name. Raises :class:`ParamsError`."""
-    return find_entry(CATALOGUE, JudgeEntry, noun="published judge", name=name, where=where)
+    return find_entry(JUDGES, JudgeEntry, noun="published judge", name=name, where=where)

@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import Field
 
-from refract.core.published_text import find_entry
 from refract.core.registry import Registry
 from refract.core.settings import Settings
+from refract_published.catalogues import find_entry
 from refract_published.papers import recounts
 from refract_published.papers.cells import Cell, Folder
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
-from refract.core.published_text import catalogue_file, find_entry, names_in
 from refract.core.types import Row
 from refract.rates.counting import CountedSuite
 from refract.rates.key import Key
 from refract.rates.rate import Rate
+from refract_published.catalogues import PROTOCOLS, find_entry, names_in
 from refract_published.protocols import counting, deviations
 from refract_published.protocols.definitions import Chosen, Protocol
 
@@ -118,4 +118,4 @@ class Catalogue:
         return deviation_lines(notes)
 
 
-CATALOGUE = Catalogue(catalogue_file("refract_published:protocols.yaml"))
+CATALOGUE = Catalogue(PROTOCOLS)
