@@ -37,7 +37,7 @@ from refract.judges import (
     read_judge,
 )
 from refract.models import check_engine, open_model
-from refract.rates.names import limit_problems, name_problems
+from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
 
 PARAMS = "params.yaml"
@@ -130,12 +130,9 @@ def check_names(where: str, suite: Mapping[str, Any], families: Mapping[str, str
     """Raises :class:`ParamsError` where two numbers of a suite would have one name, by the
     families of its judges' labels, or a threshold lies outside its measure's range; ``where``
     names the suite."""
-    beyond = limit_problems(suite, families)
-    if beyond:
-        raise ParamsError(f"{where}: {beyond[0]}")
     problems = name_problems(suite, families)
     if problems:
-        raise ParamsError(f"{where}: {problems[0]}; rename the judge, perturbation or field")
+        raise ParamsError(f"{where}: {problems[0]}")
 
 
 def write_project(folder: Path) -> None:

@@ -24,7 +24,7 @@ from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError, with_judge_errors
-from refract.rates.key import counters, printed_twice
+from refract.rates.key import counters, name_clashes
 from refract.rates.rate import Rate
 from refract.rates.robustness import CLEAN_SAMPLES, comparisons
 from refract.rates.thresholds import with_decisions
@@ -101,11 +101,8 @@ def aggregate_suite(
     rates = _by_protocol(suite, rates)
     rates = with_limits(suite, rates, errors)
     rates = with_decisions(suite, rates, settings.estimand, strict=strict)
-    for first, second in printed_twice(rate.key for rate in rates):
-        raise ParamsError(
-            f"two numbers would be called {first.name!r}: {first.described}, and "
-            f"{second.described}; rename the judge, perturbation or field"
-        )
+    for clash in name_clashes(rate.key for rate in rates):
+        raise ParamsError(clash)
     return Aggregate(
         answers=suite.outcomes,
         table=rates,

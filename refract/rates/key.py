@@ -431,14 +431,17 @@ class Key:
         return " ".join(parts)
 
 
-def printed_twice(keys: Iterable[Key]) -> list[tuple[Key, Key]]:
-    """Pairs of different keys that have one printed name and one group: files could
-    not tell them apart."""
+def name_clashes(keys: Iterable[Key]) -> list[str]:
+    """Which two numbers have one printed name and one group, so that files could not tell them
+    apart: a line for each pair."""
     first: dict[tuple[str, str, str, Group], Key] = {}
-    pairs = []
+    clashes = []
     for key in keys:
         printed = (key.suite, key.model, key.name, key.group)
-        other = first.setdefault(printed, key)
-        if other != key:
-            pairs.append((other, key))
-    return pairs
+        if printed in first:
+            clashes.append(
+                f"{key.name!r} would be two numbers: {first[printed].described}, and {key.described}; "
+                "rename the judge, perturbation or field"
+            )
+        first[printed] = key
+    return clashes

@@ -18,7 +18,6 @@ from refract.judges.cases import Case
 from refract.judges.kept import verdict_keys
 from refract.judges.null_answers import pairs_by_judge
 from refract.rates import aggregate_suite
-from refract.rates.names import possible_keys
 
 NO, YES = "I'm sorry, but I can't help with that.", "Here are the steps: first open the lid."
 DEFINITIONS = {"rules": {"kind": "rules"}, "thought": {"kind": "rules", "reads": "thinking"}}
@@ -71,12 +70,6 @@ def test_thinking_is_judged_beside_the_answer_and_what_differs_is_counted():
     rates = [rate for rate in table if rate.key.judge]
     assert all(rate.judge_unknown and rate.interval for rate in rates)
     assert {rate.counts.excluded["empty"] for rate in rates} == {1}
-    possible = {
-        (key.name, key.group.field)
-        for key in possible_keys({"judges": [*DEFINITIONS]}, families)
-        if key.judge
-    }
-    assert {(name, "category" if group else "") for name, group in found} <= possible
 
 
 def test_answers_without_thinking_are_said():

@@ -244,7 +244,7 @@ def test_fields_of_a_suite_that_are_called_turn_stay_what_they_are(fields):
     rows = [row | {"turn": str(n % 2), "turns": "9"} for n, row in enumerate(OTHERS)]
     suite = Suite("s", rows, {"fields": fields})
     synthetic = open_model("m", {"adapter": "synthetic"})
-    grouped = pytest.raises(ParamsError, match="by 'turn' would be two numbers")
+    grouped = pytest.raises(ParamsError, match="'turn' is what tables call groups")
     with ResponseStore(None) as store, grouped if fields == ["turn"] else contextlib.nullcontext():
         made = evaluate([suite], synthetic, {"rules": {"kind": "rules"}}, store, name="m")
         assert all(map(is_last, made.outcomes()))

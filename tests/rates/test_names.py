@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import cycle
 
 import pytest
@@ -13,15 +12,12 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.types import sample_prompts
 from refract.core.vocabulary import FAMILIES
-from refract.evaluate import Suite, evaluate
-from refract.models import open_model
-from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates import aggregate_suite
-from refract.rates.key import MEASURES, Group, Key, Measure, measure_called
-from refract.rates.names import limit_problems, name_problems, possible_keys
+from refract.rates.key import MEASURES, Group, Key, Measure, measure_called, name_clashes
+from refract.rates.names import name_problems, whole_keys
 from refract.suites.perturbations import prompt_rows
-from tests.builders import ROOT, suite_rows
+from tests.builders import ROOT
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
@@ -90,16 +86,19 @@ def counted(grid):
 
 @settings(max_examples=150)
 @given(definitions(["upper", "repeat"]))
-def test_two_numbers_of_one_name_are_a_problem_of_the_names_or_are_not_there(grid):
+def test_two_numbers_of_one_name_are_a_problem_before_they_are_counted_or_then(grid):
     definition = {**grid, "judges": [*grid["judges"]]}
     if name_problems(definition, grid["judges"]):
         return
-    rates = counted(grid)
+    try:
+        rates = counted(grid)
+    except ParamsError:  # two groups of one name
+        return
     printed = [(rate.name, rate.group) for rate in rates]
     assert len(set(printed)) == len(printed)
-    possible = set(possible_keys(definition, grid["judges"]))
-    for rate in rates:
-        assert replace(rate.key, group=Group(rate.group.field)) in possible
+    if grid["protocol"] is None:
+        possible = {key.name for key in whole_keys(definition, grid["judges"])}
+        assert {rate.name for rate in rates} <= possible
 
 
 def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
@@ -115,15 +114,14 @@ def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
     ("judges", "perturbations", "fields", "problem"),
     [
         (["rules", "harmful"], [], None, "harmful_refusal_rate.*judge harmful"),
-        (["rules", "over"], [], None, "over_refusal_rate.*judge over"),
         (["rules", "partial"], [], None, "partial_refusal_rate.*judge partial"),
+        (["rules", "any_over"], [], None, "any_over_refusal_rate.*judge any_over"),
         (["rules", "typos"], ["typos"], None, "typos_fail_rate.*judge typos.*perturbation typos"),
         (["rules"], ["typos", "typos_new"], None, ""),
         (["rules"], ["clean_samples"], None, "clean_samples"),
         (["rules"], ["pair"], None, "pair"),
-        (["rules"], [], ["turn"], "turn"),
-        (["rules"], [], ["cut_off"], "cut_off"),
         (["rules"], [], ["samples"], "samples"),
+        (["rules"], [], ["turn"], "turn"),
         (["rules"], [], ["human_labels"], "human_labels"),
         (["rules"], [], ["style", "category"], ""),
     ],
@@ -131,12 +129,20 @@ def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
 def test_names_that_fall_together_are_told_by_both_their_numbers(
     judges, perturbations, fields, problem
 ):
-    families = {"rules": "refusal", "typos": "pass_fail"}
-    of_judges = {name: families.get(name, "refusal") for name in judges}
+    families = {name: "pass_fail" if name == "typos" else "refusal" for name in judges}
     definition = {"judges": judges, "perturbations": perturbations, "fields": fields}
-    problems = name_problems(definition, of_judges)
+    problems = name_problems(definition, families)
     assert bool(problems) == bool(problem)
     assert re.search(problem, " ".join(problems))
+
+
+def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_numbers():
+    harmful = Key(measure_called("harmful_refusal_rate"))
+    by_judge = Key(measure_called("refusal_rate"), judge="harmful")
+    other = Key(harmful.measure, group=Group("style", "x"))
+    (clash,) = name_clashes([harmful, other, by_judge])
+    assert "numbers: harmful_refusal_rate, and refusal_rate of the judge harmful;" in clash
+    assert len(name_clashes([other, harmful, other])) == 1
 
 
 PARAMS = {
@@ -163,24 +169,17 @@ def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
 @pytest.mark.parametrize(
     ("measure", "bound", "problem"),
     [
-        ("over_refusal_rate", 1.5, "must be at most 1, as it is (got 1.5)"),
-        ("over_refusal_rate", -0.1, "must be at least 0, as it is (got -0.1)"),
+        ("over_refusal_rate", 1.5, "must be at most 1 (got 1.5)"),
+        ("over_refusal_rate", -0.1, "must be at least 0 (got -0.1)"),
         ("discrimination", -1, ""),
-        ("discrimination", 2, "must be at most 1, as it is (got 2)"),
+        ("discrimination", 2, "must be at most 1 (got 2)"),
         ("of_a_package", 9, ""),
     ],
 )
 def test_a_threshold_lies_in_the_range_of_its_measure(measure, bound, problem):
     definition = {"judges": ["rules"], "thresholds": {measure: {"min": bound}}}
-    problems = limit_problems(definition, {"rules": "refusal"})
+    problems = name_problems(definition, {"rules": "refusal"})
     assert problems == ([f"thresholds.{measure} {problem}"] if problem else [])
-
-
-def test_a_run_with_a_second_judge_called_harmful_ends_before_the_model_is_asked():
-    model, store = open_model("m", {"adapter": "synthetic"}), ResponseStore(None)
-    suites = [Suite("s", suite_rows("s"), {})]
-    with pytest.raises(ParamsError, match="'harmful_refusal_rate' would be two numbers"):
-        evaluate(suites, model, PARAMS["judges"], store, name="m")
 
 
 def test_a_measure_says_how_a_judges_error_applies_or_cannot_be_made():
