@@ -12,10 +12,10 @@ from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
 from refract.core.params import decision_settings, null_settings
-from refract.core.types import FinishReason, Row, given_prompt, given_response
-from refract.evaluate import Definition, Suite, evaluate, read_suites, rows_sha256
+from refract.core.types import Row
+from refract.evaluate import Definition, Evaluation, Suite, evaluate, read_suites, rows_sha256
 from refract.evaluate.labelled import measure_judges
-from refract.judges import judge_suite, open_judges, with_calls_judged
+from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
 from refract.models.function import BatchFunction, TextFunction, function_name, text_model
 from refract.models.protocol import Model
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = pd.DataFrame | Iterable[Mapping[str, Any]]
     Suites: TypeAlias = str | Path | Sequence[str | Path] | pd.DataFrame | Mapping[str, Rows]
     Judges: TypeAlias = str | Definition | Sequence[str | Definition]
+    Measured: TypeAlias = str | Definition | Model | TextFunction | BatchFunction
 
 
 class Comparison(NamedTuple):
@@ -51,7 +52,7 @@ class Comparison(NamedTuple):
 
 
 def measure(
-    model: str | Definition | Model | TextFunction | BatchFunction,
+    model: Measured,
     suites: Suites,
     judge: Judges = "refusal",
     *,
@@ -75,51 +76,76 @@ def measure(
     >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", limit=60)
     >>> results.metrics
     """
-    project = find_project()
-    judges = _judges(judge, project)
+    opened = opened_model(model, name, batch=batch)
+    if hasattr(suites, "columns"):
+        suites = {"prompts": cast("pd.DataFrame", suites)}
+    if isinstance(suites, Mapping):
+        wanted = []
+        for suite, rows in suites.items():
+            wanted.append(given_suite(suite, given_rows(rows, f"suite {suite!r}")))
+    else:
+        names = [suites] if isinstance(suites, str | Path) else suites
+        wanted = read_suites([str(suite) for suite in names], find_project())
+    judges = _judges(judge, find_project())
+    evaluation = evaluated(opened, wanted, judges, seed=seed, limit=limit)
+    return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
+
+
+class Opened(NamedTuple):
+    """A model by what it was given as. ``stored``: its answers are kept."""
+
+    name: str
+    model: Model
+    definition: Definition
+    stored: bool
+
+
+def opened_model(model: Measured, name: str | None = None, *, batch: bool = False) -> Opened:
+    """The model that a name, a definition, a function or an object stands for. Raises
+    :class:`refract.core.errors.RefractError`."""
     is_function = callable(model) and not hasattr(model, "identity")
     if batch and not is_function:
         raise UsageError("batch=True goes with a function that takes a list of prompts")
-    definition: Definition = {}
     if isinstance(model, str | Mapping):
-        definition = find_model(model, project) if isinstance(model, str) else model
+        definition = find_model(model, find_project()) if isinstance(model, str) else model
         name = name or (model if isinstance(model, str) else source_name(model))
-        opened = open_model(name, dict(definition))
-    elif is_function:
+        return Opened(name, open_model(name, dict(definition)), definition, stored=True)
+    if is_function:
         function = cast(TextFunction | BatchFunction, model)
         name = name or function_name(function)
-        opened = text_model(function, name, batch=batch)
-        definition = {"adapter": opened.adapter}
-    elif isinstance(getattr(model, "adapter", None), str):
-        name = name or type(model).__name__.lower()
-        opened = cast(Model, model)
-        definition = {"adapter": opened.adapter}
-    else:
+        made = text_model(function, name, batch=batch)
+        return Opened(name, made, {"adapter": made.adapter}, stored=False)
+    if not isinstance(getattr(model, "adapter", None), str):
         raise UsageError(
             "a model is a name, a definition, a function or an object with the members of "
             f"refract.models.protocol.Model (got {model!r:.80})"
         )
-    if hasattr(suites, "columns"):
-        suites = {"prompts": cast("pd.DataFrame", suites)}
-    if isinstance(suites, Mapping):
-        wanted = [_given_suite(suite, rows) for suite, rows in suites.items()]
-    else:
-        names = [suites] if isinstance(suites, str | Path) else suites
-        wanted = read_suites([str(suite) for suite in names], project)
-    with ResponseStore(None) if is_function else open_store() as store:
-        evaluation = evaluate(
-            wanted,
-            opened,
+    own = cast(Model, model)
+    return Opened(name or type(own).__name__.lower(), own, {"adapter": own.adapter}, stored=True)
+
+
+def evaluated(
+    opened: Opened,
+    suites: Sequence[Suite],
+    judges: Mapping[str, Definition],
+    seed: int = 0,
+    limit: int | None = None,
+) -> Evaluation:
+    """What comes of a model on suites, as the project's settings say."""
+    project = find_project()
+    with open_store() if opened.stored else ResponseStore(None) as store:
+        return evaluate(
+            suites,
+            opened.model,
             judges,
             store=store,
-            name=name,
-            definition=definition,
+            name=opened.name,
+            definition=opened.definition,
             seed=seed,
             sample=limit,
             settings=decision_settings(project.folder),
             null_answers=null_settings(project.params),
         )
-    return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 
 
 @overload
@@ -144,7 +170,9 @@ def judge(rows: Rows, judge: Judges = "refusal") -> pd.DataFrame | list[Row]:
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """
     judges = _judges(judge, find_project())
-    numbered = [{"id": str(number), **row} for number, row in enumerate(_dicts(rows, "rows"), 1)]
+    numbered = [
+        {"id": str(number), **row} for number, row in enumerate(given_rows(rows, "rows"), 1)
+    ]
     verdicts = []
     for name, definition in judges.items():
         verdicts += judge_rows(numbered, name, definition)
@@ -180,7 +208,7 @@ def validate(
 
     if partial not in ("refusal", "compliance"):
         raise UsageError(f"partial must be refusal or compliance (got {partial!r:.80})")
-    numbered = [(f"row {n}", row) for n, row in enumerate(_dicts(labelled, "labelled"), 1)]
+    numbered = [(f"row {n}", row) for n, row in enumerate(given_rows(labelled, "labelled"), 1)]
     rows, left_out = labelled_rows(numbered, source="labelled")
     if not rows:
         raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
@@ -219,39 +247,24 @@ def judge_rows(
 ) -> list[Row]:
     """Verdict rows of answers that already exist, by one judge; ``where`` names the
     rows in messages."""
-    prompts, responses, sources = [], [], {}
     for number, row in enumerate(rows, 1):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
-        prompt = row.get("prompt") or ""
-        is_conversation = isinstance(prompt, list) and all(
-            isinstance(turn, dict)
-            and isinstance(turn.get("content"), str)
-            and isinstance(turn.get("role"), str)
-            for turn in prompt
-        )
         problems = field_problems(row)
         if not isinstance(id_, str) or not isinstance(response, str | None):
             problems = [
                 "needs a text as 'prompt_id' or 'id', and a text or null as 'response' "
                 f"(got {id_!r} and {response!r:.60})"
             ]
-        elif not isinstance(prompt, str) and not is_conversation:
-            problems = [f"needs a text or a list of messages as 'prompt' (got {prompt!r:.60})"]
+        elif not _is_prompt(row.get("prompt") or ""):
+            problems = [
+                f"needs a text or a list of messages as 'prompt' (got {row['prompt']!r:.60})"
+            ]
         if problems:
             raise RowError(f"{where} {number} {problems[0]}")
-        # Rows are told apart by their place: nothing says that ids do not repeat.
-        key = str(number)
-        prompts.append(given_prompt(key, prompt))
-        reason = "error" if response is None else row.get("finish_reason") or "stop"
-        responses.append(given_response(key, response or "", cast(FinishReason, reason)))
-        if isinstance(row.get("tool_calls"), list):
-            responses[-1]["tool_calls"] = row["tool_calls"]
-        sources[key] = {**row, "id": key, "prompt": prompt}
     judges = open_judges(with_calls_judged({name: definition}, ()))
-    verdicts = judge_suite(prompts, responses, sources, judges=judges)
     judged = []
-    for row, verdict_row in zip(rows, verdicts, strict=True):
-        verdict = verdict_row["judges"][name]
+    for row, verdicts in zip(rows, judge_answers(rows, judges), strict=True):
+        verdict = verdicts[name]
         if verdict["label"] is None and verdict["error"] is None:
             null = row.get("response") is None
             what = "null" if null else "empty or not an answer of the model's"
@@ -262,6 +275,16 @@ def judge_rows(
         id_ = row.get("prompt_id", row.get("id"))
         judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})
     return judged
+
+
+def _is_prompt(prompt: object) -> bool:
+    """Whether this is a text or a list of messages."""
+    if not isinstance(prompt, list):
+        return isinstance(prompt, str)
+    parts = [
+        turn.get(part) for turn in prompt if isinstance(turn, dict) for part in ("role", "content")
+    ]
+    return len(parts) == 2 * len(prompt) and all(isinstance(part, str) for part in parts)
 
 
 def _judges(judge: Judges, project: Project) -> dict[str, Definition]:
@@ -285,45 +308,47 @@ def _judges(judge: Judges, project: Project) -> dict[str, Definition]:
     return judges
 
 
-def _dicts(rows: object, where: str) -> list[Row]:
+def given_rows(rows: object, where: str) -> list[Row]:
     """Rows that were given, each as a dictionary; ``where`` names them in messages.
 
     Those of a DataFrame lack the columns whose cell is missing, and have texts as ids: the
     index labels where there is no column of them."""
-    is_frame = hasattr(rows, "columns")
-    if not is_frame and (isinstance(rows, str) or not isinstance(rows, Iterable)):
+    if hasattr(rows, "columns"):
+        return _rows_of(cast("pd.DataFrame", rows), where)
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise UsageError(
             f"{where} must be a DataFrame or a list of dictionaries (got {rows!r:.80})"
         )
     dicts = []
-    if not is_frame:
-        for number, row in enumerate(cast("Iterable[object]", rows), 1):
-            if not isinstance(row, Mapping):
-                raise UsageError(f"{where}: row {number} must be a dictionary (got {row!r:.80})")
-            dicts.append(dict(row))
-        return dicts
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise UsageError(f"{where}: row {number} must be a dictionary (got {row!r:.80})")
+        dicts.append(dict(row))
+    return dicts
+
+
+def _rows_of(frame: pd.DataFrame, where: str) -> list[Row]:
     import pandas as pd
 
-    frame = cast("pd.DataFrame", rows)
     columns = [str(column) for column in frame.columns]
     if len(set(columns)) < len(columns):
         raise UsageError(f"{where}: two columns have one name; there are: {', '.join(columns)}")
+    rows = []
     for label, cells in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
-        entry: Row = {}
+        row: Row = {}
         for column, cell in zip(columns, cells, strict=True):
             if hasattr(cell, "tolist"):  # a number or an array of numpy
                 cell = cell.tolist()
             if not (pd.api.types.is_scalar(cell) and pd.isna(cell)):
-                entry[column] = str(cell) if column in ("id", "prompt_id") else cell
-        if not {"id", "prompt_id"} & entry.keys():
-            entry["id"] = str(label)
-        dicts.append(entry)
-    return dicts
+                row[column] = str(cell) if column in ("id", "prompt_id") else cell
+        if not {"id", "prompt_id"} & row.keys():
+            row["id"] = str(label)
+        rows.append(row)
+    return rows
 
 
-def _given_suite(name: str, given: Rows) -> Suite:
-    """A suite whose rows were given, checked as a file of them would be."""
-    rows = _dicts(given, f"suite {name!r}")
+def given_suite(name: str, rows: list[Row]) -> Suite:
+    """A suite of these rows, checked as a file of them would be."""
     ids: set[object] = set()
     for number, row in enumerate(rows, 1):
         problems = row_problems(row)

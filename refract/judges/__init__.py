@@ -20,7 +20,19 @@ from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
-from refract.core.types import PromptRow, ResponseRow, Row, VerdictRow, clean_id, is_last, sample_id
+from refract.core.types import (
+    FinishReason,
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    VerdictRow,
+    clean_id,
+    given_prompt,
+    given_response,
+    is_last,
+    sample_id,
+)
 from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.calls import Calls, hand_on, next_judge
 from refract.judges.cases import Case, Judge, judgeable, unjudged
@@ -210,6 +222,23 @@ def judge_suite(
         reused, judged = counts["reused"], counts["judged"]
         say(f"judge: {reused:,} verdicts reused, {judged:,} judged", file=sys.stderr)
     return rows
+
+
+def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict[str, Verdict]]:
+    """Verdicts on answers that were given, by judge. A row has ``response`` (None: there is
+    none), and perhaps ``prompt`` (a text or messages), ``finish_reason``, ``tool_calls`` and what
+    the judges need."""
+    prompts, responses, sources = [], [], {}
+    for number, row in enumerate(rows, 1):
+        # Rows are told apart by their place: nothing says that ids do not repeat.
+        id_, prompt, text = str(number), row.get("prompt") or "", row.get("response")
+        sources[id_] = {**row, "id": id_, "prompt": prompt}
+        prompts.append(given_prompt(id_, prompt))
+        reason = "error" if text is None else row.get("finish_reason") or "stop"
+        responses.append(given_response(id_, text or "", cast(FinishReason, reason)))
+        if isinstance(row.get("tool_calls"), list):
+            responses[-1]["tool_calls"] = row["tool_calls"]
+    return [row["judges"] for row in judge_suite(prompts, responses, sources, judges=judges)]
 
 
 def judge_rows(

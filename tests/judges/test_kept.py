@@ -169,7 +169,7 @@ def test_settings_that_decide_no_verdict_are_in_no_hash():
     def keys(kind, **settings):
         return verdict_keys(open_judge("j", {"kind": kind, **settings}), [case()])
 
-    assert keys("similarity", output_sensitivity=0.5, batch_size=2) == keys("similarity")
+    assert keys("similarity", output_sensitivity=0.5) == keys("similarity")
     assert keys("similarity", layer=3, baseline=0.1) != keys("similarity")
     assert keys("refusal", redirection="partial") != keys("refusal")
     assert keys("similarity", encoder="owner/name", baseline=0.1) is None

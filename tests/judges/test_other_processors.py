@@ -25,14 +25,13 @@ from tests.models.test_hf import SMALL, save_tokenizer
 JUDGE = """
 import json, sys
 import torch
-from refract.judges import open_judge, similarity
+from refract.judges import open_judge
 from tests.judges.test_model_judges import judged
 texts, folder, size, threads = json.load(sys.stdin)
 torch.set_num_threads(threads)
 torch.backends.mkldnn.enabled = threads == 1
 parts = [texts[at : at + size] for at in range(0, len(texts), size)]
-given = {"encoder": folder, "layer": 2, "baseline": 0, "batch_size": size}
-score = open_judge("s", {"kind": "similarity", **given}).score
+score = open_judge("s", {"kind": "similarity"}).score
 pairs = list(zip(texts, texts[1:] + texts[:1]))
 pairs = [pairs[at : at + size] for at in range(0, len(pairs), size)]
 print([row for part in pairs for row in score(part)])

@@ -32,10 +32,12 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
 
 
 def test_an_error_of_a_process_is_the_judges(monkeypatch, tmp_path):
-    judge = open_judge("s", {"kind": "similarity", "encoder": str(tmp_path), "baseline": 0})
+    judge = open_judge(
+        "s", {"kind": "similarity", "encoder": str(tmp_path), "layer": 1, "baseline": 0}
+    )
     monkeypatch.setattr(type(judge), "cases_a_process", 20)
     monkeypatch.setenv(processes.PROCESSES, "2")
-    with pytest.raises(ParamsError, match=r"judges\.s: encoder .* nothing loads from there"):
+    with pytest.raises(ParamsError, match=r"judges\.s: encoder .* has no weights in safetensors"):
         processes.judged_by_processes(judge, cases())
 
 

@@ -14,7 +14,14 @@ from refract.judges import open_judge
 from refract.judges import similarity as encoder
 from refract.judges.bert import in_batches
 from refract.judges.cases import Case, unjudged
-from refract.judges.similarity import BASELINE, DEFAULT_ENCODER, Score, encoder_folder
+from refract.judges.similarity import (
+    BASELINE,
+    DEFAULT_ENCODER,
+    ExactEncoder,
+    Score,
+    SimilaritySettings,
+    encoder_folder,
+)
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
 # SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.
@@ -31,9 +38,9 @@ def default():
 
 
 @pytest.fixture(scope="module")
-def raw():
-    """Scores before rescaling."""
-    return scorer(baseline=0)
+def package():
+    """The default encoder's files, as bert-score reads them; before rescaling."""
+    return scorer(encoder=encoder_folder(DEFAULT_ENCODER), layer=6, baseline=0)
 
 
 def similarity(judge, clean, perturbed):
@@ -61,9 +68,10 @@ def test_equal_and_empty_answers_are_scored_without_an_encoder(
     assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
 
 
-def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
-    assert similarity(default, "\x07\x07", "\u200b") == 1.0
-    assert similarity(default, "\x07\x07", "Hello there.") == 0.0
+def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default, package):
+    for judge in (default, package):
+        assert similarity(judge, "\x07\x07", "\u200b") == 1.0
+        assert similarity(judge, "\x07\x07", "Hello there.") == 0.0
 
 
 def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
@@ -73,23 +81,46 @@ def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
     assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
 
 
-def test_the_raw_score_is_that_of_the_bert_score_package(raw):
-    from bert_score import BERTScorer
-
-    folder = encoder_folder(DEFAULT_ENCODER)
-    package = BERTScorer(model_type=folder, num_layers=6, device="cpu", use_fast_tokenizer=True)
+def test_the_two_ways_of_scoring_give_the_same(package):
     pairs = [
         *unrelated_pairs(3, seed=3),
         ("I can help you with that.", "I can't help you with that."),
         ("Yes", "No, not at all: never."),
     ]
-    ours = [row.similarity for row in raw.score(pairs)]
-    # One pair a call: in a batch the package's own scores depend on the pairs beside.
-    theirs = [package.score([perturbed], [clean])[2].item() for clean, perturbed in pairs]
-    assert ours == pytest.approx(theirs, abs=1e-4)
+    ours = [row.similarity for row in scorer(baseline=0).score(pairs)]
+    assert ours == pytest.approx([row.similarity for row in package.score(pairs)], abs=1.01e-4)
 
 
-def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
+def test_another_encoder_has_bert_scores_own_score_with_its_layer_baseline_and_weights(
+    tmp_path, monkeypatch
+):
+    from bert_score import BERTScorer
+
+    table = tmp_path / "baselines.tsv"
+    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},.2,.3,.1{n}\n" for n in range(5)))
+    monkeypatch.setattr(SimilaritySettings, "baseline_file", table)
+    clean, perturbed = ["The cat sat on the mat.", "Bread is baked."], ["A cat sits.", "It is hot."]
+    folder = encoder_folder(DEFAULT_ENCODER)
+    settings = {"model_type": folder, "num_layers": 3, "idf": True, "device": "cpu", "lang": "en"}
+    reference = BERTScorer(
+        **settings, nthreads=0, rescale_with_baseline=True, baseline_path=str(table)
+    )
+    reference.compute_idf(clean)
+    expected = reference.score(perturbed, clean, batch_size=1)[2].tolist()
+    judge = scorer(encoder=folder, layer=3, idf=True)
+    pairs = list(zip(clean, perturbed, strict=True))
+    assert [row.similarity for row in judge.score(pairs)] == pytest.approx(expected, abs=5.1e-5)
+    assert judge.cases_a_process is None
+    assert judge.version.startswith("2 bert-score 0.")
+
+
+def test_an_encoder_that_bert_score_has_measured_needs_no_baseline():
+    assert scorer(encoder="roberta-large").settings.baseline is None
+
+
+@pytest.mark.parametrize("way", ["default", "package"])
+def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(way, request):
+    default = request.getfixturevalue(way)
     pairs = unrelated_pairs(4, seed=5)
     pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:2]]
     shuffled = random.Random(1).sample(pairs, len(pairs))
@@ -100,73 +131,30 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default
     assert [default.score([pair])[0] for pair in pairs[::3]] == together[::3]
 
 
-def mixed_texts(count, seed):
-    """Words, loops, marks and letters of any script, of one token and of many."""
-    generator = random.Random(seed)
-    words = long_text(60).split()
-    texts = []
-    for index in range(count):
-        length = generator.choice((1, 1, 2, 5, 20, 90))
-        drawn = generator.choices(words, k=length)
-        letters = [chr(generator.choice((46, 0x430, 0x4E00)) + length) for _ in drawn]
-        texts.append((" ".join(drawn), " ".join(drawn[:1] * length), "".join(letters))[index % 3])
-    return texts
-
-
 def test_tokens_that_point_the_other_way_have_a_cosine_below_zero():
     one = encoder.Window(np.array([[1.0, 0.0]]), slice(0, 1))
     other = encoder.Window(np.array([[-0.6, 0.8], [-0.8, 0.6]]), slice(0, 2))
     assert encoder.matched([one], [other]) == (-0.7, -0.6)
 
 
-def test_float32_errs_by_less_than_its_bound_and_moves_no_digit(default, monkeypatch):
-    texts = mixed_texts(48, seed=4)
-    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True))
-    pairs += zip(texts, texts[7:] + texts[:7], strict=True)
-    scores = default.score(pairs)
-    fast, exact = (
-        encoder.embed(texts, encoder.load_default(double), 16) for double in (False, True)
-    )
-    for one, other in pairs:
-        if not exact[one] or not exact[other]:
-            continue
-        f1, true = (
-            encoder.f1_of(*encoder.matched(side[one], side[other])) for side in (fast, exact)
-        )
-        assert abs(f1 - true) < encoder.error_of_float32(fast[one], fast[other]) / 2
-    # So that all are computed in float64.
-    monkeypatch.setattr(encoder, "error_of_float32", lambda *_: 1.0)
-    assert default.score(pairs) == scores
-
-
-def test_the_default_encoder_gives_what_pytorch_gives_in_float64():
-    texts = [*mixed_texts(3, seed=5), long_text(60)]
-    ours = encoder.embed(texts, encoder.load_default(True), 16)
-    theirs = encoder.embed(texts, encoder.load(encoder_folder(DEFAULT_ENCODER), 6, "cpu"), 16)
-    for text in texts:
-        for window, other in zip(ours[text], theirs[text], strict=True):
-            assert window.text == other.text
-            assert abs(window.states - other.states).max() < 1e-12
-
-
 def test_a_text_is_encoded_once_for_pairs_that_follow_each_other(default, monkeypatch):
     asked = []
-    embed = encoder.embed
+    windows = ExactEncoder.windows
 
-    def noted(texts, *settings):
+    def noted(self, texts):
         asked.extend(texts)
-        return embed(texts, *settings)
+        return windows(self, texts)
 
-    monkeypatch.setattr(encoder, "embed", noted)
+    monkeypatch.setattr(ExactEncoder, "windows", noted)
     monkeypatch.setattr(encoder, "_PAIRS_AT_ONCE", 2)
-    monkeypatch.setattr(encoder, "error_of_float32", lambda *_: 0.0)
     default.score([("a", "b"), ("a", "c"), ("a", "d"), ("a", "b")])
     assert asked == ["a", "b", "c", "d"]
 
 
-def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
+@pytest.mark.parametrize("way", ["default", "package"])
+def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(way, request):
     head = long_text(60)
-    different, equal_length = default.score(
+    different, equal_length = request.getfixturevalue(way).score(
         [(head, head + " " + long_text(12)[::-1]), (head + " Yes, do.", head + " No, never.")]
     )
     assert different.truncated is equal_length.truncated is True
@@ -181,7 +169,7 @@ def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(defaul
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
-        ({"layer": 4}, "baseline must be given for .*layer 4: .*tools.similarity_baseline"),
+        ({"layer": 4}, "baseline must be given for encoder 'gt-all.*: .*tools.similarity_baseline"),
         ({"encoder": None, "baseline": 0}, "encoder must be .*a folder or a hub id .got None"),
     ],
 )
@@ -190,17 +178,20 @@ def test_a_setting_that_cannot_be_used_is_refused_in_a_full_sentence(definition,
         scorer(**definition)
 
 
-def test_a_layer_or_device_that_the_encoder_lacks_is_refused():
-    with pytest.raises(ParamsError, match=r"layer must be from 1 to 6 for this encoder .got 7"):
-        scorer(layer=7, baseline=0).score([("a", "b")])
-    with pytest.raises(ParamsError, match="device 'no_such' cannot be used"):
-        scorer(device="no_such").score([("a", "b")])
-
-
-def test_a_folder_without_safetensors_is_refused(tmp_path):
-    judge = scorer(encoder=str(tmp_path), baseline=0)
-    with pytest.raises(ParamsError, match="nothing loads from there"):
-        judge.score([("a", "b")])
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        ({"layer": 7}, "with layer 7 and device 'cpu': Invalid num_layers"),
+        ({"device": "no_such"}, "device 'no_such': "),
+        ({"encoder": "{folder}"}, "layer must be given for encoder"),
+        ({"encoder": "{folder}", "layer": 1}, "has no weights in safetensors"),
+    ],
+)
+def test_what_bert_score_cannot_use_is_refused_in_a_full_sentence(tmp_path, definition, message):
+    if "encoder" in definition:
+        definition = {**definition, "encoder": str(tmp_path)}
+    with pytest.raises(ParamsError, match=message):
+        scorer(**definition, baseline=0).score([("a", "b")])
 
 
 def test_a_fresh_measurement_agrees_with_the_stored_baseline():
