@@ -14,7 +14,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.params import decision_settings, null_settings
 from refract.core.types import Row
 from refract.evaluate import Definition, Evaluation, Suite, evaluate, read_suites, rows_sha256
-from refract.evaluate.labelled import measure_judges
+from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
 from refract.models.function import BatchFunction, TextFunction, function_name, text_model

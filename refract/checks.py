@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from refract.api import Measured, evaluated, given_rows, given_suite, opened_model
+from refract.api import evaluated, given_rows, given_suite, opened_model
 from refract.core.errors import UsageError
 from refract.core.types import Row
 from refract.core.vocabulary import EXCLUDED, OUTPUT_SENSITIVITY
@@ -34,7 +34,7 @@ from refract.results.table_rows import json_rows
 from refract.suites.perturbations import prompt_rows
 
 if TYPE_CHECKING:
-    from refract.api import Rows
+    from refract.api import Measured, Rows
 
 __all__ = [
     "CheckResult",

@@ -24,7 +24,8 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
-from refract.evaluate.labelled import labelled_answers, measure_judges
+from refract.evaluate.judge_errors import measure_judges
+from refract.evaluate.labelled import labelled_answers
 from refract.project import find_judge, find_project
 from refract.project.inputs import files_named
 

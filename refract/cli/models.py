@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,12 +17,11 @@ from refract.core.jsonl import write_rows
 from refract.core.params import grid
 from refract.core.published_text import copy_out, download
 from refract.core.showing import say
-from refract.evaluate.estimating import estimate_model, estimate_null_answers, grid_prompts
-from refract.evaluate.kept_verdicts import judge_again
+from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.judges.kept import VERDICTS
 from refract.models.checkpoint import fetched_file, is_package
 from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
-from refract.project import find_model, find_project, project_root, read_project
+from refract.project import find_model, find_project
 
 models = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Models: fetch the weights of one."
@@ -32,7 +30,7 @@ models.callback()(lambda: None)
 cache = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="The response store: info, clear, verify, import, export.",
+    help="The response store: info, clear, import, export.",
 )
 
 
@@ -41,8 +39,7 @@ def estimate(
         list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
     ] = None,
 ) -> None:
-    """Print requests, tokens and cost of the next run, less what is stored; of judges that ask a model
-    those about null answers.
+    """Print requests, tokens and cost of the next run, less what is stored.
 
     Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
     with tool_results count all steps that there can be.
@@ -55,8 +52,6 @@ def estimate(
     names = models or grid(project.params, "models")
     with open_store() as answers:
         estimates = {name: estimate_model(name, project, suites, store=answers) for name in names}
-        for judge, sent in estimate_null_answers(names, project, suites, store=answers).items():
-            estimates[f"{judge}, null answers"] = sent
     for name, sent in estimates.items():
         cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
         tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
@@ -144,38 +139,6 @@ def clear(
         before = max(0, int(time.time()) - older_than * 86400) if older_than else None
         deleted = answers.delete(before, VERDICTS if verdicts else None)
         say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
-
-
-@cache.command("verify")
-def verify_verdicts(
-    n: Annotated[
-        int, Option("--n", min=1, help="Answers to draw for each model and suite of the grid.")
-    ] = 20,
-    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
-) -> None:
-    """Judge a sample of the project's answers again and compare with the kept verdicts; exit with 1
-    where one differs.
-
-    Example: refract cache verify --n 5
-    """
-    project = read_project(project_root())
-    answers, path = _open()
-    count = different = 0
-    with answers:
-        for part in judge_again(project, answers, size=n, seed=seed):
-            count += part.judged
-            different += len(part.different)
-            if part.different:
-                say(
-                    f"{part.model} {part.suite}: {part.judge} judges {len(part.different)} of "
-                    f"{part.judged} otherwise now; the first: {part.different[0]}"
-                )
-    if not count:
-        raise UsageError(f"{path} holds no verdict on an answer of this project; run: dvc repro")
-    say(f"{count:,} kept verdicts judged again, {different:,} of them differ")
-    if different:
-        say("verdicts may be wrong; run: refract cache clear --verdicts", file=sys.stderr)
-        raise typer.Exit(1)
 
 
 @cache.command("import")

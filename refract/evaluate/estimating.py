@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from refract.core.jsonl import canonical_json, iter_responses
-from refract.core.params import definition, grid, null_settings, run_seed
-from refract.core.types import PromptRow, ResponseRow, ToolCall, given_response, sample_prompts
-from refract.judges import open_judges
-from refract.judges.cases import Questions, asks_model
-from refract.judges.llm import requests_to
-from refract.judges.null_answers import null_cases, pairs_by_judge
+from refract.core.jsonl import canonical_json
+from refract.core.params import grid, run_seed
+from refract.core.types import PromptRow, ToolCall, sample_prompts
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import suite_prompts
-from refract.suites.rows import load_suite
 
 # English text has about four characters to a token in the vocabularies of today's
 # models.
@@ -97,7 +92,11 @@ def estimate_model(
                     if key in turn and key not in known:
                         answers[key] = _going_on(longest, row)
             counts += _counted(turn, known, settings)
-    return _estimate(defined, counts)
+    sent, made = -(-counts["characters"] // CHARACTERS_PER_TOKEN), counts["answers"]
+    price, dollars = defined.get("price"), None
+    if price:
+        dollars = (sent * price["input"] + made * price["output"]) / 1e6
+    return Estimate(counts["requests"], counts["stored"], sent, made, dollars)
 
 
 def _going_on(longest: Answer, row: PromptRow) -> Answer:
@@ -132,70 +131,3 @@ def _counted(
         characters += sum(len(canonical_json(tool)) for tool in request.tools)
     answers = len(new) * (settings.get("max_tokens") or 0)
     return Counter(requests=len(new), stored=len(known), characters=characters, answers=answers)
-
-
-def _estimate(defined: Mapping[str, Any], counts: Counter[str]) -> Estimate:
-    """The tokens and the cost of requests to a model of this definition."""
-    prompts, answers = -(-counts["characters"] // CHARACTERS_PER_TOKEN), counts["answers"]
-    price = defined.get("price")
-    dollars = None
-    if price:
-        dollars = (prompts * price["input"] + answers * price["output"]) / 1e6
-    return Estimate(
-        counts["requests"], counts["stored"], prompts, answer_tokens=answers, dollars=dollars
-    )
-
-
-def estimate_null_answers(
-    models: Sequence[str], project: Project, suites: GridPrompts, store: ResponseStore
-) -> dict[str, Estimate]:
-    """What each judge that asks a model is sent about null answers of these models, by
-    the judge's name. Equal requests count once; an answer that is not here yet counts as
-    long as it may be."""
-    settings, seed = null_settings(project.params), run_seed(project.params)
-    sent: dict[str, list[Questions]] = {}
-    for suite, rows in suites.prompts.items():
-        wanted = definition(project.params, "suites", suite)
-        judges = open_judges(
-            {name: definition(project.params, "judges", name) for name in wanted["judges"]}
-        )
-        sources = {row["id"]: row for row in load_suite(project.folder / wanted["file"])}
-        prompts = {row["prompt_id"]: row for row in rows}
-        for name, pairs in pairs_by_judge(judges, settings).items():
-            if not asks_model(type(judges[name])):
-                continue
-            for model in models:
-                answers = _answers(model, project, suite, prompts=prompts)
-                nulls = null_cases(suite, prompts, answers, sources=sources, pairs=pairs, seed=seed)
-                asked = judges[name].asked([null.case for null in nulls])
-                if asked is not None:
-                    sent.setdefault(name, []).append(asked)
-    estimates = {}
-    for name, questions in sent.items():
-        judging, defined = questions[0].model, questions[0].definition
-        identity = _identity(judging)
-        requests: dict[str, Request] = {}
-        for asked in questions:
-            for repeat in range(asked.repeats):
-                requests |= requests_to(judging, identity, asked.conversations, repeat=repeat)[1]
-            for conversations in asked.reworded.values():
-                requests |= requests_to(judging, identity, conversations)[1]
-        of_judge = generation_settings(name, defined) if defined else {}
-        estimates[name] = _estimate(defined, _counted(requests, store.get(requests), of_judge))
-    return estimates
-
-
-def _answers(
-    model: str, project: Project, suite: str, prompts: Mapping[str, PromptRow]
-) -> dict[str, ResponseRow]:
-    """A model's answers to a suite as they are here, else as long as they may be."""
-    file = project.folder / f"data/responses/{model}/{suite}.jsonl"
-    answers = {}
-    if file.is_file():
-        answers = {row["prompt_id"]: row for row in iter_responses(file)}
-    most = generation_settings(model, find_model(model, project)).get("max_tokens") or 1
-    for id_ in prompts:
-        # As long as an answer may be, and like no other.
-        longest = f"{model} {id_} ".ljust(CHARACTERS_PER_TOKEN * most, "x")
-        answers.setdefault(id_, given_response(id_, longest))
-    return answers

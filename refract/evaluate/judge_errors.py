@@ -1,16 +1,16 @@
-"""validate-judges: labelled prompt-response pairs in, each judge's errors out."""
+"""Labelled answers in, each judge's errors out: validate-judges and `refract validate`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
 from refract.agreement.scores import Partial, group_rows, score_labels
-from refract.core.errors import RowError
-from refract.core.types import Row, Verdict, given_prompt, given_response
-from refract.core.vocabulary import LABELS
-from refract.judges import judge_suite
+from refract.core.errors import RowError, UsageError
+from refract.core.types import Row, Verdict
+from refract.core.vocabulary import FAMILIES, LABELS
+from refract.judges import judge_answers, open_judges
 from refract.judges.cases import Judge
 
 GROUPS = ("slice", "language")
@@ -46,13 +46,10 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
 
     An answer without text never reaches a judge; it is labelled degenerate. Raises
     what judges raise."""
-    sources = {str(number): {**pair, "id": str(number)} for number, pair in enumerate(pairs)}
-    prompts = [given_prompt(id_, pair["prompt"]) for id_, pair in sources.items()]
-    responses = [given_response(id_, pair["response"]) for id_, pair in sources.items()]
-    rows = judge_suite(prompts, responses, sources, judges=judges)
-    by_judge = {judge: [row["judges"][judge] for row in rows] for judge in judges}
-    for verdicts in by_judge.values():
-        for pair, verdict in zip(pairs, verdicts, strict=True):
+    verdicts = judge_answers(pairs, judges)
+    by_judge = {name: [of_pair[name] for of_pair in verdicts] for name in judges}
+    for verdicts_of_judge in by_judge.values():
+        for pair, verdict in zip(pairs, verdicts_of_judge, strict=True):
             if not pair["response"].strip():
                 verdict["label"] = "degenerate"
     return by_judge
@@ -73,6 +70,58 @@ def check_pairs(pairs: Sequence[Row], name: str) -> None:
                 f"{name}: row {number}: prompt and response must be texts, label one of "
                 f"{', '.join(LABELS)} (got {wrong[0]} = {told[wrong[0]]!r:.60})"
             )
+
+
+def measure_judges(
+    definitions: Mapping[str, Mapping[str, Any]],
+    rows: Sequence[Row],
+    truth: Sequence[str],
+    partial: Partial,
+    *,
+    merged: bool,
+    confidence: float,
+) -> tuple[dict[str, Row], list[LedgerEntry]]:
+    """The scores of judges on labelled answers, by judge, and their entries of the
+    ledger.
+
+    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of
+    these means among ``LABELS``. ``merged``: people did not tell the four labels
+    apart. Raises :class:`UsageError` for a judge that does not label refusal.
+    """
+    judges = open_judges(definitions)
+    for name, judge in judges.items():
+        if not FAMILIES[judge.FAMILY].tells_refusal:
+            raise UsageError(f"judge {name!r} does not label refusal, but {judge.FAMILY}")
+    results: dict[str, Row] = {}
+    entries: list[LedgerEntry] = []
+    for name, verdicts in judge_pairs(rows, judges).items():
+        labels = [verdict["label"] for verdict in verdicts]
+        own = ledger_entries(
+            name,
+            judges[name].version,
+            rows,
+            truth=truth,
+            labels=labels,
+            partial=partial,
+            confidence=confidence,
+        )
+        entries += own
+        numbers = score_labels(truth, labels, partial, confidence=confidence)
+        if merged:
+            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
+        confusion: dict[str, dict[str, int]] = {}
+        for row, label in zip(rows, labels, strict=True):
+            counts = confusion.setdefault(row["label"], dict.fromkeys(LABELS, 0))
+            if label is not None:
+                counts[label] += 1
+        results[name] = {
+            "judge": {name: {**definitions[name], "version": judges[name].version}},
+            "partial": partial,
+            **numbers,
+            "confusion": dict(sorted(confusion.items())),
+            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in own],
+        }
+    return results, entries
 
 
 def validate(

@@ -1,22 +1,15 @@
-"""Runs with human labels of their answers, and judges measured on labelled answers."""
+"""Runs with human labels of their answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from refract.agreement.corrections import Labelled
 from refract.agreement.judged_answers import answers_in, stored_answers
 from refract.agreement.label_files import JudgedAnswer, read_labels
-from refract.agreement.ledger import LedgerEntry, ledger_entries
-from refract.agreement.scores import Partial, score_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
-from refract.core.types import Row
-from refract.core.vocabulary import FAMILIES, LABELS
-from refract.evaluate.judge_errors import judge_pairs
-from refract.judges import open_judge
 from refract.project import project_root, read_project
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
@@ -90,50 +83,3 @@ def answers_of_labels(
             )
         asked.append(answer)
     return asked
-
-
-def measure_judges(
-    definitions: Mapping[str, Mapping[str, Any]],
-    rows: Sequence[Row],
-    truth: Sequence[str],
-    partial: Partial,
-    *,
-    merged: bool,
-    confidence: float,
-) -> tuple[dict[str, Row], list[LedgerEntry]]:
-    """The scores of judges on labelled answers, by judge, and their entries of the
-    ledger.
-
-    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of
-    these means among ``LABELS``. ``merged``: people did not tell the four labels
-    apart. Raises :class:`UsageError` for a judge that does not label refusal.
-    """
-    judges = {name: open_judge(name, definition) for name, definition in definitions.items()}
-    for name, judge in judges.items():
-        if not FAMILIES[judge.FAMILY].tells_refusal:
-            raise UsageError(f"judge {name!r} does not label refusal, but {judge.FAMILY}")
-    results: dict[str, Row] = {}
-    entries: list[LedgerEntry] = []
-    for name, verdicts in judge_pairs(rows, judges).items():
-        labels = [verdict["label"] for verdict in verdicts]
-        version = judges[name].version
-        own = ledger_entries(
-            name, version, rows, truth=truth, labels=labels, partial=partial, confidence=confidence
-        )
-        entries += own
-        numbers = score_labels(truth, labels, partial, confidence=confidence)
-        if merged:
-            numbers = {key: numbers[key] for key in numbers if not key.startswith("label_")}
-        confusion: dict[str, dict[str, int]] = {}
-        for row, label in zip(rows, labels, strict=True):
-            counts = confusion.setdefault(row["label"], dict.fromkeys(LABELS, 0))
-            if label is not None:
-                counts[label] += 1
-        results[name] = {
-            "judge": {name: {**definitions[name], "version": version}},
-            "partial": partial,
-            **numbers,
-            "confusion": dict(sorted(confusion.items())),
-            "by_model": [{**entry._asdict(), "gap": entry.gap} for entry in own],
-        }
-    return results, entries

@@ -243,8 +243,8 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
     assert (passed.passed, failed.passed) == (True, False)
     assert passed.metric == failed.metric == 0.5
     assert {row["value"]: row["rate"] for row in passed.rates} == {
-        "U+0008 prompt": 0.5,
-        "U+000D prompt": 0.25,
+        "U+0008": 0.5,
+        "U+000D": 0.25,
     }
     assert passed.counts["failed"] == len(passed.failures) == 3
 

@@ -8,9 +8,6 @@ import shutil
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.tables import read_table, write_table
-from refract.judges.cases import unjudged
-from refract.judges.kept import VERDICTS
-from refract.models.protocol import Answer
 from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
@@ -82,22 +79,11 @@ def test_a_comment_in_the_judge_runs_the_judge_and_its_validation_alone(project)
     assert project.repro().ran == {*cells(*MODELS, stages=("judge",)), "validate-judges"}
 
 
-def test_kept_verdicts_are_judged_again_and_one_that_differs_is_named(project):
+def test_verdicts_are_kept_until_they_are_cleared(project):
     judge = project.run("refract", "stage", "judge", "greedy").stdout
     assert "verdicts reused, 0 judged" in judge
-    same = project.refract("cache", "verify", "--n", 12)
-    assert (same.exit_code, same.output) == (0, "48 kept verdicts judged again, 0 of them differ\n")
-    with ResponseStore(project.cache / "responses.sqlite") as store:
-        keys = [key for key, name in store if name == VERDICTS]
-        wrong = {**unjudged(), "label": "refusal", "refused": True}
-        store.put([(key, Answer(json.dumps(wrong))) for key in keys], VERDICTS, corrected=keys)
-    differing = project.refract("cache", "verify", "--n", 12)
-    assert differing.exit_code == 1
-    assert "48 kept verdicts judged again, 48 of them differ" in differing.output
-    assert "greedy alpha: rules judges 12 of 12 otherwise now" in differing.output
     cleared = project.refract("cache", "clear", "--verdicts")
-    assert cleared.output.startswith(f"{len(keys)} verdicts deleted")
-    assert "holds no verdict on an answer" in str(project.refract("cache", "verify").exception)
+    assert re.match(r"\d+ verdicts deleted", cleared.output)
     with ResponseStore(project.cache / "responses.sqlite") as store:
         assert {name for _, name in store} == set(MODELS)
 
