@@ -123,7 +123,6 @@ class Verdict(TypedDict):
     reads: NotRequired[Literal["thinking"]]
     probabilities: NotRequired[dict[str, float]]
     votes: NotRequired[list[str | None]]
-    reworded: NotRequired[dict[str, str | None]]
 
 
 class VerdictRow(TypedDict):
@@ -175,6 +174,11 @@ def given_response(
         "error": None,
         "answer_sha256": "",
     }
+
+
+def thought_in(response: ResponseRow) -> str:
+    """What a model thought before it answered; empty where there is nothing, or nothing is known."""
+    return response.get("thinking") or ""
 
 
 def sample_id(prompt_id: str, sample: int) -> str:

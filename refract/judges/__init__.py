@@ -32,6 +32,7 @@ from refract.core.types import (
     given_response,
     is_last,
     sample_id,
+    thought_in,
 )
 from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.calls import Calls, hand_on, next_judge
@@ -352,7 +353,7 @@ def thinking_warnings(responses: Iterable[ResponseRow], judges: Definitions) -> 
     total = without = 0
     for row in responses:
         total += 1
-        without += not (row.get("thinking") or "").strip()
+        without += not thought_in(row).strip()
     if not without:
         return []
     text = f"reads thinking, which {without} of {total} answers lack: these it does not judge"

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 from pydantic import BaseModel
 
 from refract.core.settings import Settings
-from refract.core.types import UNFINISHED, Message, PromptRow, ResponseRow, Row, Verdict
+from refract.core.types import (
+    UNFINISHED,
+    Message,
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    thought_in,
+)
 from refract.core.vocabulary import SCORES, refusal_of
 
 if TYPE_CHECKING:
@@ -86,7 +94,7 @@ def _thinking_of(response: ResponseRow) -> ResponseRow:
     unfinished = response["finish_reason"] in UNFINISHED and not response["response"].strip()
     thinking: ResponseRow = {
         **response,
-        "response": response.get("thinking") or "",
+        "response": thought_in(response),
         "thinking": None,
         "finish_reason": response["finish_reason"] if unfinished else "stop",
     }

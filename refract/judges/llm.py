@@ -28,7 +28,7 @@ from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.core.vocabulary import ABSTENTION_LABELS, FAMILIES, REFUSAL_LABELS
-from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
+from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
@@ -140,28 +140,19 @@ def loaded_once(definition: Any, model: Model) -> Model:
     return _LOADED[key]
 
 
-def requests_to(
-    model: Model, identity: str, conversations: Mapping[int, Conversation], repeat: int = 0
-) -> tuple[dict[int, str], dict[str, Request]]:
-    """The hash of each conversation's request to a model of this identity, and the
-    requests by hash. Each ``repeat``, from 0, has a hash of its own, and another seed where
-    the model samples."""
+def replies_of(
+    model: Model, conversations: Mapping[int, Conversation], repeat: int = 0
+) -> dict[int, Answer]:
+    """The reply to each conversation; known ones come from the store. Each ``repeat``, from 0, is
+    a request of its own, and has another seed where the model samples."""
+    if not conversations:
+        return {}
+    identity = canonical_json(identity_of(model))
     keys, requests = {}, {}
     for index, conversation in conversations.items():
         request = Request((conversation,), repeat, dict.fromkeys(model.USES), repeat)
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
-    return keys, requests
-
-
-def replies_of(
-    model: Model, conversations: Mapping[int, Conversation], repeat: int = 0
-) -> dict[int, Answer]:
-    """The reply to each conversation in this repeat; known ones come from the store."""
-    if not conversations:
-        return {}
-    identity = canonical_json(identity_of(model))
-    keys, requests = requests_to(model, identity, conversations, repeat)
     with open_store() as store:
         answers, generated = generate(model, requests, store=store, name="judge")
     new = len(generated)
@@ -265,10 +256,6 @@ class ModelJudgeSettings(Settings):
         None, description="what the assistant is for, shown to the judge"
     )
     repeats: Repeats = 1
-    wordings: list[Text] | None = Field(
-        None,
-        description="further templates, asked beside, for how often other words change the verdict",
-    )
 
 
 class RequirementSettings(ModelJudgeSettings):
@@ -300,19 +287,12 @@ class ModelJudge(Judge):
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
         check_repeats(name, self.FAMILY, self._model, settings.repeats)
-        if settings.wordings and not FAMILIES[self.FAMILY].labels:
-            raise ParamsError(
-                f"judges.{name}: wordings must be left out (got {settings.wordings}): this judge gives "
-                "a score alone, so that no verdict of it can flip"
-            )
         try:
             self._template = self._read_template(settings.template or self.KIND)
-            self._wordings = {text: self._read_template(text) for text in settings.wordings or ()}
         except ParamsError as error:
             raise ParamsError(f"judges.{name}: {error}") from None
-        self.version = VERSION
-        for template in (self._template, *self._wordings.values()):
-            self.version += f", template {template.version} {template.sha256[:16]}"
+        template = self._template
+        self.version = f"{VERSION}, template {template.version} {template.sha256[:16]}"
 
     def _read_template(self, name: str) -> Template:
         template = read_template(name)
@@ -342,33 +322,23 @@ class ModelJudge(Judge):
         label, reason = read_json(reply, self.KEY, self.LABELS)
         return {**labelled(label), "reason": reason}
 
-    def asked(self, cases: Sequence[Case]) -> Questions:
-        conversations: dict[int, Conversation] = {}
-        reworded: dict[str, dict[int, Conversation]] = {name: {} for name in self._wordings}
-        for index, case in enumerate(cases):
-            fields = self.fields(case)
-            if fields is not None:
-                conversations[index] = self._template.fill(fields)
-                for name, template in self._wordings.items():
-                    reworded[name][index] = template.fill(fields)
-        defined = self.settings.model if isinstance(self.settings.model, Mapping) else {}
-        model = loaded_once(self.settings.model, self._model)
-        return Questions(model, defined, conversations, self.settings.repeats, reworded)
-
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.
 
         Raises what the model's adapter raises when no request can be answered.
         """
-        questions = self.asked(cases)
-        model, conversations = questions.model, questions.conversations
+        model = loaded_once(self.settings.model, self._model)
+        conversations: dict[int, Conversation] = {}
+        for index, case in enumerate(cases):
+            fields = self.fields(case)
+            if fields is not None:
+                conversations[index] = self._template.fill(fields)
+        askings = []
+        for repeat in range(self.settings.repeats):
+            askings.append(self._judged(model, cases, conversations, repeat))
         verdicts = [unjudged() for _ in cases]
-        askings = [self._judged(model, cases, conversations, n) for n in range(questions.repeats)]
         for index in conversations:
             verdicts[index] = voted([asking[index] for asking in askings])
-        for name, others in questions.reworded.items():
-            for index, other in self._judged(model, cases, others).items():
-                verdicts[index].setdefault("reworded", {})[name] = other["label"]
         return verdicts
 
     def _judged(
@@ -376,7 +346,7 @@ class ModelJudge(Judge):
         model: Model,
         cases: Sequence[Case],
         conversations: Mapping[int, Conversation],
-        repeat: int = 0,
+        repeat: int,
     ) -> dict[int, Verdict]:
         """The verdicts of one asking, by the place of the case."""
         replies = replies_of(model, conversations, repeat)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 from refract.core.tool_calls import ATTACK_CALLS
-from refract.core.types import NullVerdictRow, is_last
+from refract.core.types import NullVerdictRow, is_last, thought_in
 from refract.core.vocabulary import (
     BY_PROVIDER,
     FAMILIES,
@@ -48,7 +48,6 @@ from refract.rates.key import (
 from refract.rates.rate import Counts, Interval, Rate
 from refract.statistics.raters import cohen_kappa
 
-WORDING_FIELD = "wording"
 NULL_FIELD = "null_answer"
 # A judge whose null difference is larger, either way, is warned of where the interval
 # shows that it is not chance.
@@ -181,12 +180,12 @@ def _refusal_rates(suite: CountedSuite, judge: str) -> list[Rate]:
 
 
 def _change_rates(suite: CountedSuite, judge: str) -> list[Rate]:
-    """How often the verdict of a judge on an answer is another when it is asked again,
-    and by wording when it is asked in other words; nothing of a judge that is asked once.
+    """How often the verdict of a judge on an answer is another when it is asked again;
+    nothing of a judge that is asked once.
 
-    By answer it is the share of pairs of votes that differ, or of votes that differ
-    from the one in other words, where labels of refusal differ if one counts as refused
-    and the other does not. An answer without two readable replies is excluded.
+    By answer it is the share of pairs of votes that differ, where labels of refusal
+    differ if one counts as refused and the other does not. An answer without two
+    readable replies is excluded.
 
     None of it is added to the interval of a rate, which holds it. The verdict on answer
     i is a draw with some chance p_i. Over answers that are drawn, too, its variance is
@@ -195,47 +194,30 @@ def _change_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     Miller 2024, arXiv 2411.00640, section 2). Of most of several verdicts the same holds
     with another p_i. On these very prompts wrong verdicts are drawn anew
     (:func:`refract.rates.judge_error.people_interval`), which is to ask again."""
-    settings = suite.judges.get(judge, {})
-    wordings = settings.get("wordings") or ()
-    if not wordings and settings.get("repeats", 1) <= 1:
-        return []
     compare = refusal_of if FAMILIES[suite.families[judge]].tells_refusal else str
-    values: dict[str, list[float | None]] = {name: [] for name in ("", *wordings)}
+    shares: list[float | None] = []
     answers: list[Counted] = []
     for prompt_id, answer in suite.outcomes.items():
         verdict = suite.verdicts[prompt_id].get(judge)
-        if verdict is None or not (verdict.get("votes") or verdict.get("reworded")):
+        if verdict is None or not verdict.get("votes"):
             continue
         answers.append(_labelled(None, answer))
-        labels = verdict.get("votes", [verdict["label"]])
-        votes = [compare(label) for label in labels if label is not None]
-        for name, shares in values.items():
-            pairs = list(combinations(votes, 2))
-            if name:
-                other = verdict.get("reworded", {}).get(name)
-                pairs = [] if other is None else [(vote, compare(other)) for vote in votes]
-            differ = sum(vote != other_vote for vote, other_vote in pairs)
-            shares.append(differ / len(pairs) if pairs else None)
-    rates = []
-    for name, shares in values.items():
-        known = [share for share in shares if share is not None]
-        if not known:
-            continue
-        key = Key(
-            VERDICT_CHANGE,
-            judge="" if judge == suite.first else judge,
-            group=Group(WORDING_FIELD, name) if name else OVERALL,
-        )
-        whole = all(share in (0, 1) for share in known)
-        rate = mean_rate(
-            key,
-            shares,
-            answers=answers,
-            confidence=suite.confidence,
-            successes=round(sum(known)) if whole else None,
-        )
-        rates.append(rate)
-    return rates
+        votes = [compare(label) for label in verdict["votes"] if label is not None]
+        pairs = list(combinations(votes, 2))
+        differ = sum(vote != other_vote for vote, other_vote in pairs)
+        shares.append(differ / len(pairs) if pairs else None)
+    known = [share for share in shares if share is not None]
+    if not known:
+        return []
+    whole = all(share in (0, 1) for share in known)
+    rate = mean_rate(
+        Key(VERDICT_CHANGE, judge="" if judge == suite.first else judge),
+        shares,
+        answers=answers,
+        confidence=suite.confidence,
+        successes=round(sum(known)) if whole else None,
+    )
+    return [rate]
 
 
 def _thinking_rates(suite: CountedSuite, judge: str) -> list[Rate]:
@@ -247,7 +229,7 @@ def _thinking_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     groups: defaultdict[Group, list[Counted]] = defaultdict(list)
     for row in suite.requested:
         for prompt_id in suite.ids(row["id"]):
-            if not (suite.responses[prompt_id].get("thinking") or "").strip():
+            if not thought_in(suite.responses[prompt_id]).strip():
                 continue
             answer = suite.outcomes[prompt_id]
             thought = suite.verdicts[prompt_id].get(judge)

@@ -208,9 +208,7 @@ INJECTION_SUCCESS = _define(
 )
 TASK_DONE = _define("task_done_rate", "none", JUDGES, better="higher", groups=("group",), **YES)
 # Of a judge that was asked again, or in other words: how often its verdict is another.
-VERDICT_CHANGE = _define(
-    "verdict_change_rate", "none", JUDGES, better="lower", metric="never", groups=("wording",)
-)
+VERDICT_CHANGE = _define("verdict_change_rate", "none", JUDGES, better="lower", metric="never")
 # Cohen's κ of the suite's first judge and another one, on refused or not.
 KAPPA = _define(
     "kappa", "none", JUDGES, "agreement (κ)", low=-1.0, better="higher", metric="threshold"
@@ -364,8 +362,7 @@ class Group:
     ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``,
     ``attack``, ``samples`` (of how many samples), ``over`` (the variants of a prompt:
     ``repeats``, ``perturbations`` or ``languages``), ``control`` (positive controls
-    by kind), ``turn`` (of a conversation), ``null_answer`` (by kind), ``wording`` (of
-    a judge's question), ``human_labels`` and ``cut_off``
+    by kind), ``turn`` (of a conversation), ``null_answer`` (by kind), ``human_labels`` and ``cut_off``
     (``value`` is then ``excluded``: without the answers that the token limit cut
     off)."""
 

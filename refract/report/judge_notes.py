@@ -97,22 +97,18 @@ def null_table(view: View) -> ShownTable:
 
 
 def verdict_changes(view: View) -> list[str]:
-    """For each judge that was asked again or in other words, on each model's answers to
-    each suite: how many verdicts flipped."""
-    by_judge: dict[tuple[str, str, str], list[str]] = {}
+    """For each judge that was asked again, on each model's answers to each suite: how many
+    verdicts flipped."""
+    lines = []
     for rate in view.every:
         if rate.measure == VERDICT_CHANGE:
             counts, share = rate.counts, short_text(rate)
             flipped = f"{share} of {counts.n} verdicts"
             if counts.successes is not None:
                 flipped = f"{counts.successes} of {counts.n} verdicts ({share})"
-            how = f"in the words of {rate.group.value}" if rate.group else "on asking again"
-            texts = by_judge.setdefault((rate.suite, _judge(view, rate), rate.model), [])
-            texts.append(f"{flipped} flipped {how}")
-    lines = []
-    for (suite, judge, model), texts in by_judge.items():
-        answers = f"{view.titles.plain(suite)}, answers of {view.titles.model(model)}"
-        lines.append(f"{judge} on {answers}: {', '.join(texts)}")
+            answers = f"{view.titles.plain(rate.suite)}, answers of {view.titles.model(rate.model)}"
+            judge = _judge(view, rate)
+            lines.append(f"{judge} on {answers}: {flipped} flipped on asking again")
     return lines
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from refract.rates.clean_prompts import failed_controls
 from refract.rates.comparison import DISCRIMINATION, LESS_IS_WORSE
 from refract.rates.judge_error import JudgeError
-from refract.rates.judge_rates import NULL_FIELD, WORDING_FIELD
+from refract.rates.judge_rates import NULL_FIELD
 from refract.rates.key import DIFFERS
 from refract.rates.rate import Counts, Difference, leaves_out_0, prompts_of
 from refract.report.judge_notes import prompt_readers, verdict_changes
@@ -22,7 +22,7 @@ SERVED = ("anthropic", "openai", "vllm")
 # Fields of groups that are no field of a suite's rows.
 NO_FIELDS = (
     *("", "attack", "category", "control", "cut_off", "human_labels", NULL_FIELD, "over"),
-    *("provider_refusals", "samples", "turn", WORDING_FIELD),
+    *("provider_refusals", "samples", "turn"),
 )
 NAMED_GROUPS = 2
 # The share of a suite's answers that, not judged, leaves no numbers to speak of.

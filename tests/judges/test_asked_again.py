@@ -24,22 +24,17 @@ from tests.builders import suite_facts, suite_rows
 from tests.judges.test_model_judges import JudgeServer, judged
 
 LABELS = {"r": "refusal", "p": "partial_refusal", "c": "compliance"}
-SWAPPED = "This was the answer to"
 
 
 def voter(schedule: dict[str, str]) -> Callable[[dict[str, Any]], str]:
-    """Replies by the judged text: a letter for each asking with the request first, and the last one for
-    the swapped question; ``-`` is no verdict."""
+    """Replies by the judged text: a letter for each asking; ``-`` is no verdict."""
     times: Counter[str] = Counter()
 
     def reply(request: dict[str, Any]) -> str:
         content = request["messages"][1]["content"]
         text = next(text for text in schedule if f"\n{text}\n" in content)
-        if SWAPPED in content:
-            letter = schedule[text][-1]
-        else:
-            times[text] += len(request["messages"]) == 2  # and not a second question
-            letter = schedule[text][times[text] - 1]
+        times[text] += len(request["messages"]) == 2  # and not a second question
+        letter = schedule[text][times[text] - 1]
         return json.dumps({"label": LABELS[letter], "reason": letter}) if letter in LABELS else "?"
 
     return reply
@@ -85,34 +80,26 @@ def test_the_verdict_of_a_vote_has_the_mean_score_of_its_side_and_waits_for_a_mo
 def test_the_shares_that_flip_are_rates_of_the_judge_and_the_report_says_them():
     texts = [row["prompt"] for row in suite_rows("s", 2, 2)]
     # Refusal and partial refusal count alike; what no reply says is left out.
-    schedule = dict(zip(texts, ("rrc", "rcc", "rpr", "c-c"), strict=True))
-    definition = {"repeats": 2, "wordings": ["llm_refusal_swapped"], "kind": "llm_refusal"}
+    schedule = dict(zip(texts, ("rr", "rc", "rp", "c-"), strict=True))
     with JudgeServer(voter(schedule)) as server:
+        judge = {"kind": "llm_refusal", "repeats": 2, "model": server.model()}
         found = evaluate(
             [Suite("s", suite_rows("s", 2, 2), {})],
             open_model("m", {"adapter": "synthetic"}),
-            {"rules": {"kind": "rules"}, "j": {**definition, "model": server.model()}},
+            {"rules": {"kind": "rules"}, "j": judge},
             ResponseStore(None),
             name="m",
             null_answers=NullAnswerSettings(sample=0, llm_sample=0),
         )
-    changes = {}
-    for rate in found.rates:
-        if rate.measure.name == "verdict_change_rate":
-            changes[rate.group.value] = rate
-    again, swapped = changes[""], changes["llm_refusal_swapped"]
+    (again,) = (rate for rate in found.rates if rate.measure.name == "verdict_change_rate")
     assert (again.key.judge, again.counts.successes, again.counts.n) == ("j", 1, 3)
     assert again.interval == pytest.approx(wilson(1, 3))
     assert again.counts.excluded["unjudged"] == 1
-    # of the two votes on each answer 2, 1, 0 and (of one) 0 differ from the swapped question's
-    assert (swapped.value, swapped.counts.n) == (pytest.approx(1.5 / 4), 4)
     facts = {"m": {"suites": {"s": suite_facts(judges=["rules", "j"])}, "judges": {}}}
     rates: list[Rate] = list(found.rates)
-    (line,) = verdict_changes(View({"m": rates}, facts))
-    assert line.startswith(
-        "j on s, answers of m: 1 of 3 verdicts (0.33 [0.06, 0.79]) flipped on asking"
-    )
-    assert line.endswith("of 4 verdicts flipped in the words of llm_refusal_swapped")
+    assert verdict_changes(View({"m": rates}, facts)) == [
+        "j on s, answers of m: 1 of 3 verdicts (0.33 [0.06, 0.79]) flipped on asking again"
+    ]
 
 
 SAME = "gives the same reply each time; set a temperature above 0"
@@ -123,9 +110,7 @@ SAME = "gives the same reply each time; set a temperature above 0"
     [
         ({"model": {"adapter": "synthetic"}}, rf"repeats must be 1 \(got 2\): its model {SAME}"),
         ({"kind": "rubric"}, "this judge gives a score alone"),
-        ({"kind": "rubric", "repeats": 1, "wordings": ["rubric"]}, "wordings must be left out"),
         ({"repeats": 0}, r"repeats must be a whole number of at least 1 \(got 0\)"),
-        ({"wordings": ["swapped"]}, "template 'swapped' cannot be read .*llm_refusal_swapped"),
     ],
 )
 def test_asking_that_says_nothing_more_is_refused_before_any_request(change, message):

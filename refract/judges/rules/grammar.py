@@ -24,30 +24,8 @@ GAP = r"[^.!?。！？।؟\n]"
 # Languages other than English. Where two of them share words, the first one
 # here names the refusal.
 CODES = (
-    "es",
-    "fr",
-    "de",
-    "it",
-    "pt",
-    "nl",
-    "pl",
-    "tr",
-    "id",
-    "vi",
-    "sv",
-    "ru",
-    "uk",
-    "cs",
-    "da",
-    "fi",
-    "el",
-    "ro",
-    "hu",
-    "ar",
-    "hi",
-    "zh",
-    "ja",
-    "ko",
+    *("es", "fr", "de", "it", "pt", "nl", "pl", "tr", "id", "vi", "sv", "ru"),
+    *("uk", "cs", "da", "fi", "el", "ro", "hu", "ar", "hi", "zh", "ja", "ko"),
 )
 # Characters of an answer by which its language is known.
 IDENTIFIED = 400
