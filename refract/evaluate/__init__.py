@@ -259,12 +259,8 @@ def evaluate(
     for suite in suites:
         if suite.name in ready:
             raise UsageError(f"two suites are called {suite.name!r}")
-        suite = with_prompts(suite, list(judges), sample, seed=seed)
-        own = {judge: opened[judge] for judge in suite.definition["judges"]}
-        check_counted(suite.name, own, perturbed=bool(suite.definition.get("perturbations")))
-        families = {judge: opened[judge].FAMILY for judge in own}
-        check_names(suite.name, suite.definition, families)
-        ready[suite.name] = suite
+        ready[suite.name] = _checked(with_prompts(suite, list(judges), sample, seed=seed), opened)
+    of_suite = {name: suite.definition for name, suite in ready.items()}
     answers = answer_model(
         name,
         definition,
@@ -274,49 +270,29 @@ def evaluate(
         model=model,
         folders=list(folders),
         fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
-        samples={
-            suite.name: suite.definition["samples"]
-            for suite in ready.values()
-            if suite.definition.get("samples")
-        },
+        samples={n: wanted["samples"] for n, wanted in of_suite.items() if wanted.get("samples")},
     )
     results: dict[str, SuiteResult] = {}
     suite_facts: dict[str, Row] = {}
-    responses: list[ResponseRow] = []
     for suite in ready.values():
+        draw = Draw(asked=sample, total=len(suite.rows), seed=seed)
         result = judge_and_count(
             suite,
             answers,
             opened,
             definitions=defined,
             model=name,
-            draw=Draw(asked=sample, total=len(suite.rows), seed=seed),
+            draw=draw,
             settings=settings,
             null_answers=null_answers,
         )
         results[suite.name] = result
-        responses += result.responses
-        hashes = {"sha256": suite.sha256}
-        for kind, rows in (
-            ("prompts", suite.prompts),
-            ("responses", result.responses),
-            ("verdicts", result.verdicts),
-            ("null_verdicts", result.null_verdicts),
-        ):
-            hashes[f"{kind}_sha256"] = rows_sha256(rows)
-        # In the form of params.yaml.
-        perturbations = suite.definition.get("perturbations") or {}
-        inputs = {**suite.definition, "perturbations": perturbations}
-        inputs["seed"] = seed if sample is not None else None
-        unread = reading_warnings(suite.rows, {j: judges[j] for j in suite.definition["judges"]})
-        suite_facts[suite.name] = suite_provenance(
-            result.numbers, hashes, inputs, unread=unread, argument=suite.argument
-        )
+        suite_facts[suite.name] = _facts(result, judges, draw)
     facts = provenance(
         answers.description,
         defined,
         suite_facts,
-        responses=responses,
+        responses=[row for result in results.values() for row in result.responses],
         settings=settings,
         null_answers={**null_answers.model_dump(), "seed": seed},
     )
@@ -328,9 +304,34 @@ def evaluate(
         "sample": sample,
         "seed": seed,
     }
-    return Evaluation(
-        name, results, facts, origins=answers.origins, certificates=answers.certificates
-    )
+    return Evaluation(name, results, facts, answers.origins, certificates=answers.certificates)
+
+
+def _checked(suite: Suite, judges: Mapping[str, Judge]) -> Suite:
+    """The suite, whose judges' verdicts and whose thresholds have numbers."""
+    own = {name: judges[name] for name in suite.definition["judges"]}
+    check_counted(suite.name, own, perturbed=bool(suite.definition.get("perturbations")))
+    check_names(suite.name, suite.definition, {name: judge.FAMILY for name, judge in own.items()})
+    return suite
+
+
+def _facts(result: SuiteResult, judges: Mapping[str, Definition], draw: Draw) -> Row:
+    """What the results of a suite were made of."""
+    suite = result.suite
+    hashes = {"sha256": suite.sha256}
+    for kind, rows in (
+        ("prompts", suite.prompts),
+        ("responses", result.responses),
+        ("verdicts", result.verdicts),
+        ("null_verdicts", result.null_verdicts),
+    ):
+        hashes[f"{kind}_sha256"] = rows_sha256(rows)
+    # In the form of params.yaml.
+    inputs = {**suite.definition, "perturbations": suite.definition.get("perturbations") or {}}
+    inputs["seed"] = None if draw.asked is None else draw.seed
+    own = {name: judges[name] for name in suite.definition["judges"]}
+    unread = reading_warnings(suite.rows, own)
+    return suite_provenance(result.numbers, hashes, inputs, unread=unread, argument=suite.argument)
 
 
 @processes_stay()

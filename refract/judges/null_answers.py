@@ -85,14 +85,14 @@ def null_verdicts(
     rows: list[NullVerdictRow] = []
     for null in cases:
         rows.append(
-            {
-                "prompt_id": null.case.prompt["prompt_id"],
-                "kind": null.kind,
-                "pair": null.pair,
-                "category": null.category,
-                "answer": null.answer,
-                "judges": {},
-            }
+            NullVerdictRow(
+                prompt_id=null.case.prompt["prompt_id"],
+                kind=null.kind,
+                pair=null.pair,
+                category=null.category,
+                answer=null.answer,
+                judges={},
+            )
         )
     for size in sorted(set(by_judge.values())):
         asked = {name: judges[name] for name in by_judge if by_judge[name] == size}
@@ -122,36 +122,25 @@ def null_cases(
         if first and prompt["category"] in CATEGORIES and is_last(prompt):
             ids_by_category[prompt["category"]].append(id_)
     harmful, helpful = ids_by_category.values()
-    drawn = list(
-        zip(
-            in_drawn_order(harmful, seed, suite, "null prompts")[:pairs],
-            in_drawn_order(helpful, seed, suite, "null prompts")[:pairs],
-            strict=False,
-        )
-    )
+    from_harmful = in_drawn_order(harmful, seed, suite, "null prompts")
+    from_helpful = in_drawn_order(helpful, seed, suite, "null prompts")
+    drawn = list(zip(from_harmful[:pairs], from_helpful[:pairs], strict=False))
     answered = in_drawn_order([*harmful, *helpful], seed, suite, "null answers")
     shuffled = list(_other_answers(drawn, answered, responses))
     cases = []
     for kind in NULL_ANSWERS:
         for number, ids in enumerate(drawn):
+            answer = shuffled[number] if kind == SHUFFLED else None
+            if kind == SHUFFLED and answer is None:
+                continue
             for category, prompt_id in zip(CATEGORIES, ids, strict=True):
-                own = Case(
-                    prompts[prompt_id],
-                    responses[prompt_id],
-                    sources[prompts[prompt_id]["source_id"]],
-                )
-                answer = None
-                if kind == SHUFFLED:
-                    answer = shuffled[number]
-                    if answer is None:
-                        continue
-                    response = responses[answer]
-                else:
-                    text = CONSTANT_ANSWER if kind == CONSTANT else ECHO_OPENING + own.prompt_text
-                    response = given_response(prompt_id, text)
+                source = sources[prompts[prompt_id]["source_id"]]
+                own = Case(prompts[prompt_id], responses[prompt_id], source)
+                text = CONSTANT_ANSWER if kind == CONSTANT else ECHO_OPENING + own.prompt_text
+                given = responses[answer] if answer else given_response(prompt_id, text)
                 # The prompt is shown in the wording that the model answered.
-                response = {**response, "attempt": own.response["attempt"]}
-                case = Case(own.prompt, response, own.source)
+                response: ResponseRow = {**given, "attempt": own.response["attempt"]}
+                case = Case(own.prompt, response, source)
                 cases.append(NullCase(kind, number, category, answer, case))
     return cases
 
