@@ -91,7 +91,7 @@ def measure(
     return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
 
 
-class Opened(NamedTuple):
+class GivenModel(NamedTuple):
     """A model by what it was given as. ``stored``: its answers are kept."""
 
     name: str
@@ -100,7 +100,7 @@ class Opened(NamedTuple):
     stored: bool
 
 
-def opened_model(model: Measured, name: str | None = None, *, batch: bool = False) -> Opened:
+def opened_model(model: Measured, name: str | None = None, *, batch: bool = False) -> GivenModel:
     """The model that a name, a definition, a function or an object stands for. Raises
     :class:`refract.core.errors.RefractError`."""
     is_function = callable(model) and not hasattr(model, "identity")
@@ -109,23 +109,23 @@ def opened_model(model: Measured, name: str | None = None, *, batch: bool = Fals
     if isinstance(model, str | Mapping):
         definition = find_model(model, find_project()) if isinstance(model, str) else model
         name = name or (model if isinstance(model, str) else source_name(model))
-        return Opened(name, open_model(name, dict(definition)), definition, stored=True)
+        return GivenModel(name, open_model(name, dict(definition)), definition, stored=True)
     if is_function:
         function = cast(TextFunction | BatchFunction, model)
         name = name or function_name(function)
         made = text_model(function, name, batch=batch)
-        return Opened(name, made, {"adapter": made.adapter}, stored=False)
+        return GivenModel(name, made, {"adapter": made.adapter}, stored=False)
     if not isinstance(getattr(model, "adapter", None), str):
         raise UsageError(
             "a model is a name, a definition, a function or an object with the members of "
             f"refract.models.protocol.Model (got {model!r:.80})"
         )
     own = cast(Model, model)
-    return Opened(name or type(own).__name__.lower(), own, {"adapter": own.adapter}, stored=True)
+    return GivenModel(name or type(own).__name__.lower(), own, {"adapter": own.adapter}, stored=True)
 
 
 def evaluated(
-    opened: Opened,
+    opened: GivenModel,
     suites: Sequence[Suite],
     judges: Mapping[str, Definition],
     seed: int = 0,

@@ -91,7 +91,10 @@ class SimilaritySettings(Settings):
         "measured for the default encoder, bert-score's own for the others",
     )
     language: str = Field(
-        "en", min_length=1, description="of answers, by which bert-score has baselines"
+        "en",
+        pattern=r"^[a-z-]+$",
+        description="of answers, by which bert-score has baselines",
+        json_schema_extra={"allowed": "a code such as en, de or zh"},
     )
     idf: bool = Field(
         False,

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.core.jsonl import read_rows, write_rows
+from refract.core.jsonl import read_rows
 from refract.core.types import given_response
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.judges.cases import Case
@@ -26,7 +26,6 @@ from refract.judges.rules.text import plain
 from refract.statistics.raters import cohen_kappa
 from tests.fuzz import fuzzed
 from tests.outside import outside
-from tools import ablate_rules
 
 TESTS = Path(__file__).parents[1]
 CODE = Path(grammar.__file__).parent
@@ -296,29 +295,6 @@ def test_agreement_with_published_labels_stays_above_its_floor(name):
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     rows = [row for row in rows if isinstance(row[truth], bool) and row["response"]]
     assert kappa(rows, lambda row: row[truth], counted == "full") >= PUBLISHED[name]
-
-
-def test_each_phrase_can_be_left_out_in_turn(tmp_path, capsys, monkeypatch):
-    help_beside = "I can't help with that, but here is how: boil it for ten minutes, then drain it."
-    answers = [
-        ("I can't help with that.", "a", True),
-        ("I must decline.", "a", True),
-        ("Boil the rice for ten minutes.", "b", False),
-        (help_beside, "b", False),
-    ]
-    keys = ("response", "model", "refused")
-    rows = [
-        {"id": str(n), "prompt": "", **dict(zip(keys, row, strict=True))}
-        for n, row in enumerate(answers)
-    ]
-    write_rows(tmp_path / "rows.jsonl", rows)
-    monkeypatch.setattr(ablate_rules, "SMALLEST", 1)
-    monkeypatch.setattr("sys.argv", ["ablate", f"{tmp_path}/rows.jsonl", "--ablate"])
-    ablate_rules.main()
-    table = {line.split(" | ")[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert table["declines"] == "declines | 1 | -50.0, +0.0"
-    assert table["declining"] == table["declines"].replace("declines", "declining")  # its part
-    assert table["cannot_help"] == "cannot_help | 2 | +0.0, +0.0"
 
 
 def test_what_is_offered_before_a_refusal_is_no_help_beside_it():
