@@ -121,7 +121,9 @@ def opened_model(model: Measured, name: str | None = None, *, batch: bool = Fals
             f"refract.models.protocol.Model (got {model!r:.80})"
         )
     own = cast(Model, model)
-    return GivenModel(name or type(own).__name__.lower(), own, {"adapter": own.adapter}, stored=True)
+    return GivenModel(
+        name or type(own).__name__.lower(), own, {"adapter": own.adapter}, stored=True
+    )
 
 
 def evaluated(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
@@ -270,10 +270,12 @@ def judge_cases(
         verdicts_by_judge = {name: unjudged() for name in judges}
         rows.append({"prompt_id": case.prompt["prompt_id"], "judges": verdicts_by_judge})
     for name, judge in judges.items():
+        thinks = judge.reads == "thinking"
+        readable = [case.of_thinking if thinks else case for case in cases]
+        empty = judge.judges_empty and not thinks
         judged = []
-        readable = [case_read_by(judge, case) for case in cases]
         for index, case in enumerate(readable):
-            if is_read(judge, case):
+            if judgeable(case.response, empty=empty):
                 judged.append(index)
         verdicts = judge_kept(judge, [readable[index] for index in judged], counts)
         labels = {str(verdict["label"]) for verdict in verdicts}
@@ -287,24 +289,12 @@ def judge_cases(
             if not judgeable(readable[index].response):
                 verdict["of_empty"] = True  # it counts by its label, and not as empty
             rows[index]["judges"][name] = verdict
-        if judge.reads == "thinking":
+        if thinks:
             for row in rows:
                 row["judges"][name]["reads"] = "thinking"
     for row in rows:
         hand_on(row["judges"], judges)
     return rows
-
-
-def case_read_by(judge: Judge, case: Case) -> Case:
-    """A case as a judge reads it: with the thinking in the answer's place where its
-    definition says so."""
-    return case.of_thinking if judge.reads == "thinking" else case
-
-
-def is_read(judge: Judge, case: Case) -> bool:
-    """Whether a judge is given a case, which is as :func:`case_read_by` makes it."""
-    empty = judge.judges_empty and judge.reads == "answer"
-    return judgeable(case.response, empty=empty)
 
 
 def case_of(
@@ -347,17 +337,13 @@ def noting_errors(
 
 def thinking_warnings(responses: Iterable[ResponseRow], judges: Definitions) -> list[str]:
     """A warning for each judge that reads thinking, where some answers come without."""
+    thoughts = [bool(thought_in(row).strip()) for row in responses]
+    without = thoughts.count(False)
+    text = (
+        f"reads thinking, which {without} of {len(thoughts)} answers lack: these it does not judge"
+    )
     reading = [name for name, judge in judges.items() if judge.get("reads") == "thinking"]
-    if not reading:
-        return []
-    total = without = 0
-    for row in responses:
-        total += 1
-        without += not thought_in(row).strip()
-    if not without:
-        return []
-    text = f"reads thinking, which {without} of {total} answers lack: these it does not judge"
-    return [f"{name} {text}" for name in reading]
+    return [f"{name} {text}" for name in reading] if without else []
 
 
 def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -21,10 +20,6 @@ from refract.core.types import (
     thought_in,
 )
 from refract.core.vocabulary import SCORES, refusal_of
-
-if TYPE_CHECKING:
-    from refract.models.protocol import Model
-
 
 # Columns of a suite's row that the text of a judge can show.
 SHOWN_COLUMNS = ("behavior", "context")
@@ -124,25 +119,6 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def batches(
-    lengths: Sequence[int], rows: int, tokens: int | None = None
-) -> Iterator[tuple[int, list[int]]]:
-    """Batches of inputs of similar length: the longest length, and the indices
-    of the inputs.
-
-    A batch has at most ``rows`` inputs, and fewer where padding would exceed
-    ``tokens``. In float64 the composition of a batch changes no digit that is
-    kept.
-    """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    while order:
-        width = lengths[order[0]]
-        size = rows if tokens is None else min(rows, tokens // max(width, 1))
-        size = max(1, size)
-        yield width, order[:size]
-        del order[:size]
-
-
 class NoSettings(Settings):
     pass
 
@@ -158,18 +134,6 @@ def versioned(definition: Mapping[str, Any], judge: Judge) -> dict[str, Any]:
     if judge.other_languages:
         versions["other_languages"] = judge.other_languages
     return {**definition, **versions}
-
-
-class Questions(NamedTuple):
-    """The model that a judge asks, its definition, and what it is sent first for each
-    case, by the place of the case: so many times, and once in each other wording, by
-    the name of its template."""
-
-    model: Model
-    definition: Mapping[str, Any]
-    conversations: Mapping[int, tuple[Message, ...]]
-    repeats: int = 1
-    reworded: Mapping[str, Mapping[int, tuple[Message, ...]]] = MappingProxyType({})
 
 
 class Judge(Protocol):
@@ -232,10 +196,6 @@ class Judge(Protocol):
         cannot work.
         """
         ...
-
-    def asked(self, cases: Sequence[Case]) -> Questions | None:
-        """What a model is sent for these cases; None of a judge that asks none."""
-        return None
 
     def decided_by(self) -> Any:
         """What decides its verdicts beside its version, its code and the case, as

@@ -21,7 +21,7 @@ from refract.core.published_text import fetch, read_text
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, Questions, labelled, unjudged
+from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.judges.llm import (
     CONTROL,
     Repeats,
@@ -222,14 +222,6 @@ class PublishedJudge(Judge):
     def _shown(self, text: str) -> str:
         return CONTROL.sub(r"\g<0> ", text) if self.settings.judged_text == "protected" else text
 
-    def asked(self, cases: Sequence[Case]) -> Questions:
-        """What the judge model is sent. Raises ``SourceError``."""
-        if self._classifier:
-            return self._classifier.asked(cases)
-        model = loaded_once(self.definition, self._model)
-        prompts = dict(enumerate(self.prompts(cases, model)))
-        return Questions(model, self.definition, prompts, self.settings.repeats)
-
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order. Raises ``SourceError``, and what the adapter raises
         when no request can be answered."""
@@ -237,10 +229,11 @@ class PublishedJudge(Judge):
             return self._classifier.judge(cases)
         if not cases:
             return []
-        questions = self.asked(cases)
+        model = loaded_once(self.definition, self._model)
+        prompts = dict(enumerate(self.prompts(cases, model)))
         askings = []
-        for repeat in range(questions.repeats):
-            replies = replies_of(questions.model, questions.conversations, repeat)
+        for repeat in range(self.settings.repeats):
+            replies = replies_of(model, prompts, repeat)
             askings.append([verdict_in(reply, self.read) for reply in replies.values()])
         self._say_of([verdict for asking in askings for verdict in asking])
         return [voted(of_case) for of_case in zip(*askings, strict=True)]
