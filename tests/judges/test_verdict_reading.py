@@ -53,11 +53,6 @@ def test_a_huge_reply_takes_linear_time_and_is_no_verdict(size):
     assert {label(text[:size]) for text in HUGE} == {"unreadable"}
 
 
-def test_a_reply_is_not_read_in_part():
-    assert label("x" * MOST_CHARACTERS + '{"eval_passed": true}') == "unreadable"
-    assert label(f"<think>{'x' * MOST_CHARACTERS}</think>" + '{"eval_passed": true}') == "pass"
-
-
 @given(st.text(st.sampled_from('{}"[]:, \\eval_psdtrufn</think>'), max_size=60))
 def test_whatever_a_reply_is_it_is_read_or_unreadable(text):
     assert label(text) in {"pass", "fail", "unreadable"}

@@ -6,8 +6,8 @@ reached.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,16 +42,11 @@ def unpacked(cache: pytest.Cache) -> Path:
     key = f"{sys.version_info.major}{sys.version_info.minor}-{'-'.join(PACKAGES)}"
     folder = Path(cache.mkdir("publishers")).absolute() / f"{zlib.crc32(key.encode()):x}"
     if not folder.is_dir():
-        making = Path(tempfile.mkdtemp(dir=folder.parent))
-        try:
-            _download(making)
-            # an environment names its own folder in its scripts, and is run by its path alone
-            try:
+        with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as making:
+            _download(Path(making))
+            # An environment is run by its path alone; another process may have been faster.
+            with contextlib.suppress(OSError):
                 os.rename(making, folder)
-            except OSError:  # another process of the tests was faster
-                assert folder.is_dir()
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
     return folder
 
 

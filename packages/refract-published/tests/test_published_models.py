@@ -17,7 +17,6 @@ from refract.models import open_model
 from refract.models.protocol import AdapterError
 from test_classifier_judge import plain as probabilities
 from test_classifier_judge import save_classifier
-from tests.builders import ask, in_order
 from tests.judges.test_model_judges import judged
 from tests.models.test_hf import save_model, save_tokenizer
 
@@ -73,7 +72,7 @@ def sent(name: str, folder: Path, **settings):
 
 @pytest.mark.parametrize(
     ("name", "architecture", "tokens"),
-    [("harmbench_llama2", "Llama", 1), ("wildguard", "Mistral", 6), ("sorry_bench", "Mistral", 6)],
+    [("harmbench_llama2", "Llama", 1), ("wildguard", "Mistral", 6)],
 )
 def test_a_judge_that_writes_is_asked_in_the_publishers_words(
     name, architecture, tokens, packages, tmp_path
@@ -171,16 +170,5 @@ def test_a_scorer_needs_its_tokens_and_the_local_adapter(packages, tmp_path):
         open_judge("shieldgemma", {"kind": "published", "model": served})
     with pytest.raises(ParamsError, match="use adapter hf, or clip: 0"):
         open_judge("harmbench_llama2", {"kind": "published", "model": served})
-
-
-def test_logits_of_an_answer_are_the_same_alone_and_in_any_batch(tmp_path):
-    folder = checkpoint(tmp_path, "Gemma2", head_dim=16)
-    definition = {"adapter": "hf", "model_id": str(folder), "device": "cpu", "dtype": "bfloat16"}
-    definition |= {"chat_template": False, "max_tokens": 1, "score_tokens": ["Yes", "No"]}
-    requests = [ask(f"{n} " + "word " * n) for n in range(1, 40)]
-    together = in_order(open_model("m", definition), requests)
-    model = open_model("m", definition)
-    assert [in_order(model, [request])[0] for request in requests[::6]] == together[::6]
-    assert together[0].response.startswith('{"logits":{"No":')
     with pytest.raises(ParamsError, match=r"set max_tokens: 1 \(got 512\)"):
         open_model("m", {"adapter": "hf", "model_id": "none", "score_tokens": ["a", "b"]})
