@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from refract.report.page_data import Answered
 
 TEXTS = {
@@ -26,10 +28,10 @@ TEXTS = {
 }
 
 
-def hostile_answers() -> list[Answered]:
+def hostile_answers(texts: Mapping[str, str] = TEXTS) -> list[Answered]:
     """A clean and a perturbed answer with each of the texts, in every field that takes a text."""
     answers = []
-    for number, (name, text) in enumerate(TEXTS.items()):
+    for number, (name, text) in enumerate(texts.items()):
         for perturbation in (None, {"kind": "typos", "name": "typos"}):
             source, end = f"row-{number:02d}", min(6, len(text))
             prompt = {

@@ -173,6 +173,14 @@ def _comparisons(view: View) -> Iterator[Mark]:
     """Paired differences between models, by suite and category."""
     for a, b, difference in view.near_compared:
         if difference.value is not None:
+            links = {
+                "model": view.titles.model(b),
+                "differs": view.titles.model(a),
+                "suite": view.titles.suite(difference.suite),
+                "category": difference.category,
+                "perturbation": "none",
+            }
+            of_prompts = difference.category in CATEGORY_OF.values()
             yield Mark(
                 panel=view.titles.plain(difference.suite),
                 line=f"{view.titles.model(b)} − {view.titles.model(a)}",
@@ -181,6 +189,7 @@ def _comparisons(view: View) -> Iterator[Mark]:
                 x=difference.value,
                 x_interval=difference.shown,
                 p=difference.p_adjusted,
+                answers=links if of_prompts else {},
             )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from refract.core.decimals import MISSING
-from refract.core.showing import printable, text_columns
+from refract.core.showing import text_columns
 from refract.report import wording
 
 if TYPE_CHECKING:
@@ -95,20 +95,16 @@ def shown_table(
     return table.filled if filled else table
 
 
-def environment(titles: wording.Titles, *, markdown: bool) -> jinja2.Environment:
-    """The report's templates, in which every value is escaped, for Markdown or for
-    HTML. Filters write names, rates and other numbers as
-    :mod:`refract.report.wording` does."""
+def environment(titles: wording.Titles) -> jinja2.Environment:
+    """The report's templates, in which every value is escaped. Filters write names, rates and
+    other numbers as :mod:`refract.report.wording` does."""
     import jinja2
     from markupsafe import Markup
-
-    def inert(value: object) -> Markup:
-        return value if isinstance(value, Markup) else Markup(cell(value))
 
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=inert if markdown else None,
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(cell(value)),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -119,8 +115,6 @@ def environment(titles: wording.Titles, *, markdown: bool) -> jinja2.Environment
         "model": titles.model,
         "limit": wording.limit_text,
         "percent": wording.percent,
-        "count": wording.count_text,
-        "printable": printable,
         "table": lambda table: Markup(table.markdown),
         "most": lambda table, *most: Markup(table.most(*most)),
     }
@@ -131,3 +125,30 @@ def tidy(text: str) -> str:
     """A rendered text without blank lines around it, and with one at most between two
     lines."""
     return re.sub(r"\n{3,}", "\n\n", text.strip())
+
+
+def as_html(text: str, images: Mapping[str, str]) -> str:
+    """A page of the report as HTML: no text is markup, a link leads to a page that stands beside
+    it (``#page-NAME``) or is none, and images, by name, are in it."""
+    from markdown_it import MarkdownIt
+
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(text)
+    for token in tokens:
+        token.attrs.pop("style", None)  # no policy lets it stand
+        if token.type.startswith("heading"):
+            token.tag = f"h{int(token.tag[1:]) + 1}"
+        tag = "a"
+        for part in token.children or ():
+            if part.type == "link_open":
+                page = Path(str(part.attrs["href"]))
+                tag = "a" if page.suffix == ".md" else "span"
+                part.attrs = {"href": f"#page-{page.stem}"} if tag == "a" else {}
+            elif part.type == "image":
+                source = images.get(Path(str(part.attrs["src"])).stem, "")
+                part.attrs = {**part.attrs, "src": source, "class": "chart"}
+            if part.type in ("link_open", "link_close"):
+                part.tag = tag
+    html = reader.renderer.render(tokens, reader.options, {})
+    scrolling = '<div class="scroll" tabindex="0"><table>'
+    return str(html.replace("<table>", scrolling).replace("</table>", "</table></div>"))

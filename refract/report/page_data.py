@@ -7,11 +7,8 @@ holds them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,15 +35,14 @@ from refract.suites.draws import draw_of
 
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
-# Bytes of all texts of a page together: with more, a browser opens it slowly or not at all.
+# Once a page holds so many bytes of texts, which a browser opens slowly, it cuts the others here.
 MOST = 50_000_000
+SHORT = 200
 NAMED = ("model", "suite", "category", "outcome", "perturbation")
+TEXTS = ("prompt", "answer", "thinking", "error")
+COLUMNS = (*NAMED, "id", "clean", *TEXTS, "verdict", "changed", "disagree", "finish")
 # What stands as the perturbation of those turns of a conversation that no headline counts.
 EARLIER = "earlier turn"
-COLUMNS = (
-    *(*NAMED, "id", "clean", "prompt", "answer", "thinking", "error", "verdict", "similarity"),
-    *("changed", "disagree", "repetitions", "finish", "source", "again"),
-)
 
 
 class Answered(NamedTuple):
@@ -119,16 +115,14 @@ def page_json(value: Any) -> bytes:
 
 
 class PageData(NamedTuple):
-    """Answers as columns, with a value for each of them: in most a place in the list
-    of that name, or in ``texts``, of which ``cut`` were longer than ``longest``.
-    ``verdicts`` are JSON already, which the page's script reads when an answer is
-    opened."""
+    """Answers as columns, with a value for each of them: in most a place in the list of
+    that name, or in ``texts``, of which ``cut`` are cut. ``verdicts`` are JSON already, which
+    the page's script reads when an answer is opened."""
 
     columns: dict[str, list[Any]]
     names: dict[str, list[str]]
     texts: list[str]
     verdicts: list[str]
-    longest: int
     cut: int
 
     def json(self, **more: object) -> bytes:
@@ -147,9 +141,8 @@ class PageData(NamedTuple):
                 yield row | {"id": id_}
 
 
-def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONGEST) -> PageData:
-    """The answers as columns. Texts are cut at ``longest`` characters, or, read again, at
-    fewer, so that all are ``most`` bytes at most."""
+def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
+    """The answers as columns; once texts are ``most`` bytes, others are cut short."""
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
     cut = size = 0
@@ -158,68 +151,44 @@ def page_data(answers: Iterable[Answered], most: int = MOST, longest: int = LONG
         return places[key].setdefault(text, len(places[key]))
 
     for row in answers:
+        longest = LONGEST if size < most else SHORT
         texts: dict[str, int | None] = {}
         for key, text in _texts(row).items():
-            if text is not None and len(text) > longest:
+            if text is None:
+                texts[key] = None
+                continue
+            if len(text) > longest:
                 more = len(text) - longest
                 text = f"{text[:longest]}\n[{more} more characters are not in this page]"
                 cut += text not in places["texts"]
-            if text is not None and text not in places["texts"]:
+            if text not in places["texts"]:
                 size += len(text.encode("utf-8", "surrogatepass"))
-            texts[key] = None if text is None else place(text, "texts")
-        if size > most:
-            places.clear()
-            columns.clear()
-            return page_data(answers, sys.maxsize, _longest(answers, most))
-        prompt = row.prompt
-        response = row.response
-        verdicts = row.verdicts
-        perturbation: Row = prompt["perturbation"] or {}
-        named = perturbation.get("name", "none") if is_last(prompt) else EARLIER
-        attempt = prompt["attempts"][response["attempt"]]
-        # A suite of one row with the prompt that the page shows asks the same.
-        alone = isinstance(attempt, str) and len(attempt) <= longest
-        alone &= prompt.get("sample", 1) == 1 and not prompt.get("tools")
-        # Judges of refusal say different things, full or partial refusal included.
-        of_answers = [verdict for verdict in verdicts.values() if "reads" not in verdict]
+            texts[key] = place(text, "texts")
+        perturbation: Row = row.prompt["perturbation"] or {}
+        # Labels that say different things of refusal, those of judges of something else aside.
+        of_answers = [verdict for verdict in row.verdicts.values() if "reads" not in verdict]
         refused = {verdict["refused"] for verdict in of_answers} - {None}
         labels = {verdict["label"] for verdict in of_answers} & {*JUDGED, "degenerate"}
-        scores = [verdict["score"] for verdict in verdicts.values() if "truncated" in verdict]
-        repetitions = perturbation.get("repetitions")
-        source, clean = prompt["source_id"], clean_id(prompt)
-        shown = [_verdict(row, judge, texts=texts, longest=longest) for judge in verdicts]
+        shown = [_verdict(row, judge, texts=texts, longest=longest) for judge in row.verdicts]
+        named = perturbation.get("name", "none") if is_last(row.prompt) else EARLIER
         values = {
             "model": place(row.model, "model"),
             "suite": place(row.suite, "suite"),
-            "category": place(prompt["category"], "category"),
+            "category": place(row.prompt["category"], "category"),
             "outcome": place(row.outcome, "outcome"),
             "perturbation": place(named, "perturbation"),
-            "id": sys.intern(prompt["prompt_id"]),  # the same for every model
-            "clean": sys.intern(clean) if perturbation else None,
-            "prompt": texts["prompt"],
-            "answer": texts["answer"],
-            "thinking": texts["thinking"],
-            "error": texts["error"],
+            "id": sys.intern(row.prompt["prompt_id"]),  # the same for every model
+            "clean": sys.intern(clean_id(row.prompt)) if perturbation else None,
+            **{key: texts[key] for key in TEXTS},
             "verdict": place(canonical_json(shown), "verdicts"),
-            "similarity": scores[0] if perturbation and scores else None,
             "changed": int(row.changed) if row.changed else None,
             "disagree": int(len(refused) > 1 or len(labels) > 1),
-            "repetitions": repetitions[response["attempt"]] if repetitions else None,
             "finish": row.ended,
-            "source": source if source != clean else None,
-            "again": int(alone),
         }
         for column, value in values.items():
             columns[column].append(value)
     names = {key: list(places[key]) for key in NAMED}
-    return PageData(
-        columns=columns,
-        names=names,
-        texts=list(places["texts"]),
-        verdicts=list(places["verdicts"]),
-        longest=longest,
-        cut=cut,
-    )
+    return PageData(columns, names, list(places["texts"]), list(places["verdicts"]), cut)
 
 
 def _texts(row: Answered) -> dict[str, str | None]:
@@ -239,43 +208,23 @@ def _texts(row: Answered) -> dict[str, str | None]:
     }
 
 
-def _longest(answers: Iterable[Answered], most: int) -> int:
-    """The length at which texts are cut, so that all are about so many bytes at most."""
-    sizes: Counter[int] = Counter()  # bytes of all texts of a length
-    seen: set[bytes] = set()
-    for text in (text for row in answers for text in _texts(row).values() if text):
-        encoded = text.encode("utf-8", "surrogatepass")
-        digest = hashlib.blake2b(encoded, digest_size=16).digest()
-        if digest not in seen:
-            seen.add(digest)
-            sizes[len(text)] += len(encoded)
-
-    def bytes_cut_at(length: int) -> int:
-        return sum(size * min(length, whole) // whole for whole, size in sizes.items())
-
-    return bisect_right(range(LONGEST + 1), most, key=bytes_cut_at) - 1
-
-
 def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:
     """A verdict with the evidence that lies within what the page shows (in characters; a
     browser counts UTF-16 units) and the places of its texts."""
     verdict = row.verdicts[judge]
     text = row.response["thinking"] if "reads" in verdict else row.response["response"]
     end = min(longest, len(text or ""))
+    evidence = []
+    for hit in verdict["evidence"]:
+        if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= end:
+            says = str(hit.get("rule") or hit.get("string") or "")[:200]
+            evidence.append({"start": hit["start"], "end": hit["end"], "says": says})
     return {
         "judge": judge,
         **({"reads": "thinking"} if "reads" in verdict else {}),
         "label": verdict["label"],
         "score": verdict["score"],
-        "evidence": [
-            {
-                "start": hit["start"],
-                "end": hit["end"],
-                "says": str(hit.get("rule") or hit.get("string") or "")[:200],
-            }
-            for hit in verdict["evidence"]
-            if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= end
-        ],
+        "evidence": evidence,
         "reason": texts[f"{judge} reason"],
         "error": texts[f"{judge} error"],
     }

@@ -1,9 +1,10 @@
 """The report's files: all of them, or the page alone.
 
-The page is one HTML file that needs no network and runs no text of a model's. Texts
-enter it as JSON data alone, in which no ``<`` occurs, and its script draws them as
-text nodes. A Content-Security-Policy that names the hashes of its one script and one
-style sheet keeps anything else from running.
+The page is one HTML file that needs no network and runs no text of a model's: the report
+and the pages behind it, the figures with links to the answers behind each number, and the
+answers. Texts of answers enter it as JSON data alone, in which no ``<`` occurs, and its
+script draws them as text nodes. A Content-Security-Policy that names the hashes of its
+one script and one style sheet keeps anything else from running.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 from refract.agreement.label_files import KEYS
 from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
+from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.report import page_tables
 from refract.report.drawing import Figure, drawn, write_figures
 from refract.report.figure_data import figures_of
-from refract.report.first_table import first_table, threshold_table
 from refract.report.label_draws import LabelDraw, label_draws
-from refract.report.markdown import TEMPLATES
-from refract.report.page_data import LONGEST, MOST, PageData, StoredAnswers, page_data
-from refract.report.sections import Inputs, limits, report_pages, report_tables, templates_of
-from refract.report.view import View, read_view
+from refract.report.markdown import TEMPLATES, as_html
+from refract.report.page_data import LONGEST, MOST, SHORT, StoredAnswers, page_data
+from refract.report.sections import Inputs, report_pages, report_tables
+from refract.report.view import read_view
 
 REPORT = Path("metrics/report.md")
 PAGES = Path("metrics/report")
@@ -36,18 +37,23 @@ PAGE = Path("data/report/report.html")
 DATA = '<script id="data" type="application/json">'  # of the template; the answers follow it
 # What decides the numbers, and the numbers.
 WATCHED = ("constraints.txt", "data", "dvc.yaml", "metrics", "params.yaml", "refract", "stages")
+SCRIPTS = ("texts.js", "labelling.js", "page.js")
+
+
+def _inputs(root: Path) -> Inputs:
+    view = read_view(root)
+    answers = page_data(StoredAnswers(root, view))
+    return Inputs(view, answers, pinned_libraries(root / "constraints.txt"))
 
 
 def write_report(root: Path) -> str:
     """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and
     the page, once all of it has been computed: a failure leaves what was there. Says
     what it wrote."""
-    view = read_view(root)
-    data = page_data(StoredAnswers(root, view))
-    inputs = Inputs(view, data, pinned_libraries(root / "constraints.txt"))
+    inputs = _inputs(root)
+    figures = figures_of(inputs.view)
     pages, tables = report_pages(inputs), report_tables(inputs)
-    figures = figures_of(view)
-    page = _page(root, view, data=data, figures=figures)
+    page = _page(root, inputs, pages, figures)
     write_bytes(root / REPORT, [pages.pop("report").encode()])
     kept = set()
     for name, text in pages.items():
@@ -68,83 +74,86 @@ def write_page(
 ) -> Path:
     """Writes the page alone, from the results that are computed, with lines on how
     models' answers were computed and certified."""
-    view = read_view(root)
-    data = page_data(StoredAnswers(root, view))
-    arithmetic = arithmetic_lines(root, view.provenance)
-    page = _page(root, view, data=data, figures=figures_of(view), arithmetic=arithmetic)
+    inputs = _inputs(root)
+    arithmetic = arithmetic_lines(root, inputs.view.provenance)
+    page = _page(root, inputs, report_pages(inputs), figures_of(inputs.view), arithmetic)
     write_bytes(root / PAGE, page)
     return root / PAGE
 
 
 def _page(
     root: Path,
-    view: View,
-    data: PageData,
+    inputs: Inputs,
+    pages: Mapping[str, str],
     figures: Sequence[Figure],
     arithmetic: Sequence[str] = (),
 ) -> Iterable[bytes]:
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
-    draws = label_draws(root, view, data)
-    return page_parts(view, data, figures, commit=commit, arithmetic=arithmetic, draws=draws)
+    made = f"Made at commit {printable(commit)}." if commit else "Made outside a git repository."
+    draws = label_draws(root, inputs.view, inputs.answers)
+    return page_parts(inputs, pages, figures, made=[made, *arithmetic], draws=draws)
 
 
 def page_parts(
-    view: View,
-    data: PageData,
+    inputs: Inputs,
+    pages: Mapping[str, str],
     figures: Sequence[Figure],
     *,
-    commit: str = "",
-    arithmetic: Sequence[str] = (),
+    made: Sequence[str] = (),
     draws: Sequence[LabelDraw] = (),
 ) -> Iterable[bytes]:
-    """The whole page, UTF-8, in parts; ``commit`` is the one that is checked out, in
-    words, ``arithmetic`` how many exact answers were certified, ``draws`` what it asks
-    people to label."""
-    scripts = ("texts.js", "labelling.js", "page.js")
-    script = "".join((TEMPLATES / name).read_text("utf-8") for name in scripts)
+    """The whole page, UTF-8, in parts. ``pages`` are the report's, in Markdown; ``made`` says
+    at which commit it was made, and how many exact answers were certified; ``draws`` are what
+    it asks people to label."""
+    import jinja2
+    from markupsafe import Markup
+
+    script = "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS)
     style = (TEMPLATES / "page.css").read_text("utf-8")
-    hashes = []
-    for source in (script, style):
-        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-        hashes.append(f"'sha256-{digest}'")
-    chosen = []
-    if view.nearest:
-        chosen = [view.nearest.reference, view.nearest.model]
-    elif view.compared:
-        chosen = [view.compared[0].a, view.compared[0].b]
-    page = templates_of(view, markdown=False).get_template("page.html.j2")
-    text = page.render(
-        policy=(
-            f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; img-src data:; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-        script=script,
-        style=style,
-        figures=[(figure, _as_source(figure)) for figure in figures],
-        data=data,
-        first=first_table(view),
-        results=page_tables.results(view),
-        compared=page_tables.compared(view),
-        chosen=list(zip(("first", "second"), ("Compare", "with"), chosen, strict=False)),
-        link=page_tables.filter_link,
-        models=limits(view)["models"],
-        thresholds=threshold_table(view),
-        commit=commit,
-        arithmetic=arithmetic,
+    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
+    images = {figure.name: _as_source(figure) for figure in figures}
+    shown = {}
+    for name, text in pages.items():
+        title, _, body = text.partition("\n\n")
+        shown[name] = title.removeprefix("# "), Markup(as_html(body, images))
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = templates.get_template("page.html.j2").render(
+        policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
+        script=Markup(script),
+        style=Markup(style),
+        report=shown.pop("report")[1],
+        pages=shown,
+        figures=[(figure, images[figure.name]) for figure in figures],
+        link=filter_link,
+        made=made,
+        cut=inputs.answers.cut,
+        limits=(LONGEST, SHORT, MOST // 1_000_000),
         draws=draws,
         keys=KEYS,
-        refused=" ".join(REFUSED),
-        judged=" ".join(JUDGED),
-        LONGEST=LONGEST,
-        MOST=MOST // 1_000_000,
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)
-    judges = {view.titles.suite(suite): judge for suite, judge in view.deciding.items()}
-    answers = data.json(draws=draws, judges=judges, commands=page_tables.commands(view))
+    answers = inputs.answers.json(draws=draws, refused=REFUSED, judged=JUDGED)
     return [(before + start).encode(), answers, after.encode()]
+
+
+def filter_link(wanted: Mapping[str, str]) -> str:
+    """A link that filters the answers of the page."""
+    return f"#filter?{urlencode({key: value for key, value in wanted.items() if value})}"
+
+
+def _hash(source: str) -> str:
+    """What a policy calls a script or a style sheet."""
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def _as_source(figure: Figure) -> str:

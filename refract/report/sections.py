@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
@@ -61,9 +61,6 @@ from refract.report.wording import (
 from refract.statistics.hypotheses import holm
 from refract.statistics.trends import LEAST_MODELS, Trend
 
-if TYPE_CHECKING:
-    import jinja2
-
 PROBLEMS = {
     "one size": "fewer than two sizes",
     "constant": "all answers alike",
@@ -100,16 +97,11 @@ class InstalledSection(Protocol):
 INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 
 
-def templates_of(view: View, *, markdown: bool) -> jinja2.Environment:
-    """The templates of the report or of its page, with what both show."""
-    templates = environment(view.titles, markdown=markdown)
-    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": sentences_of(view)}
-    return templates
-
-
 def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
-    templates = templates_of(inputs.view, markdown=True)
+    templates = environment(inputs.view.titles)
+    say = sentences_of(inputs.view)
+    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": inputs.view, "say": say}
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
     def written(folder: str, section: Section, titles: Mapping[str, str]) -> str:

@@ -10,14 +10,12 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 from refract.agreement.judged_answers import stored_answers
 from refract.agreement.label_files import draw, write_sample
 from refract.rates.key import MEASURES
-from refract.report.report_files import PAGE
 from refract.report.wording import title_of
 from tests.agreement.answers import fill_in
 from tests.builders import Project, suite_rows
@@ -160,10 +158,6 @@ def report_of(project: Project) -> dict[str, str]:
         texts[f"figures/{path.stem}.txt"] = coordinates(path.read_text("utf-8"))
     measures = [f"{measure.name}: {title_of(measure)}" for measure in MEASURES]
     texts["printed/measures.txt"] = "\n".join(measures) + "\n"
-    page = (project.folder / PAGE).read_text("utf-8").partition("<main>")[2]
-    shown = re.sub("<[^>]*>", "", page.partition('<section id="answers"')[0])
-    lines = [line.strip() for line in unescape(shown).splitlines()]
-    texts["printed/page.txt"] = "\n".join(filter(None, lines)) + "\n"
     return texts
 
 

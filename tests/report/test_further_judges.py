@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from refract.cli.outputs import show, table
+from refract.cli.outputs import show
 from refract.judges import JUDGES
 from refract.judges.cases import Judge, labelled
 from refract.report.judge_notes import verdict_pairs
@@ -53,13 +53,6 @@ def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first
     capsys.readouterr()
     show()
     assert f" one, by half  {shares[0]}°  {shares[1]}°" in capsys.readouterr().out
-    table()
-    assert ["one, by half", *shares, kappa] in markdown_rows(capsys.readouterr().out)
-    html = Path("data/report/report.html").read_text("utf-8")
-    line = html.partition("one, by half</a>")[2].split("</tr>")[0]
-    assert f"<span>{kappa}</span>" in line
-    # What the second judge refused cannot be listed by the outcomes, which are the first one's.
-    assert "outcome=" not in line
     # The page on judges computes the same from the verdicts.
     alike = lines_of(pages["judges"], "s")[-1]
     assert {"rules, half", kappa} <= set(alike)
@@ -71,11 +64,3 @@ def test_only_judges_that_read_answers_agree_with_the_first():
     verdicts.append({"judge": "thought", "label": "refusal", "reads": "thinking"})
     pairs = verdict_pairs({"verdicts": json.dumps(verdicts)}, "first")
     assert list(pairs) == [("first, a", (True, False))]
-
-
-def markdown_rows(text: str) -> list[list[str]]:
-    """The cells of the lines of a Markdown table."""
-    rows = []
-    for line in text.replace("\\", "").splitlines():
-        rows.append([cell.strip() for cell in line.strip("|").split("|")])
-    return rows

@@ -17,9 +17,11 @@ import pytest
 from refract.rates.rate import Rate, Threshold
 from refract.report.drawing import Figure
 from refract.report.figure_data import figures_of
-from refract.report.page_data import LONGEST, Answered, PageData, page_data, page_json
+from refract.report.page_data import LONGEST, SHORT, Answered, PageData, page_data, page_json
 from refract.report.report_files import page_parts
+from refract.report.sections import Inputs, report_pages
 from refract.report.view import View
+from refract.report.wording import Titles
 from tests.builders import rate, suite_facts
 from tests.hostile import TEXTS, hostile_answers
 
@@ -51,7 +53,7 @@ def view_of(rates: Sequence[Rate], /, **more: Any) -> View:
     return View(**{"rates": {"one": rates}, "provenance": PROVENANCE} | more)
 
 
-COMMIT = f"0123456 of 2026-01-31, “{TEXTS['script']}”"
+MADE = [f"Made at commit 0123456 of 2026-01-31, “{TEXTS['script']}”."]
 
 
 def html_page(
@@ -59,11 +61,12 @@ def html_page(
     /,
     answers: PageData,
     figures: Sequence[Figure] = (),
-    commit: str = "",
+    made: Sequence[str] = (),
     **more: Any,
 ) -> bytes:
     """The whole page."""
-    return b"".join(page_parts(view_of(rates, **more), answers, figures, commit=commit))
+    inputs = Inputs(view_of(rates, **more), answers, {})
+    return b"".join(page_parts(inputs, report_pages(inputs), figures, made=made))
 
 
 class Elements(HTMLParser):
@@ -87,16 +90,28 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def page() -> str:
     figures = figures_of(view_of(RATES))
-    return html_page(RATES, page_data(hostile_answers()), figures, COMMIT).decode()
+    return html_page(RATES, page_data(hostile_answers()), figures, MADE).decode()
 
 
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
-    long = [row for row in hostile_answers() if row.prompt["attempts"] == [TEXTS["one line"]]]
-    harmless = html_page(RATES, page_data(long), figures_of(view_of(RATES)), "x")
+    texts = {name: f"harmless {name}" for name in TEXTS} | {"one line": TEXTS["one line"]}
+    answers = page_data(hostile_answers(texts))
+    harmless = html_page(RATES, answers, figures_of(view_of(RATES)), ["x"])
     hostile, plain = Elements(page), Elements(harmless.decode())
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
     assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
     assert [tag for tag, _ in hostile.found].count("script") == 2
+
+
+@pytest.mark.parametrize("name", TEXTS.keys() - {"surrogates", "one line"})
+def test_no_hostile_name_adds_one_to_what_markdown_becomes(name):
+    pages = []
+    for text in (TEXTS[name], "harmless"):
+        titles = Titles({"one": text}, {"s": f"the suite {text}"})
+        figures = figures_of(view_of(RATES, titles=titles))
+        pages.append(Elements(html_page(RATES, page_data([]), figures, titles=titles).decode()))
+    for hostile, plain in zip(pages[0].found, pages[1].found, strict=True):
+        assert (hostile[0], hostile[1].keys()) == (plain[0], plain[1].keys())
 
 
 def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_else(page):
@@ -111,6 +126,9 @@ def test_the_policy_names_the_one_script_and_the_one_style_and_allows_nothing_el
         f"default-src 'none'; script-src {hashes[0]}; style-src {hashes[1]}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+    links = {a["href"][1:] for tag, a in elements.found if tag == "a" and "filter" not in a["href"]}
+    assert links <= {a.get("id") for _, a in elements.found}
+    assert {"page-judges", "page-comparisons"} <= links
     assert not [a for _, a in elements.found if "style" in a]
     assert not re.findall(r"(?:src|href)=\"(?!#|data:image)", page)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
@@ -141,51 +159,32 @@ def answered(*texts: str) -> list[Answered]:
     return answers
 
 
-def test_a_page_holds_so_many_bytes_of_texts_at_most_and_says_where_they_are_cut():
-    answers = answered("a" * 10, "b" * 400, "c" * 5000)
-    whole = page_data(answers)
-    assert (whole.longest, whole.cut) == (LONGEST, 0)
-    data = page_data(answers, most=311)
-    # 311 less 1 and 10: the two long ones have a half each.
-    assert (data.longest, data.cut) == (150, 2)
-    assert data.texts == [
-        "?",
-        "a" * 10,
-        "b" * 150 + "\n[250 more characters are not in this page]",
-        "c" * 150 + "\n[4850 more characters are not in this page]",
-    ]
-    said = (
-        "2 texts of more than 150 characters are cut here, because a page holds about 50 MB "
-        "of texts at most, and searched up to there. Whole ones are in "
-        "data/prompts/SUITE.jsonl, data/responses/MODEL/SUITE.jsonl and "
-        "data/verdicts/MODEL/SUITE.jsonl, by prompt_id."
-    )
-    assert said in text_of(html_page(RATES, data))
-    assert "cut here" not in text_of(html_page(RATES, whole))
-    # Of 311 bytes, 11 are taken: each long text has 150, which are 50 of these letters.
-    wide = page_data(answered("a" * 10, "\u8a9e" * 400, "\u8a00" * 5000), most=311)
-    assert wide.longest == 50
-    long = page_data(answered("x" * (LONGEST + 1)))
-    said = "1 text of more than 20,000 characters is cut here, and searched up to there."
-    assert said in text_of(html_page(RATES, long))
+def test_once_a_page_holds_so_many_bytes_of_texts_it_cuts_others_short_and_says_so():
+    answers = answered("a" * 10, "b" * 400, "c" * 5000, "d")
+    assert page_data(answers).cut == 0
+    data = page_data(answers, most=400)
+    cut = "c" * SHORT + f"\n[{5000 - SHORT} more characters are not in this page]"
+    assert data.texts == ["?", "a" * 10, "b" * 400, cut, "d"]
+    assert data.cut == 1
+    assert "1 text of more than 20,000 characters" in text_of(html_page(RATES, data))
+    assert "cut here" not in text_of(html_page(RATES, page_data(answers)))
 
 
 def test_a_page_takes_memory_by_what_it_shows_and_not_by_what_was_answered():
-    class Many:
-        def __iter__(self):
-            (one,) = answered("")
-            for number in range(2000):
-                text = f"{number} " + "x" * LONGEST
-                prompt = {**one.prompt, "prompt_id": f"r{number}"}
-                yield one._replace(prompt=prompt, response={**one.response, "response": text})
+    def many():
+        (one,) = answered("")
+        for number in range(2000):
+            text = f"{number} " + "x" * LONGEST
+            prompt = {**one.prompt, "prompt_id": f"r{number}"}
+            yield one._replace(prompt=prompt, response={**one.response, "response": text})
 
     tracemalloc.start()
-    data = page_data(Many(), most=1_000_000)
+    data = page_data(many(), most=1_000_000)
     size = len(data.json())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (len(data.columns["id"]), data.longest, data.cut) == (2000, 499, 2000)
-    assert 1_000_000 < size < 1_500_000
+    assert (len(data.columns["id"]), data.cut) == (2000, 2000)
+    assert 1_000_000 < size < 2_000_000
     assert peak < 10_000_000  # all answers are 40,000,000 characters
 
 

@@ -13,13 +13,12 @@ from refract.agreement.label_files import draw, read_labels
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table
 from refract.evaluate.labelled import labelled_answers
-from refract.rates.judge_error import JudgeError, ModelCounts
-from refract.rates.rate import Interval
-from refract.report.label_draws import label_draw, label_plan
+from refract.report.label_draws import label_draw
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import page_parts
+from refract.report.sections import Inputs, report_pages
 from tests.agreement.answers import answers_with_doubt, as_rows
-from tests.builders import rate, suite_facts
+from tests.builders import suite_facts
 from tests.report.test_html_page import PROVENANCE, RATES, view_of
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, KEYS, Browser, chromium
 
@@ -63,7 +62,8 @@ def page(tmp_path_factory) -> Path:
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
     draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_bytes(b"".join(page_parts(view, data, (), draws=draws)))
+    inputs = Inputs(view, data, {})
+    path.write_bytes(b"".join(page_parts(inputs, report_pages(inputs), (), draws=draws)))
     return path
 
 
@@ -167,28 +167,10 @@ def test_axe_finds_nothing_and_a_thumb_reaches_all(browser, width, scheme, view)
     begin(browser, f"axe{width}", width, scheme)
     for button in browser.all("#room-keys button"):
         assert button.size["height"] >= 44
-        assert button.location["y"] + 44 <= 900
+        assert browser.js("arguments[0].getBoundingClientRect().bottom <= 900", button)
     browser.find("#room-keys button").click()
     assert heading(browser).startswith("Answer 2 of")
     if view == "plan":
         browser.find("#room-stop").click()
     browser.assert_accessible(width)
     assert browser.js("document.getElementById('room').scrollWidth <= innerWidth")
-
-
-def test_the_plan_is_the_first_number_of_labels_that_halves_the_widest_interval():
-    lines = [ModelCounts(f"s{n}", "m", "harmful", 80, 8 + n, 80, 2) for n in range(6)]
-    error = JudgeError((*lines, *(line._replace(prompts="other") for line in lines)))
-    wide, narrow = Interval(0.1, 0.7), Interval(0.1, 0.2)
-    headlines = [
-        rate("over_refusal_rate", 30, 200, interval=narrow),
-        rate("harmful_refusal_rate", 80, 200, interval=wide),
-        None,
-    ]
-    drawn = answers_with_doubt(400)  # every second one to a harmful prompt
-    goal, why = label_plan(headlines, drawn, error, 0.95)
-    harmful = goal // 2
-    widths = [error.with_labels(0.4, 200, n, "harmful", 0.95) for n in (harmful - 1, harmful)]
-    assert widths[0] > 0.15 >= widths[1]
-    assert why == f"to halve the interval of harmful refused, ±0.30 to ±{widths[1]:.2f}"
-    assert label_plan(headlines, drawn, None, 0.95)[0] == 50

@@ -8,18 +8,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refract.core.jsonl import read_rows
-from refract.rates.rate import Difference, Interval
-from refract.report.comparisons import Compared
 from refract.report.figure_data import figures_of
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import PAGE
@@ -27,7 +22,7 @@ from refract.report.wording import Titles
 from refract.suites.draws import Draw
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
-from tests.report.test_html_page import COMMIT, PROVENANCE, RATES, html_page, view_of
+from tests.report.test_html_page import MADE, RATES, html_page, view_of
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -60,7 +55,7 @@ const [id, value, done] = arguments, control = document.getElementById(id);
 const count = document.getElementById("count"), before = count.textContent;
 control.type === "checkbox" ? (control.checked = value) : (control.value = value);
 const start = performance.now();
-control.dispatchEvent(new Event(id === "search" ? "input" : "change"));
+control.dispatchEvent(new Event(id === "search" ? "input" : "change", {bubbles: true}));
 const wait = () => count.textContent === before ? setTimeout(wait, 1)
   : requestAnimationFrame(() => done([performance.now() - start, count.textContent]));
 wait();
@@ -141,15 +136,6 @@ class Browser:
         """What the page counts once a filter is set."""
         return self.driver.execute_async_script(FILTER, control, value)[1]
 
-    def typed(self, query: str) -> tuple[str, str]:
-        """What the first row of the list says once a query is typed, and its marked part."""
-        if self.js("document.getElementById('search').value"):  # another count is waited for
-            self.filtered("search", "")
-        self.filtered("search", query)
-        return self.find("#list .row .text").text, "".join(
-            self.texts("#list .row:first-child mark")
-        )
-
     def assert_accessible(self, width: int) -> None:
         from axe_core_python.selenium import Axe
 
@@ -188,7 +174,7 @@ def browser(tmp_path_factory):
 def hostile(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     figures = figures_of(view_of(RATES))
-    path.write_bytes(html_page(RATES, page_data(hostile_answers()), figures, COMMIT))
+    path.write_bytes(html_page(RATES, page_data(hostile_answers()), figures, MADE))
     return path
 
 
@@ -246,8 +232,8 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     text = "What\b\b\u200b is a lsit?"
     browser.show(with_prompt(clean, "What is a list?"), with_prompt(perturbed, text))
     browser.opened("one/s/row-01%2Ftypos")
-    assert browser.texts(".sides:first-child del") == ["list"]
-    assert browser.texts(".sides:first-child ins") == ["BS×2U+200B", "lsit"]
+    assert browser.texts("#detail dl + .sides del") == ["list"]
+    assert browser.texts("#detail dl + .sides ins") == ["BS×2U+200B", "lsit"]
 
 
 def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
@@ -258,9 +244,12 @@ def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
     assert listed.count("harmful prompt, folded") > 2
     assert "window.pwned = 1</script>" in listed  # of a helpful prompt
     assert TEXTS["comment"] not in listed
+    browser.filtered("search", TEXTS["comment"])
+    assert browser.find("#list").text.count("hit in the folded prompt (unfold to read)") == 2
     browser.find("#unfold").click()
-    assert browser.js(state) is True
     assert TEXTS["comment"] in browser.find("#list").text
+    browser.opened("one/s/row-00")
+    assert browser.js(state) is True
 
 
 def test_the_keyboard_alone_finds_opens_and_leaves_an_answer(browser, hostile):
@@ -284,13 +273,13 @@ def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browse
     browser.visit(hostile, fragment="#/one/s/row-03")
     total = 2 * len(TEXTS)
     for control, value, count in (
-        ("f-disagree", True, total // 2),
-        ("f-disagree", False, total),
-        ("f-flipped", True, total // 2),
+        ("f-only", "disagree", total // 2),
+        ("f-only", "", total),
+        ("f-only", "flipped", total // 2),
         ("f-category", "1", len(TEXTS) // 2),
         ("f-category", "", total // 2),
         ("search", "HYPERLINK(", 1),
-        ("f-flipped", False, 2),
+        ("f-only", "", 2),
         ("search", "", total),
         ("f-category", "1", total // 2),
     ):
@@ -303,6 +292,9 @@ def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browse
     assert browser.find("#list").text.startswith("No answer matches.")
     assert browser.opened("one/s/row-02").startswith("row-02")
     assert browser.find("#count").text == f"{total} of {total} answers"
+    # A hit is shown with what stands around it.
+    browser.filtered("search", "localhost/")
+    assert browser.texts("#list .row:first-child mark") == ["localhost/"]
     # A link may ask for several categories or outcomes at once.
     browser.visit(hostile, fragment="#filter?category=harmless&outcome=refused&model=one")
     assert browser.find("#count").text == f"{len(TEXTS) // 2} of {total} answers"
@@ -313,255 +305,75 @@ def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browse
 def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile, width, scheme):
     browser.visit(hostile, width, scheme)
     browser.opened("one/s/row-05%2Ftypos")
-    browser.driver.execute_script("document.querySelector('.why').open = true")
     browser.assert_accessible(width)
-    # Two models compared, and their answers side by side.
-    page = two_models(browser.page, ("I am sorry", "Sure", "refusal"))
-    browser.visit(page, width, scheme, FILTERED)
-    browser.opened("one/s/r0")
-    assert browser.texts("#detail .sides h4") == ["one", "two"]
+    browser.driver.execute_script(
+        "for (const part of document.querySelectorAll('details')) part.open = true"
+    )
     browser.assert_accessible(width)
 
 
-def test_a_hit_is_shown_with_what_stands_around_it_and_a_folded_one_is_said_to_be(browser):
-    harmful, _, helpful, _ = hostile_answers()[:4]
-    around = "x" * 300 + " the needle in it " + "y" * 300
-    helpful.response["response"] = around.replace("needle", "Pin")
-    browser.show(with_prompt(harmful, around), with_prompt(helpful, "A question"))
-    assert browser.typed("needle")[0] == "hit in the folded prompt (unfold to read)"
-    text, marked = browser.typed("pin in")
-    assert (text[:9], marked) == ("answer: …", "Pin in")
-    browser.find("#unfold").click()
-    text, marked = browser.typed("needle")
-    assert (text[:9], marked) == ("prompt: …", "needle")
-
-
-def test_a_rate_leads_to_the_answers_that_it_counts_by_mouse_and_by_keyboard(browser):
+def test_a_number_leads_to_the_answers_behind_it_and_a_link_to_its_page(browser):
     clean, perturbed = hostile_answers()[:2]
-    outcomes = ("refusal", "partial_refusal", "compliance", "refusal", "error")
-    answers = []
-    for number, outcome in enumerate(outcomes):
-        category = "helpful" if number == 3 else "harmful"
-        answer = with_prompt(clean, "x", prompt_id=f"r{number}", category=category)
-        answers.append(answer._replace(outcome=outcome))
-    answers += [clean, perturbed._replace(outcome="refusal"), clean._replace(model="two")]
     draw = Draw(asked=5, total=9, seed=1)
+    answers = [
+        with_prompt(clean, "x", prompt_id="harmful"),
+        with_prompt(clean, "x", prompt_id="helpful", category="helpful"),
+        perturbed,
+        clean._replace(model="two"),
+    ]
     data = page_data(answer._replace(suite=draw.label("s")) for answer in answers)
     rates = [rate.keyed(draw=draw) for rate in RATES]
-    rates[1] = replace(rates[1], counts=replace(rates[1].counts, excluded={"error": 1}))
-    browser.page.write_bytes(html_page(rates, data, titles=Titles(draws={"s": draw})))
-    refused = ["r0", "r1", "row-00"]
-    for width in (1280, 390):
-        browser.visit(browser.page, width)
-        opening = "for (const part of document.querySelectorAll('.why')) part.open = true"
-        browser.driver.execute_script(opening)
-        links = browser.all("#results td a")
-        browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", links[0])
-        links[0].click()
-        browser.settle()
-        assert browser.listed(".id") == refused
-        assert set(browser.listed(".model")) == {"one"}
-        assert browser.find("#count").text == "3 of 8 answers"
-        assert browser.focused == "list"
-        top = "document.getElementById('answers').getBoundingClientRect().top"
-        assert abs(browser.js(top)) < 450
-        for link, found in ((links[-1], ["r3"]), (links[1], ["r4"]), (links[0], refused)):
-            browser.driver.execute_script("arguments[0].focus()", link)
-            link.send_keys(KEYS["Enter"])
-            browser.settle()
-            assert browser.listed(".id") == found
-
-
-def test_the_answers_behind_a_rate_come_with_those_first_of_which_the_judge_is_least_sure(browser):
-    clean, *_ = hostile_answers()
-    answers = []
-    for number, score in enumerate((0.9, 0.4, None, 0.55, 0.02)):
-        verdicts = {"other": {**clean.verdicts["other"], "score": 0.5}}
-        verdicts["rules"] = {**clean.verdicts["rules"], "score": score}
-        answers.append(with_prompt(clean, "x", prompt_id=f"r{number}")._replace(verdicts=verdicts))
-    browser.show(*answers)
-    assert browser.listed(".id") == ["r0", "r1", "r2", "r3", "r4"]
-    browser.driver.execute_script("document.querySelector('#results td a').click()")
-    browser.settle()
-    assert browser.listed(".id") == ["r3", "r1", "r0", "r4", "r2"]
-
-
-def test_an_answer_leads_to_its_variants_and_to_the_command_that_makes_it_again(
-    browser, hostile, tmp_path
-):
-    browser.visit(hostile)
-    asked = []
-    for number, text in enumerate(TEXTS.values()):
-        browser.opened(f"one/s/row-{number:02d}")
-        choices = ["no other answer", f"row-{number:02d}/typos: compliance, flipped"]
-        assert browser.texts("#beside option") == choices
-        commands = browser.texts("#detail .command")
-        asked.append(bool(commands))
-        if commands:
-            *making, command = commands[0].split("\n")
-            assert command == (
-                "refract run --model one --suite again/s.jsonl --no-store --out again/results.json "
-                "--rows again/results.rows.jsonl"
-            )
-            subprocess.run(["sh", "-c", "\n".join(making)], cwd=tmp_path, check=True)
-            (row,) = read_rows(tmp_path / "again/s.jsonl")
-            assert row["prompt"] == text
-    # Of a text that the page has cut there is none.
-    assert asked == [name != "one line" for name in TEXTS]
-
-
-def variant(name: str, prompt: str) -> list[Answered]:
-    """A clean answer and one to a perturbed prompt, as the list shows them."""
-    clean, perturbed = hostile_answers()[2:4]
-    id_ = f"{clean.prompt['prompt_id']}/control_characters/{name}"
-    return [with_prompt(clean, "What is a list?"), with_prompt(perturbed, prompt, prompt_id=id_)]
-
-
-def test_runs_of_a_hidden_character_are_counted_before_the_list_cuts_a_text(browser):
-    browser.show(*variant("x", "word " * 30 + "\r" * 300 + " and the end"))
-    text = browser.listed(".text")[1]
-    assert "CR×300" in text
-    assert text.endswith(" and the end")
-    # And before a hit, which what stands before it leaves in sight.
-    browser.typed("and the end")
-    assert browser.listed(".text")[0].startswith("prompt: …")
-    assert "CR×300 and the end" in browser.listed(".text")[0]
-    browser.show(*variant("x", "\r" * 300 + "x" * 500))
-    text = browser.listed(".text")[1]
-    assert text.startswith("CR×300xxx")
-    assert len(text) < 210
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_a_hit_and_what_tells_variants_apart_are_in_sight(browser, width):
-    around = "much that stands before it and is long, \r\r\r a story about a needle " + "y" * 300
-    browser.show(*variant("U+000D-end-x300", around), width=width)
-    assert browser.listed(".variant") == ["U+000D-end-x300"]
-    box = "document.querySelector('#list {}').getBoundingClientRect()"
-    edge = "document.getElementById('list').getBoundingClientRect()"
-    named = box.format(".variant")
-    assert browser.js(f"{named}.left >= {edge}.left && {named}.right <= {edge}.right")
-    whole = "document.querySelector('#list .variant')"
-    assert browser.js(f"{whole}.scrollWidth <= {whole}.clientWidth + 1")
-    assert browser.typed("story about a needle")[1] == "story about a needle"
-    assert browser.js(f"{box.format('mark')}.right <= {edge}.right")
-    # What the id alone holds is marked in it.
-    text, marked = browser.typed("characters/u+000d")
-    assert (text[:4], marked) == ("id: ", "characters/U+000D")
-
-
-def test_at_390_pixels_every_rate_is_in_sight_and_what_scrolls_says_so(browser, hostile):
-    browser.visit(hostile, 390)
-    outside = """[...document.querySelectorAll(arguments[0])].filter((part) => {
-      const box = part.getBoundingClientRect();
-      return box.width > 0 && (box.left < 0 || box.right > innerWidth);
-    }).length"""
-    assert browser.js(outside, "#results td, #results th, .results svg") == 0
-    # The first screen has numbers: the table stands before sentences.
-    bottom = "document.querySelector('#results .number').getBoundingClientRect().bottom"
-    assert browser.js(bottom) < 450
-    opening = "for (const part of document.querySelectorAll('details')) part.open = true"
-    browser.driver.execute_script(opening)
-    browser.settle()
-    wide = (
-        "[...document.querySelectorAll('.scroll')].filter((x) => x.scrollWidth > x.clientWidth + 1)"
-    )
-    assert browser.js(f"{wide}.length") > 0
-    says = "getComputedStyle(x, '::before').content.includes('scrolls sideways')"
-    assert browser.js(f"{wide}.every((x) => {says})")
-
-
-def test_of_many_answers_those_in_sight_are_drawn_and_the_keyboard_reaches_the_last(browser):
-    row, outcomes = hostile_answers()[2], ("compliance", "refusal", "refusal")
-    answers = []
-    for n in range(5_000):
-        answer = with_prompt(row, f"question {n % 500}", prompt_id=f"r{n}")
-        answers.append(answer._replace(outcome=outcomes[n % 3]))
-    browser.show(*answers)
-    for control, value, count in (
-        ("f-outcome", "0", "1,667"),
-        ("f-outcome", "", "5,000"),
-        ("search", "question 499", "10"),
-        ("search", "", "5,000"),
+    titles = Titles(draws={"s": draw})
+    figures = figures_of(view_of(rates, titles=titles))
+    browser.page.write_bytes(html_page(rates, data, figures, titles=titles))
+    browser.visit(browser.page)
+    browser.find("#figures summary").click()
+    for link, found in zip(
+        browser.all("#figures figure:first-of-type td a"), answers, strict=False
     ):
-        assert browser.filtered(control, value) == f"{count} of 5,000 answers"
-    assert len(browser.listed(".id")) < 60
-    browser.press("#list", "End", "Up", "Enter")
-    assert browser.find("#detail-h").text == "r4998"
+        link.send_keys(KEYS["Enter"])
+        browser.settle()
+        assert browser.listed(".id") == [found.prompt["prompt_id"]]
+        assert browser.focused == "list"
+    assert not browser.find("#page-judges").is_displayed()
+    browser.find("#page-report a[href='#page-judges']").click()
+    browser.settle()
+    assert browser.find("#page-judges").is_displayed()
 
 
 def two_models(path: Path, *answers: tuple[str, str, str]) -> Path:
-    """A page of two models' answers to harmful prompts: texts of both, and the first's outcome."""
-    clean = with_prompt(hostile_answers()[0], "A question")
-    pairs, ids = [], {"to_refusal": [], "to_compliance": []}
+    """A page of two models with one harmful prompt for each pair of answers; the third text is
+    the outcome of the first model's, that of the second is compliance."""
+    pairs = []
     for number, (one, two, outcome) in enumerate(answers):
-        id_ = f"r{number}"
-        for model, text, became in (("one", one, outcome), ("two", two, "compliance")):
-            response = {**clean.response, "response": text, "error": None}
-            verdict = {**clean.verdicts["rules"], "reason": None, "error": None, "evidence": []}
-            verdict |= {"label": became}
-            if outcome == became:
-                verdict["evidence"] = [{"rule": "phrase", "start": 2, "end": 8}]
-            answer = clean._replace(model=model, outcome=became, response=response)
-            answer = answer._replace(verdicts={"rules": verdict})
-            pairs.append(with_prompt(answer, "A question", prompt_id=id_))
-        if outcome == "refusal":
-            ids["to_refusal"].append(id_)
-    shares = (len(answers), len(answers), 0.0, 0.5, 0.5, Interval(0.2, 0.7), None, None, 0.01, 0.02)
-    between = Difference("s", "harmful", "", *shares, prompts=ids)
-    alone = replace(between, value=-0.25, interval=None, prompts=dict.fromkeys(ids, ()))
-    compared = [Compared("two", "one", between), Compared("three", "one", alone)]
-    rates = {m: [rate.keyed(model=m) for rate in RATES] for m in ("one", "two", "three")}
-    more = {"rates": rates, "provenance": dict.fromkeys(rates, PROVENANCE["one"])}
-    path.write_bytes(html_page([], page_data(pairs), compared=compared, **more))
+        clean = with_prompt(hostile_answers()[0], "x", prompt_id=f"r{number}")
+        for model, text, result in (("one", one, outcome), ("two", two, "compliance")):
+            response = {**clean.response, "response": text, "thinking": None, "error": None}
+            rules = {**clean.verdicts["rules"], "label": result, "error": None, "reason": None}
+            rules["evidence"] = [{"rule": "r", "start": 2, "end": 8}]
+            verdicts = {"rules": rules}
+            pairs.append(
+                clean._replace(model=model, response=response, outcome=result, verdicts=verdicts)
+            )
+    path.write_bytes(html_page(RATES, page_data(pairs)))
     return path
 
 
-def test_two_models_are_one_link_away_and_lead_to_the_prompts_on_which_they_differ(browser):
+def test_answers_of_two_models_to_the_prompts_on_which_they_differ_stand_side_by_side(browser):
     said = ("a shared start, but one ends thus", "a shared start, but two ends thus")
     outcomes = ("refusal", "compliance", "error")
     page = two_models(browser.page, *((*said, outcome) for outcome in outcomes))
-    for width in (390, 1280):
-        browser.visit(page, width)
-        shown = [part.is_displayed() for part in browser.all("#compare tbody")]
-        assert shown.count(True) == 1
-    browser.driver.find_element("link text", "Compare two models").click()
-    tables = "#compare tbody:not([hidden])"
-    assert browser.texts(f"{tables} .suite") == ["one − two"]
-    cells = " ".join(browser.texts(f"{tables} td"))
-    assert "harmful, 3 " in cells
-    assert "+0.50 [+0.20, +0.70]" in cells
-    # Any two can be chosen by keyboard, in either order.
-    browser.press("#of-first", "Down")
-    assert browser.texts(f"{tables} .suite") == ["one − three"]
-    browser.press("#of-second", "Down")
-    assert browser.texts(tables) == []  # two and three were not compared
-    assert browser.find("#no-pair").is_displayed()
-    browser.press("#of-first", "Home")
-    # The model that is chosen first is the first of the columns, too.
-    assert browser.texts(f"{tables} .suite") == ["two − one"]
-    assert "-0.50 [-0.70, -0.20]" in " ".join(browser.texts(f"{tables} td"))
-    (link,) = browser.all(f"{tables} a")
-    assert link.text == "1"
-    link.send_keys(KEYS["Enter"])
+    browser.visit(page, fragment=FILTERED)
     browser.settle()
-    assert browser.focused == "list"
     assert (browser.listed(".id"), browser.listed(".model")) == (["r0"], ["one"])
     browser.press("#list", "Enter")
     browser.find("#detail summary").click()
-    # Side by side, each beside its outcome, its verdict and its evidence, the difference marked.
     assert browser.texts("#detail .sides h4") == ["one", "two"]
-    outcomes, verdicts = (browser.texts(f"#detail .card dd:nth-of-type({n})") for n in (1, 3))
+    outcomes = browser.texts("#detail .sides dd:nth-of-type(1)")
     assert outcomes == ["refusal", "compliance"]
-    assert [verdict.split(",")[0] for verdict in verdicts] == outcomes
     assert browser.texts("#detail u") == ["one", "two"]
-    assert browser.texts("#detail .card:first-child mark") == ["shared"]
-    # Another choice stays until the filters are set otherwise; focus stays on it.
-    browser.press("#beside", "Home")
-    assert browser.focused == "beside"
-    assert browser.texts("#detail h4") == ["Prompt", "Answer"]
-    assert browser.opened("two/s/r1").count("Answer") > 0
-    assert browser.texts("#detail .sides") == []
+    assert browser.texts("#detail .sides div:first-child mark") == ["shared"]
+    browser.assert_accessible(1280)
 
 
 def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_what_they_share(
@@ -570,19 +382,17 @@ def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_wh
     short = "the first word and the last"
     long = ["begin " + " ".join(f"{model}{n}" for n in range(2400)) + " end" for model in "xy"]
     page = two_models(browser.page, (*long, "refusal"), (short, short, "refusal"))
-    browser.visit(page)
-    browser.driver.execute_script(f"location.hash = {FILTERED!r}")
-    browser.settle()
+    browser.visit(page, fragment=FILTERED)
     browser.opened("one/s/r0")
     for place, text in enumerate(long, 1):
-        marked = "".join(browser.texts(f"#detail .card:nth-child({place}) u"))
+        marked = "".join(browser.texts(f"#detail .sides > div:nth-child({place}) u"))
         assert marked == text.removeprefix("begin ").removesuffix(" end")
     text = browser.opened("one/s/r1")
     assert "The two answers are the same." in text
     assert browser.texts("#detail u") == []
 
 
-def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged_beside_it(browser):
+def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged(browser):
     plain = with_prompt(hostile_answers()[2], "p")
     plain.response.update(response="Take the pick.", thinking="No, refuse this.")
     hit = {"rule": "refuse", "start": 4, "end": 10}
@@ -591,34 +401,21 @@ def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged_b
     both = plain._replace(verdicts={"rules": rules, "thought": {**judged, "reads": "thinking"}})
     unknown = plain._replace(model="two", ended=None, verdicts={"rules": rules})
     browser.show(both, unknown, unknown._replace(model="three", ended="length"))
+    thinking = "[...document.querySelectorAll('#detail details')].map((part) => part.open)"
+    browser.visit(browser.page, fragment="#/one/s/row-01")
+    assert browser.js(thinking) == [True]
     text = browser.opened("one/s/row-01")
     assert "Answer endedby itself" in text
     assert "Judge rulescompliance" in text
     assert "Judge thought of the thinkingrefusal" in text
-    assert browser.texts("#detail .card .sides h4") == ["Thinking", "Answer"]
     assert browser.texts("#detail mark") == ["refuse"]
     # What one judge says of the thinking contradicts none that reads the answer.
     assert page_data([both]).columns["disagree"] == [0]
+    browser.visit(browser.page, fragment="#/two/s/row-01")
+    assert browser.js(thinking) == [False]
     assert "Answer ended" not in browser.opened("two/s/row-01")
-    assert browser.texts("#detail .card .sides h4") == []
-    assert "Thinking" in browser.texts("#detail details summary")
     assert "Answer endedcut off at the token limit" in browser.opened("three/s/row-01")
-    assert browser.filtered("f-cut", True) == "1 of 3 answers"
-
-
-def test_what_limits_a_number_is_opened_and_closed_by_keyboard(browser, hostile):
-    browser.visit(hostile)
-    sign, limits = browser.find("#results .why summary"), browser.find("#results .why span")
-    said = "4/5; at least 0.9 asked: missed"
-    assert sign.get_attribute("title") == said
-    assert "harmful refused of one" in sign.get_attribute("aria-label")
-    assert not limits.is_displayed()
-    sign.send_keys(KEYS["Enter"])
-    assert limits.is_displayed()
-    assert limits.text == said
-    sign.send_keys(KEYS["Escape"])
-    assert not limits.is_displayed()
-    assert browser.js("document.activeElement.localName") == "summary"
+    assert browser.filtered("f-only", "cut") == "1 of 3 answers"
 
 
 def take_picture(page: Path, picture: Path) -> None:

@@ -265,7 +265,7 @@ def ran_facts(root: Path, models: Iterable[str]) -> dict[str, Any]:
 
 def rendered(view: View, name: str, facts: Facts, cited: dict[str, None], tex: bool = False) -> str:
     """A template as Markdown, or as LaTeX; ``cited`` gets the keys."""
-    templates = environment(view.titles, markdown=True)
+    templates = environment(view.titles)
     templates.loader = FileSystemLoader(TEMPLATES)
     if tex:
         templates.finalize = lambda x: x if isinstance(x, Markup) else Markup(prose(str(x)))

@@ -19,12 +19,11 @@ const Labelling = (() => {
   const pairOf = (draw, rank) => draw.cells[rank][draw.columns.indexOf("pair_sha256")];
   const ofSuite = () => data.draws.filter((draw) => draw.suite === $("room-suite").value);
   const chosen = () => ofSuite().filter((draw) => ["", draw.model].includes($("room-model").value));
-  const COUNTS = { "as planned": (draw) => draw.goal, "all drawn": (draw) => draw.rows.length };
   // The answers of all models in turn, in the order of each draw; within a turn the hash decides.
   function queued(draws, count) {
-    const rows = new Map(), turns = Math.max(...draws.map(count));
-    for (let rank = 0; rank < turns; rank++) {
-      const turn = draws.filter((draw) => rank < count(draw)).map((draw) => [pairOf(draw, rank), draw.rows[rank]]);
+    const rows = new Map();
+    for (let rank = 0; rank < count; rank++) {
+      const turn = draws.filter((draw) => rank < draw.rows.length).map((draw) => [pairOf(draw, rank), draw.rows[rank]]);
       for (const [pair, row] of turn.sort()) if (!rows.has(pair)) rows.set(pair, row);
     }
     return [...rows];
@@ -36,27 +35,22 @@ const Labelling = (() => {
     fill("room-model", [...(models.length > 1 ? [["all models, mixed", ""]] : []), ...models.map((model) => [model, model])]);
     plan();
   }
-  // How many there are to label, what that gives, and what is labelled so far.
+  // What there is to label, and what is labelled so far.
   function plan() {
-    const draws = chosen(), many = $("room-many").value || "as planned", valid = $("room-who").checkValidity();
-    fill("room-many", Object.entries(COUNTS).map(([key, count]) => [queued(draws, count).length + ", " + key, key]));
-    $("room-many").value = many;
-    queue = queued(draws, COUNTS[many]);
-    const who = valid ? $("room-who").value : "";
-    labels = valid ? read(who) : {};
-    $("room-done").textContent = valid ? queue.filter(([pair]) => labels[pair]).length + " of " + queue.length + " answers labelled by " + who + "." : "";
-    $("room-files").replaceChildren(...draws.map((draw) => about(draw, who)));
+    const draws = chosen(), who = $("room-who").checkValidity() ? $("room-who").value : "";
+    queue = queued(draws, Number($("room-many").value));
+    labels = who ? read(who) : {};
+    $("room-done").textContent = who ? queue.filter(([pair]) => labels[pair]).length + " of " + queue.length + " answers labelled by " + who + "." : "";
+    $("room-files").replaceChildren(...draws.map((draw) => fileOf(draw, who)).filter(Boolean));
   }
-  // What so many labels of a run give; the file of those that there are, and the command that takes it.
-  function about(draw, who) {
-    const made = element("li", "", draw.model + ": label these " + draw.goal + " " + draw.why + ".");
+  // The file of a run's labels, and the command that takes it.
+  function fileOf(draw, who) {
     const gap = draw.rows.findIndex((_, rank) => !labels[pairOf(draw, rank)]), count = gap < 0 ? draw.rows.length : gap;
-    if (count) {
-      const file = [draw.file, who, "csv"].join("."), link = element("a", "", file);
-      link.download = file;
-      link.href = URL.createObjectURL(new Blob([csv(draw, who, count)], { type: "text/csv" }));
-      made.append(element("br"), "Download " + count + (count === 1 ? " label: " : " labels: "), link, element("code", "command", "refract correct " + file + " " + draw.options));
-    }
+    if (!count) return null;
+    const file = [draw.file, who, "csv"].join("."), link = element("a", "", file), made = element("li", "", "Download " + count + (count === 1 ? " label: " : " labels: "));
+    link.download = file;
+    link.href = URL.createObjectURL(new Blob([csv(draw, who, count)], { type: "text/csv" }));
+    made.append(link, element("code", "command", "refract correct " + file + " " + draw.options));
     return made;
   }
   // The labels of a draw up to the first answer without one: with a gap they would be no random sample.
@@ -109,17 +103,8 @@ const Labelling = (() => {
     data = pageData;
     const room = $("room");
     if (!room) return;
-    const suites = [...new Set(data.draws.map((draw) => draw.suite))];
-    fill("room-suite", suites.map((suite) => [suite, suite]));
-    fillModels();
-    $("label").addEventListener("click", () => {
-      const filtered = $("f-suite").selectedOptions[0].textContent;
-      if (suites.includes(filtered)) $("room-suite").value = filtered;
-      opened();
-      room.showModal();
-      fillModels();
-      leave();
-    });
+    fill("room-suite", [...new Set(data.draws.map((draw) => draw.suite))].map((suite) => [suite, suite]));
+    $("label").addEventListener("click", () => { opened(); room.showModal(); fillModels(); leave(); });
     room.addEventListener("close", closed);
     $("room-close").addEventListener("click", () => room.close());
     $("room-stop").addEventListener("click", leave);

@@ -18,54 +18,32 @@ const Texts = (() => {
     if (code === 0x7f) return "DEL";
     return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
   };
-  // A text with its hidden characters drawn, runs of one counted: whole, also where the rest is cut
-  // once `most` characters are drawn.
-  const drawn = (text, most = Infinity) => {
+  // A text in parts: what shows, and signs of what does not, runs of one counted.
+  function drawn(text) {
     const parts = [];
-    let at = 0, last = null, length = 0;
+    let at = 0, last = null;
     for (const found of text.matchAll(HIDDEN)) {
-      const before = found.index - at;
-      if (length + before > most) break;
-      if (before) { parts.push(text.slice(at, found.index)); last = null; length += before; }
-      const sign = symbol(found[0]);
-      const count = /^[\u0300-\u036f]/.test(found[0]) ? found[0].length : 1;
-      if (last && last.sign === sign) last.count += count;
-      else if (length >= most) return parts;
-      else { parts.push((last = { sign, count })); length += sign.length; }
+      if (found.index > at) { parts.push({ text: text.slice(at, found.index) }); last = null; }
+      const sign = symbol(found[0]), count = /^[\u0300-\u036f]/.test(found[0]) ? found[0].length : 1;
+      if (last?.sign === sign) last.count += count;
+      else parts.push((last = { sign, count }));
       at = found.index + found[0].length;
     }
-    if (at < text.length && length < most) parts.push(text.slice(at, at + most - length).replace(/[\ud800-\udbff]$/, ""));
+    if (at < text.length) parts.push({ text: text.slice(at) });
+    for (const part of parts) part.text ??= part.sign + (part.count > 1 ? "×" + part.count : "");
     return parts;
-  };
-  // The last parts, of about so many characters.
-  const ending = (parts, most) => {
-    const kept = [];
-    let length = 0;
-    for (let i = parts.length - 1; i >= 0 && length < most; i--) {
-      const part = parts[i];
-      const text = typeof part === "string" ? part.slice(length - most).replace(/^[\udc00-\udfff]/, "") : part;
-      kept.unshift(text);
-      length += typeof part === "string" ? text.length : label(part).length;
-      if (text !== part) return { kept, cut: true };
-      if (i === 0) return { kept, cut: false };
-    }
-    return { kept, cut: parts.length > 0 };
-  };
-  const label = (part) => part.sign + (part.count > 1 ? "×" + part.count : "");
-  const plain = (text) => drawn(text).map((part) => typeof part === "string" ? part : label(part)).join("");
-  const put = (parent, text, most) => putParts(parent, drawn(text, most));
-  const putParts = (parent, parts) => {
-    for (const part of parts) {
-      if (typeof part === "string") parent.append(document.createTextNode(part));
-      else parent.append(element("span", "ctl", label(part)));
-    }
+  }
+  const plain = (text) => drawn(text).map((part) => part.text).join("");
+  function put(parent, text) {
+    for (const part of drawn(text)) parent.append(part.sign ? element("span", "ctl", part.text) : document.createTextNode(part.text));
     return parent;
-  };
-  // A text with marked spans: [{start, end, tag, says}]; where two overlap, one stands in the other.
-  const putMarked = (parent, text, spans) => {
+  }
+  // A text in a box with marked spans: [{start, end, tag, says}]; where two overlap, one stands in the other.
+  function box(text, spans = []) {
+    const made = element("div", "text-box");
     const ends = [...new Set([0, text.length, ...spans.flatMap((span) => [span.start, span.end])])].sort((a, b) => a - b);
     for (let i = 0; i + 1 < ends.length; i++) {
-      let into = parent;
+      let into = made;
       for (const span of spans) {
         if (span.start > ends[i] || span.end < ends[i + 1] || into.localName === span.tag) continue;
         into = into.appendChild(element(span.tag));
@@ -73,19 +51,17 @@ const Texts = (() => {
       }
       put(into, text.slice(ends[i], ends[i + 1]));
     }
-    return parent;
-  };
-  const box = (text, spans = []) => putMarked(element("div", "text-box"), text, spans);
+    return made;
+  }
 
   // Words that only one of two texts has, as spans of each: a longest common subsequence, after the
   // words that both begin and end with; where the rest is long, all of it counts as changed.
   const words = (text) => [...text.matchAll(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu)].map((m) => ({ text: m[0], start: m.index, end: m.index + m[0].length }));
   const MOST = 4e6;
-  const difference = (one, two, tags = ["del", "ins"]) => {
+  function difference(one, two, tags) {
     const a = words(one), b = words(two);
-    let head = 0;
+    let head = 0, tail = 0;
     while (head < a.length && head < b.length && a[head].text === b[head].text) head++;
-    let tail = 0;
     while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail].text === b[b.length - 1 - tail].text) tail++;
     const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
     const keptX = new Set(), keptY = new Set();
@@ -104,14 +80,14 @@ const Texts = (() => {
       all.forEach((word, i) => {
         // Blanks between two changed words are changed with them.
         if (kept.has(i) && !(/^\s/.test(word.text) && i > 0 && i + 1 < all.length && !kept.has(i - 1) && !kept.has(i + 1))) return;
-        const last = found[found.length - 1];
-        if (last && last.end === word.start) last.end = word.end;
+        const last = found.at(-1);
+        if (last?.end === word.start) last.end = word.end;
         else found.push({ start: word.start, end: word.end, tag });
       });
       return found;
     };
     return [spans(x, keptX, tags[0]), spans(y, keptY, tags[1])];
-  };
+  }
 
-  return { element, drawn, ending, plain, put, putParts, box, difference };
+  return { element, plain, put, box, difference };
 })();
