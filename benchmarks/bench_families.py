@@ -29,7 +29,7 @@ from refract.models import ladder  # noqa: E402
 from refract.models.hf import HF  # noqa: E402
 from refract.models.protocol import AdapterError, unpacked_tokens  # noqa: E402
 from tests.builders import ask, in_order  # noqa: E402
-from tests.models.test_hf import save_tokenizer  # noqa: E402
+from tests.small_models import save_tokenizer  # noqa: E402
 
 TOKENS = {"vocab_size": 320, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 COMMON = TOKENS | {"tie_word_embeddings": False, "initializer_range": 0.2}
@@ -288,12 +288,12 @@ def tried(family: str, count: int, tokens: int) -> tuple[str, str, str]:
                 answers = in_order(adapter, requests)
             except AdapterError as error:
                 return str(error), "", ""
-            route = adapter._decoder.route
+            route = adapter.loaded().decoder.route
             how = "slots" if route.kept else "slots; float64 reads rows anew"
             if route.longest is not None:
                 how = f"slots up to {route.longest} tokens" if route.longest else "whole passes"
             for request, answer in zip(requests, answers, strict=True):
-                prompt = adapter._encode(request.attempts[0], ())[1]
+                prompt = adapter.prompting.prepare(request).tokens
                 total += 1
                 right = answer.tokens and independent.holds(prompt, unpacked_tokens(answer.tokens))
                 wrong += not right

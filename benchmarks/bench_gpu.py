@@ -64,7 +64,7 @@ def measured(folder: str, dtype: str, options: argparse.Namespace) -> dict[str, 
     texts = heavy_tailed(options.prompts, options.longest)
     requests = [ask(text) for text in texts]
     in_order(adapter, requests[:1])  # loads the weights
-    model, tokenizer = adapter._decoder.model, adapter._tokenizer
+    model, tokenizer = adapter.loaded().decoder.model, adapter.prompting.tokenizer
     ids = [tokenizer(text)["input_ids"] for text in texts]
     ours, plain, whole = [], [], []
     for _ in range(2):
@@ -90,7 +90,7 @@ def little_memory(definition: dict[str, object], requests: list[Request]) -> str
         return "not on a CPU"
     adapter = HF("benchmark", HF.Settings(**definition))
     in_order(adapter, requests[:1])
-    device = adapter._decoder.device
+    device = adapter.loaded().decoder.device
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(device).total_memory
     share = torch.cuda.memory_allocated(device) / total + MEMORY_SHARE

@@ -50,9 +50,9 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers  # noqa: E402
 
-from refract.models import ladder  # noqa: E402
-from refract.models.decoding import Decoder  # noqa: E402
 from refract.models.hf import HF  # noqa: E402
+from refract_exact import ladder  # noqa: E402
+from refract_exact.decoding import Decoder  # noqa: E402
 from tests.builders import ask, in_order  # noqa: E402
 
 # hidden size, intermediate size, layers, heads, key/value heads, vocabulary
@@ -211,9 +211,13 @@ def main() -> None:
             began = time.process_time()
             list(adapter.answer(requests[:1]))  # loads the weights
             opening[name] = round(time.process_time() - began, 2)
-        drafts = {name: counted(adapter._decoder) for name, adapter in adapters.items()}
-        model, tokenizer, eos = plain._decoder.model, plain._tokenizer, plain._decoder.eos
-        ids = [plain._encode(request.attempts[0], ())[1] for request in requests]
+        drafts = {}
+        for name, adapter in adapters.items():
+            if name != "fast":
+                drafts[name] = counted(adapter.loaded().decoder)
+        model, tokenizer = plain.loaded().model, plain.prompting.tokenizer
+        eos = plain.prompting.ends
+        ids = [plain.prompting.prepare(request).tokens for request in requests]
 
         wall: dict[str, float] = {}
         cpu: dict[str, float] = {}

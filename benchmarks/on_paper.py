@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from refract.models.exact import AUDITED, MOST_OPEN, PASS_TOKENS
-from refract.models.ladder import DRAFTED
+from refract_exact.deciding import AUDITED, MOST_OPEN, PASS_TOKENS
+from refract_exact.ladder import DRAFTED
 
 # Llama 3.1 8B: numbers in the matrices that a token is multiplied by, and of its keys and values.
 MATRICES = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336) + 128_256 * 4096

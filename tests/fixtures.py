@@ -47,6 +47,23 @@ def _store_of_its_own(monkeypatch, tmp_path_factory, request):
     monkeypatch.setenv("REFRACT_DATA", str(folder / "data"))
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory) -> Path:
+    """A random Llama of 95,000 numbers."""
+    from tests.small_models import save_model, save_tokenizer
+
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tokenizer(folder)
+    save_model(folder)
+    return folder
+
+
+@pytest.fixture
+def copy(tiny, tmp_path) -> Path:
+    """The same, to be changed."""
+    return Path(shutil.copytree(tiny, tmp_path / "copy"))
+
+
 @pytest.fixture
 def cli(monkeypatch, capsys, tmp_path):
     """Runs ``refract`` in this process, in the test's own folder outside the project."""

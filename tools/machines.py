@@ -82,7 +82,7 @@ def computing(arithmetic: Arithmetic) -> Iterator[None]:
     """Within it, this process computes so, as far as its variables do not decide that."""
     import torch
 
-    from refract.models import decoding, ladder
+    from refract_exact import decoding, ladder
 
     with contextlib.ExitStack() as stack:
         if "dtype" in arithmetic.settings:  # few bits draft, as on a GPU

@@ -51,8 +51,8 @@ TESTS = {
     "refract/rates": ("tests/rates",),
     "refract/agreement": ("tests/agreement",),
     "refract/judges": ("tests/judges",),
-    "refract/models/exact.py": ("tests/models/test_exact.py", "tests/models/test_hf.py"),
-    "refract/models/verifying.py": ("tests/models/test_verifying.py",),
+    "packages/refract-exact/refract_exact/deciding.py": ("packages/refract-exact/tests",),
+    "packages/refract-exact/refract_exact/verifying.py": ("packages/refract-exact/tests",),
 }
 MODULE = "<module>"
 WANTED = 0.9

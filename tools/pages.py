@@ -1,4 +1,4 @@
-"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, docs/exact-answers.md,
+"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, refract-exact's page,
 docs/how-many-prompts.md and docs/scaling.md, as far as they show commands, public names and numbers.
 
 The sizes of docs/scaling.md ask the pocket models, for two minutes.
@@ -131,7 +131,7 @@ def prompts_page(text: str) -> str:
 
 
 def exact_page(text: str) -> str:
-    """docs/exact-answers.md, with what a GPU needs by count."""
+    """packages/refract-exact/docs/exact-answers.md, with what a GPU needs by count."""
     return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
 
 
@@ -227,7 +227,7 @@ def readme(text: str) -> str:
 PAGES: dict[str, Callable[[str], str]] = {
     "README.md": readme,
     "docs/cli.md": cli_page,
-    "docs/exact-answers.md": exact_page,
+    "packages/refract-exact/docs/exact-answers.md": exact_page,
     "docs/how-many-prompts.md": prompts_page,
     "docs/python.md": python_page,
 }

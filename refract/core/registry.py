@@ -30,6 +30,9 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.commands": ("work",),
         "refract.engines": ("ray",),
     },
+    "exact": {
+        "refract.arithmetics": ("exact",),
+    },
     "paper": {
         "refract.exporters": ("appendix", "bundle", "eee", "latex"),
     },

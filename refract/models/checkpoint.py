@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import io
 import math
 import re
@@ -19,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -27,11 +26,9 @@ from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
+from refract.models import lora
 from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text
-
-if TYPE_CHECKING:
-    from gguf import GGUFReader
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
 # are left out.
@@ -148,10 +145,11 @@ class HFSettings(LocalModelSettings):
         "max_tokens: 1",
         json_schema_extra={"allowed": "a list of texts of one token each, or null"},
     )
-    arithmetic: Literal["exact", "fast"] = Field(
-        "exact",
-        description="exact: the answer under exact arithmetic, the same on every machine; fast: what "
-        "this machine's arithmetic gives",
+    arithmetic: Literal["exact", "fast"] | None = Field(
+        None,
+        description="exact: the answer under exact arithmetic, the same on every machine (package "
+        "refract-exact); fast: what transformers gives on this machine; null: exact where that "
+        "package is installed",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto",
@@ -166,9 +164,7 @@ class HFSettings(LocalModelSettings):
     device_map: Literal["auto"] | None = Field(
         None, description="auto: spread over all devices (accelerate)"
     )
-    quantization: Literal["4bit", "8bit"] | None = Field(
-        None, description="needs bitsandbytes; 8bit reads one row at a time"
-    )
+    quantization: Literal["4bit", "8bit"] | None = Field(None, description="needs bitsandbytes")
     batch_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None, description="tokens read at a time; null: by the size of model and device"
     )
@@ -291,12 +287,15 @@ def parameter_count(folder: Path) -> int:
     return sum(sizes.values())
 
 
+@functools.cache
 def gguf_description(path: Path) -> dict[str, Any]:
     """``parameters``, ``context_length``, ``dtype`` (of most weights) and
     ``architecture``, from a GGUF file's header. Raises AdapterError."""
     need_local("gguf")
+    from gguf import GGUFReader
+
     try:
-        reader = gguf_header(path)
+        reader = GGUFReader(path)
         values = {}
         for key, field in reader.fields.items():
             if key == "general.architecture" or key.endswith(".context_length"):
@@ -316,35 +315,6 @@ def gguf_description(path: Path) -> dict[str, Any]:
         "dtype": max(weights, key=lambda name: weights[name], default=None),
         "architecture": architecture,
     }
-
-
-def gguf_header(path: Path) -> GGUFReader:
-    """A GGUF file's fields, without the contents of arrays: the package takes seconds for
-    the 98,000 texts of a vocabulary and its merges. Raises what the package raises."""
-    import numpy as np
-    from gguf import GGUFEndian, GGUFReader, GGUFValueType
-
-    class Header(GGUFReader):
-        def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, Any, Any, Any]:
-            if raw_type != GGUFValueType.ARRAY:
-                return super()._get_field_parts(orig_offs, raw_type)
-            bytes_ = self.data.data
-            order: Literal["little", "big"] = "little"
-            if self.endianess == GGUFEndian.BIG:
-                order = "big"
-            kind = GGUFValueType(int(self._get(orig_offs, np.uint32)[0]))
-            count = int(self._get(orig_offs + 4, np.uint64)[0])
-            end = orig_offs + 12
-            if kind == GGUFValueType.STRING:
-                for _ in range(count):
-                    end += 8 + int.from_bytes(bytes_[end : end + 8], order)
-                    if end > len(bytes_):
-                        raise ValueError("it ends early")
-            else:
-                end += count * self.gguf_scalar_to_np[kind]().itemsize
-            return end - orig_offs, [], [], [GGUFValueType.ARRAY]
-
-    return Header(path)
 
 
 def context_length(config: dict[str, Any]) -> int | None:
@@ -460,6 +430,12 @@ class Loader:
         return folder
 
     @property
+    def adapter_folder(self) -> Path | None:
+        """The folder of the LoRA adapter, if there is one."""
+        path = self.settings.adapter_path
+        return None if path is None else Path(path).expanduser()
+
+    @property
     def gguf_file(self) -> Path | None:
         """The GGUF file on this machine, if the weights are in one."""
         folder, name = self.folder, self.settings.gguf_file
@@ -563,7 +539,7 @@ class Loader:
         numbers: str | None = None,
         **more: str,
     ) -> Any:
-        """The model with its weights on its device, in eval mode. ``kind``: of
+        """The model with its weights on its device, in eval mode, and with the adapter. ``kind``: of
         transformers' classes; ``numbers``: their type, where not that of the settings;
         ``more`` arguments of ``from_pretrained``."""
         need_local("accelerate")
@@ -608,7 +584,11 @@ class Loader:
                     f"the checkpoint holds more layers than config.json names, first {unused[0]}; "
                     "correct its number of layers"
                 )
-            return (model if "device_map" in arguments else model.to(device)).eval()
+            if "device_map" not in arguments:
+                model = model.to(device)
+        if self.adapter_folder:
+            lora.add_adapter(model, self.adapter_folder)
+        return model.eval()
 
     def kind(self, config: Any) -> str:
         """The class of transformers for a checkpoint that writes text: a decoder, or an
@@ -641,30 +621,11 @@ class Loader:
             source["gguf_file"] = file.name if file else settings.gguf_file
         return source | {"trust_remote_code": settings.trust_remote_code}
 
-    @cached_property
-    def _read_gguf(self) -> Any:
-        import gguf
-
-        return functools.cache(gguf.GGUFReader)
-
-    @contextmanager
-    def _reading_gguf_once(self) -> Iterator[None]:
-        """Within it, the header of a GGUF file is read once, which takes seconds; transformers
-        asks for it four times."""
-        package: Any = importlib.import_module("gguf")
-        reader = package.GGUFReader
-        package.GGUFReader = self._read_gguf
-        try:
-            yield
-        finally:
-            package.GGUFReader = reader
-
     @contextmanager
     def loading(self, part: str) -> Iterator[None]:
         """Raises whatever loading a part raises as an :class:`AdapterError`."""
         try:
-            with self._reading_gguf_once() if self.settings.gguf_file else nullcontext():
-                yield
+            yield
         except AdapterError:
             raise
         except Exception as error:

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import date
-from types import FrameType
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -21,8 +18,6 @@ from refract.models.protocol import AdapterError
 
 # The day of a chat template that asks for the date: what Llama 3's takes without a clock.
 DATE = "2024-07-26"
-# Steps of Python that a chat template may take for one conversation; most take hundreds.
-MOST_STEPS = 10**7
 REMEDY = "set chat_template: false, or change the template in a copy of the checkpoint"
 _CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _UNFIXED = re.compile(r"""strftime_now(?!\s+is\s)|(\||map\(["'])\s*random\b|\blipsum\b""")
@@ -136,31 +131,6 @@ def at_day(where: str, template: Any, day: str) -> Any:
             f"same tomorrow; {REMEDY}"
         )
     return fixed
-
-
-@contextmanager
-def stopped(where: str) -> Iterator[None]:
-    """Within it, Python is stopped after ``MOST_STEPS``, by :class:`AdapterError`: for
-    a chat template, which can have loops in loops. Steps are counted, and not seconds,
-    so that each machine stops at the same."""
-    steps = 0
-
-    def count(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal steps
-        steps += 1
-        if steps > MOST_STEPS:
-            raise AdapterError(
-                f"{where}: the checkpoint's chat template has no end: {MOST_STEPS:,} steps were not "
-                f"enough for one conversation; {REMEDY}"
-            )
-        return count if frame.f_code.co_filename == "<template>" else None
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def with_prefill(prefill: str | None, response: str) -> str:

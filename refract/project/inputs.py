@@ -19,8 +19,9 @@ from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
 from refract.judges import JUDGES, judges_to_measure, read_judge
-from refract.models import ADAPTERS, checkpoint, lora
+from refract.models import ADAPTERS, checkpoint, lora, with_implied
 from refract.models.answering import ANSWERS
+from refract.models.arithmetic import ARITHMETICS
 from refract.models.protocol import LASTING_ERRORS
 from refract.rates.key import INSTALLED
 from refract.suites.perturbations import PERTURBATIONS
@@ -53,6 +54,7 @@ OF_JUDGES = ("file", "judges", "perturbations")
 # The settings by which a definition names code of another package.
 KINDS: dict[str, tuple[Registry, ...]] = {
     "adapter": (ADAPTERS,),
+    "arithmetic": (ARITHMETICS,),
     "kind": (JUDGES, PERTURBATIONS),
     "protocol": (CATALOGUES,),
 }
@@ -176,7 +178,7 @@ class Hashes:
         """The hash of the code of other packages that definitions name, by package."""
         return self.of_packages(
             (registry, text)
-            for _, key, text in texts_of([definitions])
+            for _, key, text in texts_of(with_implied([definitions]))
             for registry in KINDS.get(key, ())
         )
 

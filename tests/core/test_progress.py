@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
-from refract.core.progress import FOLDER, Progress, StageRun, last_runs, warning_lines
+import pytest
+
+from refract.core.progress import (
+    FOLDER,
+    Progress,
+    StageRun,
+    last_runs,
+    run_stage,
+    warning_lines,
+)
 
 
 def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch):
@@ -60,3 +71,17 @@ def test_the_first_line_of_slow_work_does_not_wait_for_a_row(monkeypatch, capsys
     with Progress("m", 309) as progress:
         progress._first.join()
     assert capsys.readouterr().err == "m: 0/309 rows\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, ("PASSIVE", "30000")), ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None))],
+)
+def test_waiting_threads_do_not_keep_a_processor_busy(monkeypatch, given, expected):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    monkeypatch.setattr(os, "environ", {k: v for k, v in os.environ.items() if k not in names})
+    os.environ.update(given)
+    monkeypatch.setattr(sys, "argv", ["stage"])
+    seen = []
+    run_stage("stage", lambda: seen.append(tuple(map(os.environ.get, names))))
+    assert seen == [expected]

@@ -88,22 +88,6 @@ def test_a_gguf_file_gives_the_answers_of_its_weights_in_safetensors(tmp_path):
     assert len(set(found)) == 3
 
 
-def test_a_files_header_is_read_once_for_all_parts_of_a_model(tmp_path, monkeypatch):
-    gguf = pytest.importorskip("gguf")
-    read = []
-
-    class Reader(gguf.GGUFReader):
-        def __init__(self, path):
-            read.append(path)
-            super().__init__(path)
-
-    path = write_gguf(tmp_path / "model.gguf")
-    monkeypatch.setattr(gguf, "GGUFReader", Reader)
-    answers(definition(path.parent, gguf_file=path.name))
-    assert read == [str(path)]
-    assert gguf.GGUFReader is Reader
-
-
 def test_the_header_says_how_large_a_model_is(tmp_path):
     path = write_gguf(tmp_path / "random.gguf")
     hidden, inner, layers, words = 32, 64, 2, 258

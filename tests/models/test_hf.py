@@ -1,99 +1,38 @@
-"""The ``hf`` adapter on small random models, made here, and on a real checkpoint where one is at
-hand."""
+"""The ``hf`` adapter on small random models: what is put to a model, what comes back by plain
+transformers, which files count."""
 
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from itertools import compress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from refract.core.errors import ParamsError
-from refract.models import open_model
-from refract.models.hf import HF
+from refract.core.errors import MissingPackage, ParamsError
 from refract.models.protocol import AdapterError, Request
 from refract.models.turn import split_reasoning
-from tests.builders import ask
-from tests.builders import in_order as answers
 from tests.outside import outside
+from tests.small_models import (
+    TEMPLATE,
+    answers,
+    ask,
+    change_weights,
+    opened,
+    prompts,
+    save_model,
+    save_tokenizer,
+    seeded,
+    tokens_of,
+)
+from tests.small_models import model as model_of
 
 ROOT = Path(__file__).resolve().parents[2]
-
-TEMPLATE = (
-    "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{{ eos_token }}"
-    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-SPECIAL = ["<pad>", "<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>"]
-
-
-def save_tokenizer(folder: Path, template: str | None = TEMPLATE) -> None:
-    """A tokenizer of single bytes that adds a BOS of its own, as Llama's do."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(SPECIAL + letters)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
-    )
-    fast.chat_template = template
-    fast.save_pretrained(folder)
-
-
-SMALL = {
-    **{"vocab_size": 320, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
-    **{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024},
-    "tie_word_embeddings": True,
-    "initializer_range": 0.2,  # lively enough that answers differ and end
-}
-
-
-def save_model(folder: Path, *, architecture: str = "Llama", dtype: str = "float32", **settings):
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{architecture}Config")(**(SMALL | settings))
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    model.to(getattr(torch, dtype)).save_pretrained(folder)
-
-
-@pytest.fixture(scope="session")
-def larger(tmp_path_factory) -> Path:
-    """5 million parameters in bfloat16: enough for kernels whose sums depend on the batch."""
-    folder = tmp_path_factory.mktemp("larger")
-    save_tokenizer(folder)
-    sizes = {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 6}
-    sizes |= {"num_attention_heads": 8, "num_key_value_heads": 4, "initializer_range": 0.06}
-    save_model(folder, dtype="bfloat16", **sizes)
-    return folder
-
-
-def change_weights(folder: Path, change: Callable[[dict], object]) -> None:
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(folder / "model.safetensors")
-    change(weights)
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-
-
-def seeded(text: str, seed: int) -> Request:
-    return replace(ask(text), seed=seed)
+model = partial(model_of, arithmetic="fast")
 
 
 def told(system: str, text: str) -> Request:
@@ -101,59 +40,25 @@ def told(system: str, text: str) -> Request:
     return Request((({"role": "system", "content": system}, *ask(text).attempts[0]),))
 
 
-def prompts(count: int, seed: int = 1, longest: int = 400) -> list[Request]:
-    """Heavy-tailed lengths, no two alike."""
-    generator = random.Random(seed)
-    texts = []
-    for i in range(count):
-        length = min(longest, int(8 + generator.paretovariate(1.1) * 8))
-        texts.append(f"{i} " + "".join(generator.choices("abcdefgh ijkl", k=length)))
-    return [seeded(text, i) for i, text in enumerate(texts)]
+# Plain transformers
 
 
-def opened(settings: dict) -> HF:
-    return open_model("m", {"adapter": "hf", **settings})
-
-
-def model(folder: Path, **definition) -> HF:
-    return opened({"model_id": str(folder), "device": "cpu", **definition})
-
-
-# Batch invariance
-
-
-@pytest.mark.parametrize(
-    ("size", "dtype", "temperature"), [("tiny", "float32", 0.8), ("larger", "bfloat16", 0)]
-)
-def test_an_answer_is_the_same_alone_in_any_subset_and_in_any_order(
-    request, size, dtype, temperature
-):
-    settings = {"dtype": dtype, "temperature": temperature, "max_tokens": 24, "batch_tokens": 256}
-    adapter = model(request.getfixturevalue(size), **settings)
-    asked = prompts(16)
-    whole = answers(adapter, asked)
-    assert len({a.response for a in whole}) > 8
-    generator = random.Random(2)
-    for count in (16, 7, 1):
-        picked = generator.sample(range(16), count)
-        assert answers(adapter, [asked[i] for i in picked]) == [whole[i] for i in picked]
-
-
-def generated(adapter: HF, requests: list[Request]) -> list[tuple[str, int]]:
+def generated(adapter, requests: list[Request]) -> list[tuple[str, int]]:
     """What plain ``generate`` answers, one at a time: the text, and its tokens."""
     import torch
 
-    decoder, tokenizer = adapter._decoder, adapter._tokenizer
+    network = adapter.loaded().model
     made = []
     for request in requests:
-        ids = torch.tensor([adapter._encode(request.attempts[0], ())[1]])
+        ids = torch.tensor([tokens_of(adapter, request)])
         most = adapter.settings.max_tokens
         with torch.inference_mode():
-            output = decoder.model.generate(
+            output = network.generate(
                 ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=most
             )
         tokens = output[0, ids.shape[1] :].tolist()
-        made.append((tokenizer.decode(tokens, skip_special_tokens=True), len(tokens)))
+        text = adapter.prompting.tokenizer.decode(tokens, skip_special_tokens=True)
+        made.append((text, len(tokens)))
     return made
 
 
@@ -161,29 +66,124 @@ def generated(adapter: HF, requests: list[Request]) -> list[tuple[str, int]]:
     ("architecture", "settings"),
     [
         ("Llama", {}),
-        ("Mistral", {"sliding_window": 24}),
         ("Gemma3Text", {"sliding_window": 24, "head_dim": 16}),
         ("GPT2", {"n_positions": 500}),
     ],
 )
-def test_each_architecture_answers_as_generate_does(tmp_path, architecture, settings):
-    """Known answers: greedy generate, one at a time, in float32."""
+def test_each_architecture_answers_in_batches_as_generate_does_alone(
+    tmp_path, architecture, settings
+):
     save_tokenizer(tmp_path)
     save_model(tmp_path, architecture=architecture, **settings)
     adapter = model(tmp_path, max_tokens=40)
-    asked = prompts(3, longest=200)
+    asked = prompts(6, longest=200)
     made = [(a.response, a.completion_tokens) for a in answers(adapter, asked)]
     assert made == generated(adapter, asked)
+    assert adapter.runtime["arithmetic"] == "fast"
+    assert all(a.certificate is None for a in answers(adapter, asked[:1]))
 
 
-def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
-    adapter = model(tiny, max_tokens=300, batch_tokens=64)
-    asked = prompts(6, longest=60)
-    whole = answers(adapter, asked)
-    assert max(a.completion_tokens for a in whole) > 256
-    longest = max(range(6), key=lambda i: whole[i].completion_tokens)
-    assert answers(adapter, [asked[longest]]) == [whole[longest]]
-    assert answers(adapter, asked[::-1]) == whole[::-1]
+def test_an_encoder_decoder_answers_too(tmp_path):
+    import torch
+    import transformers
+
+    save_tokenizer(tmp_path)
+    torch.manual_seed(0)
+    sizes = {"d_model": 64, "d_ff": 64, "num_layers": 2, "num_heads": 4, "d_kv": 16}
+    config = transformers.T5Config(vocab_size=320, decoder_start_token_id=0, **sizes)
+    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    made = answers(model(tmp_path, max_tokens=6), prompts(3))
+    assert [answer.completion_tokens for answer in made] == [6] * 3
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_halved(tiny):
+    import torch
+
+    adapter = model(tiny, max_tokens=8)
+    expected = answers(adapter, prompts(10))
+    network, generate = adapter.loaded().model, adapter.loaded().model.generate
+
+    def failing(ids, **rest):
+        if len(ids) > 2 or ids.shape[1] > 60:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate(ids, **rest)
+
+    network.generate = failing
+    made = answers(adapter, prompts(10))
+    for answer, right in zip(made, expected, strict=True):
+        fits = right.prompt_tokens <= 60
+        assert answer == right if fits else answer.error["type"] == "OutOfMemory"
+
+
+def test_sampling_follows_the_rows_seed_and_not_its_batch(tiny):
+    adapter = model(tiny, max_tokens=12, temperature=1.5)
+    made = answers(adapter, [seeded("Hi", s) for s in (1, 2, 1, 2**70 + 1)])
+    assert made[0] == made[2] != made[1]
+    assert answers(adapter, [seeded("Hi", 2)])[0] == made[1]
+    greedy = answers(model(tiny, max_tokens=12), prompts(6))
+    assert answers(model(tiny, max_tokens=12, temperature=1, top_k=1), prompts(6)) == greedy
+    assert answers(model(tiny, max_tokens=12, temperature=1e-9), prompts(6)) == greedy
+
+
+def test_draws_have_the_frequencies_of_the_softmax():
+    import torch
+
+    from refract.models.arithmetic import Row
+    from refract.models.fast import _Choosing
+
+    settings = opened({"model_id": "a/b", "temperature": 2.0, "top_k": 3}).settings
+    logits = torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2
+    rows = [Row(n, [1], 1, seed=n) for n in range(3000)]
+    chosen = _Choosing(rows, settings)(torch.zeros(3000, 1), logits.expand(3000, 4)).argmax(-1)
+    shares = [(chosen == token).double().mean().item() for token in range(4)]
+    assert shares == pytest.approx([0, 0.5 / 0.9, 0.15 / 0.9, 0.25 / 0.9], abs=0.03)
+
+
+def test_logits_that_are_asked_for_are_the_answer(tiny):
+    (made,) = answers(model(tiny, max_tokens=1, score_tokens=["a", "b"]), prompts(1))
+    assert {*json.loads(made.response)["logits"]} == {"a", "b"}
+
+
+def test_a_model_that_cannot_run_is_said_in_a_sentence(tiny, monkeypatch):
+    from transformers.models.llama.modeling_llama import LlamaMLP
+
+    def broken(self, x):
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setattr(LlamaMLP, "forward", broken)
+    with pytest.raises(AdapterError, match=r"cannot answer here: .*no such kernel"):
+        answers(model(tiny), prompts(1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"device_map": "auto", "device": "auto"}, {"quantization": "8bit"}, {"quantization": "4bit"}],
+)
+def test_quantized_and_spread_weights_answer(tiny, settings):
+    made = answers(model(tiny, max_tokens=12, **settings), prompts(3))
+    assert all(answer.error is None and answer.completion_tokens for answer in made)
+    assert (made == answers(model(tiny, max_tokens=12), prompts(3))) is ("device_map" in settings)
+
+
+def test_without_the_package_answers_are_fast_and_that_is_said_and_hashed(
+    tiny, monkeypatch, capsys
+):
+    exact, named = model_of(tiny, max_tokens=2), model_of(tiny, arithmetic="exact", max_tokens=2)
+    assert exact.identity() == named.identity()
+    assert exact.identity()["arithmetic"] == "exact"
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    fast = exact.identity()
+    assert (fast["arithmetic"], fast["decoding"]) == ("fast", "transformers")
+    assert answers(exact, prompts(1)) == answers(model(tiny, max_tokens=2), prompts(1))
+    assert "arithmetic: fast" in capsys.readouterr().err
+    # What was answered exactly is known without it; a new answer needs it.
+    assert named.identity()["arithmetic"] == "exact"
+    with pytest.raises(
+        MissingPackage, match=r"arithmetic: 'exact'.*pip install 'refract-eval.exact"
+    ):
+        answers(named, prompts(1))
+    with pytest.raises(AdapterError, match="exact answers alone can be verified"):
+        exact.verify([], [])
 
 
 # Prompts
@@ -191,11 +191,10 @@ def test_rows_keep_their_bytes_when_they_outgrow_their_group(tiny):
 
 def test_a_template_with_a_bos_gives_one_bos(tiny):
     adapter = model(tiny, max_tokens=1, system_prompt="Be kind.")
-    adapter._load_tokenizer()
-    text, tokens = adapter._encode(({"role": "user", "content": "Hi"},), ())
-    assert text == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
-    assert tokens.count(1) == 1
-    own = adapter._encode(told("Be brief.", "Hi").attempts[0], ())[0]
+    tokens = tokens_of(adapter, ask("Hi"))
+    text = adapter.prompting.tokenizer.decode
+    assert text(tokens) == "<s><|system|>Be kind.</s><|user|>Hi</s><|assistant|>"
+    own = text(tokens_of(adapter, told("Be brief.", "Hi")))
     assert own == "<s><|system|>Be brief.</s><|user|>Hi</s><|assistant|>"
     assert answers(adapter, [ask("Hi")])[0].prompt_tokens == len(tokens) == 16
 
@@ -204,9 +203,8 @@ def test_without_a_template_the_bare_text_gets_the_tokenizers_own_bos(copy, capl
     (copy / "chat_template.jinja").unlink()
     save_tokenizer(copy, template=None)
     fallback = model(copy, system_prompt="Be kind.")
-    fallback._load_tokenizer()
-    text, tokens = fallback._encode(({"role": "user", "content": "Hi"},), ())
-    assert (text, tokens[0], tokens.count(1)) == ("Be kind.\n\nHi", 1, 1)
+    tokens = tokens_of(fallback, ask("Hi"))
+    assert fallback.prompting.tokenizer.decode(tokens) == "<s>Be kind.\n\nHi"
     assert "no chat template" in caplog.text
     assert fallback.identity()["prompt_format"] == "plain"
 
@@ -234,8 +232,7 @@ def test_the_answer_keeps_room_and_a_longer_prompt_is_rejected_without_loading_w
     (copy / "model.safetensors").write_bytes(b"no weights")
     for max_tokens, longest in ((24, 1000), (4000, 512)):
         adapter = model(copy, max_tokens=max_tokens)
-        adapter._load_tokenizer()
-        assert adapter._prepare(ask("x" * (longest - 4)))[0] == 0
+        assert len(tokens_of(adapter, ask("x" * (longest - 4)))) == longest
         long = "x" * (longest - 3)
         made = answers(adapter, [ask(long), ask("x" * 3000, long)])
         assert [a.attempt for a in made] == [0, 1]
@@ -268,36 +265,10 @@ def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(co
     adapter = model(copy, max_tokens=40)
     assert answers(adapter, prompts(4)) == before
     letter = next(c for c in before[0].response if c.isascii() and c.isalpha())
-    letter = adapter._tokenizer.convert_tokens_to_ids(letter)
+    letter = adapter.prompting.tokenizer.convert_tokens_to_ids(letter)
     (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [letter]}))
     (ended,) = answers(model(copy, max_tokens=40), prompts(1))
     assert (ended.finish_reason, ended.completion_tokens < 40) == ("stop", True)
-
-
-def test_sampling_follows_the_rows_seed_and_from_one_token_is_greedy(tiny):
-    adapter = model(tiny, max_tokens=12, temperature=1.5)
-    made = answers(adapter, [seeded("Hi", s) for s in (1, 2, 1, 2**70 + 1)])
-    assert made[0] == made[2] != made[1]
-    greedy = answers(model(tiny, max_tokens=12), prompts(6))
-    assert answers(model(tiny, max_tokens=12, temperature=1e-30), prompts(6)) == greedy
-
-
-def test_top_p_and_top_k_draw_with_the_right_frequencies():
-    import torch
-
-    from refract.models.exact import Choice
-
-    n = 1000
-    logits = (torch.tensor([0.1, 0.5, 0.15, 0.25]).log() * 2).expand(n, 4)
-
-    def frequencies(**limits) -> list[float]:
-        tokens, _ = Choice(2.0, **limits)(logits, [(i + 0.5) / n for i in range(n)])
-        return [tokens.tolist().count(token) / n for token in range(4)]
-
-    assert frequencies() == pytest.approx([0.1, 0.5, 0.15, 0.25], abs=0.002)
-    assert frequencies(top_k=2) == pytest.approx([0, 2 / 3, 0, 1 / 3], abs=0.002)
-    assert frequencies(top_p=0.8) == pytest.approx([0, 5 / 9, 1 / 6, 5 / 18], abs=0.002)
-    assert frequencies(top_p=0.5) == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -332,33 +303,6 @@ def test_logits_that_are_no_numbers_fail_their_row(copy):
     )
     made = answers(model(copy, max_tokens=8), prompts(3))
     assert {answer.error["type"] for answer in made} == {"NonFiniteLogits"}
-
-
-# Memory
-
-
-def test_out_of_memory_continues_in_a_smaller_shape_with_a_warning(tiny, monkeypatch, caplog):
-    import torch
-
-    expected = answers(model(tiny, max_tokens=20), prompts(20))
-    adapter = model(tiny, max_tokens=20, batch_tokens=512)
-    answers(adapter, prompts(1))
-    forward, largest = adapter._decoder.model.forward, 64
-
-    def failing(input_ids, **rest):
-        if input_ids.numel() > largest:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return forward(input_ids=input_ids, **rest)
-
-    monkeypatch.setattr(adapter._decoder.model, "forward", failing)
-    made = answers(adapter, prompts(20))
-    fitting = [len(r.attempts[0][0]["content"]) <= 48 for r in prompts(20)]
-    assert list(compress(made, fitting)) == list(compress(expected, fitting))
-    assert len(made) == len(fitting)
-    assert any(a.error and a.error["type"] == "OutOfMemory" for a in made)
-    assert "smaller batch shape" in caplog.text
-    assert adapter.runtime["batch_shape"] == repr(adapter._decoder.shape)
-    assert adapter._decoder.shape.prefill_tokens < 512
 
 
 # Checkpoints and definitions
@@ -398,7 +342,7 @@ def test_identity_follows_the_content_and_not_the_place(tiny, copy):
         *(
             ({name: value}, True)
             for name, value in {
-                **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "fast"},
+                **{"temperature": 0.5, "stop": "x", "chat_template": False, "arithmetic": "exact"},
                 **{"prefill": "Sure", "enable_thinking": False, "reasoning_effort": "low"},
                 **{"thinking_tokens": 8, "loop_tokens": 64,
                  "system_prompt": {"path": "x", "sha256": "0" * 64}},
@@ -417,7 +361,7 @@ def test_identity_holds_what_determines_an_answer(tiny, change, counts):
 )
 def test_how_an_answer_is_computed_determines_it_with_fast_arithmetic_alone(tiny, change):
     plain = {"device": "auto"}
-    for arithmetic, counts in (("exact", False), ("fast", True)):
+    for arithmetic, counts in ((None, False), ("fast", True)):
         before = model(tiny, arithmetic=arithmetic, **plain).identity()
         after = model(tiny, arithmetic=arithmetic, **(plain | change)).identity()
         assert (before != after) is counts
@@ -554,18 +498,37 @@ def test_every_file_that_is_read_when_a_checkpoint_is_loaded_is_part_of_its_iden
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"device_map": "auto", "device": "auto"}, {"quantization": "8bit"}, {"quantization": "4bit"}],
+    "template",
+    ["<|user|>{{ bos_token }}<|assistant|>", "{% for m in messages %}<|{{ m.role }}|>{% endfor %}"],
 )
-def test_quantized_and_spread_weights_are_batch_invariant_too(tiny, settings):
-    adapter = model(tiny, max_tokens=12, **settings)
-    asked = prompts(6)
-    made = answers(adapter, asked)
-    assert all(answer.error is None and answer.completion_tokens for answer in made)
-    plain = answers(model(tiny, max_tokens=12), asked)
-    assert (made == plain) is ("quantization" not in settings)
-    assert [answers(adapter, [request])[0] for request in asked[:2]] == made[:2]
-    assert answers(adapter, asked[::-1]) == made[::-1]
+def test_a_template_that_drops_the_users_message_is_an_error_at_opening(tmp_path, template):
+    save_tokenizer(tmp_path, template)
+    save_model(tmp_path)
+    with pytest.raises(AdapterError, match=r"chat template drops the user's message.*set chat_tem"):
+        answers(model(tmp_path), prompts(1))
+    assert answers(model(tmp_path, chat_template=False, max_tokens=2), prompts(1))
+
+
+def test_layers_that_no_configuration_names_are_an_error_at_opening(tmp_path):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, num_hidden_layers=3)
+    path = tmp_path / "config.json"
+    changes = {"num_hidden_layers": 2, "layer_types": None}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(
+        AdapterError, match=r"more layers than config.json names, first model.layers.2"
+    ):
+        answers(model(tmp_path), prompts(1))
+
+
+def test_what_writes_no_text_is_said_in_a_sentence(tmp_path):
+    import transformers
+
+    save_tokenizer(tmp_path)
+    config = transformers.ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    with pytest.raises(AdapterError, match="no model of type vit that writes text"):
+        answers(model(tmp_path), prompts(1))
 
 
 def test_a_real_checkpoint_answers_as_generate_does():

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.models.decoding import LOOP_STEP, in_a_loop
+from refract.models.arithmetic import LOOP_STEP, in_a_loop
 from refract.models.protocol import unpacked_tokens
 from tests.builders import in_order as answers
-from tests.models.test_hf import model, prompts, save_model, save_tokenizer
+from tests.small_models import model, prompts, save_model, save_tokenizer
 
 TOKENS = st.lists(st.integers(0, 2), max_size=30)
 WINDOW = 16
@@ -45,14 +45,12 @@ def looping(tmp_path_factory):
     return folder
 
 
-@pytest.mark.usefixtures("few_bits")
 @pytest.mark.parametrize(
     "settings",
     [
         {"arithmetic": "fast", "temperature": 0.3},
-        {"dtype": "float32"},
-        {"dtype": "bfloat16"},
-        {"batch_tokens": 64, "temperature": 0.3},
+        {"arithmetic": "exact"},
+        {"arithmetic": "exact", "batch_tokens": 64, "temperature": 0.3},
     ],
     ids=str,
 )

@@ -22,8 +22,8 @@ from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import row_problems
 from tests.builders import NO
 from tests.fault_server import FaultServer
-from tests.models.test_hf import TEMPLATE
 from tests.models.test_tools import MAILED, TOOLS, with_template
+from tests.small_models import TEMPLATE
 
 SEARCHED = {"name": "search", "arguments": MAILED["arguments"]}
 
@@ -191,15 +191,15 @@ def test_an_estimate_counts_as_many_steps_as_there_can_be(tmp_path, server):
 def test_a_local_model_needs_a_template_with_a_place_for_results(tiny, tmp_path, reads):
     place = "{% for m in messages if m.role == 'tool' %}<{{ m.content }}>{% endfor %}"
     adapter = with_template(tiny, tmp_path, place * reads + TEMPLATE)
-    adapter._load_tokenizer()
+    adapter.prompting.load()
     history = (
         {"role": "user", "content": "Search."},
         {"role": "assistant", "content": "", "tool_calls": [SEARCHED]},
         {"role": "tool", "name": "search", "content": "Found."},
     )
-    prepared = adapter._prepare(Request((history,), tools=tuple(TOOLS)))
+    prepared = adapter.prompting.prepare(Request((history,), tools=tuple(TOOLS)))
     if reads:
-        assert "<Found.>" in adapter._tokenizer.decode(prepared.tokens)
+        assert "<Found.>" in adapter.prompting.tokenizer.decode(prepared.tokens)
     else:
         assert "no place for what tools return" in prepared.error["message"]
 

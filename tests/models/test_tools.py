@@ -28,7 +28,7 @@ from refract.suites.rows import SuiteError
 from tests.builders import Project, ask
 from tests.builders import in_order as answers
 from tests.fault_server import FaultServer
-from tests.models.test_hf import TEMPLATE, model, save_tokenizer
+from tests.small_models import TEMPLATE, model, save_tokenizer
 
 
 def tool(name: str) -> dict:
@@ -137,24 +137,24 @@ def test_a_local_model_is_told_its_tools_by_its_template_or_its_system_prompt(
 ):
     listed = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
     adapter = with_template(tiny, tmp_path, listed * reads + TEMPLATE)
-    adapter._load_tokenizer()
+    adapter.prompting.load()
     request = Request(ask("Mail it").attempts, tools=tuple(TOOLS))
-    prompt = adapter._tokenizer.decode(adapter._prepare(request).tokens)
+    prompt = adapter.prompting.tokenizer.decode(adapter.prompting.prepare(request).tokens)
     assert ("[send_mail][search]" in prompt, "<tools>" in prompt) == (reads, not reads)
-    plain = adapter._tokenizer.decode(adapter._prepare(ask("Mail it")).tokens)
+    plain = adapter.prompting.tokenizer.decode(adapter.prompting.prepare(ask("Mail it")).tokens)
     assert "send_mail" not in plain
 
 
 def test_a_local_models_call_is_no_text_any_more_and_can_be_verified(tiny, tmp_path, monkeypatch):
     adapter = with_template(tiny, tmp_path, TEMPLATE)
     request = Request(ask("Mail it").attempts, tools=tuple(TOOLS))
-    monkeypatch.setattr(type(adapter), "_split", lambda self, *_: (FORMS["hermes"], None))
+    monkeypatch.setattr(type(adapter.prompting), "split", lambda self, *_: (FORMS["hermes"], None))
     (answer,) = answers(adapter, [request])
     assert (answer.response, answer.tool_calls) == ("", [MAILED])
     assert [c.problem for _, c in adapter.verify([request], [answer])] == [""]
     begun = with_template(tiny, tmp_path / "begun", TEMPLATE, prefill="<tool_call>")
     rest = FORMS["hermes"].removeprefix("<tool_call>")
-    monkeypatch.setattr(type(adapter), "_split", lambda self, *_: (rest, None))
+    monkeypatch.setattr(type(adapter.prompting), "split", lambda self, *_: (rest, None))
     assert answers(begun, [request])[0].tool_calls == [MAILED]
 
 

@@ -144,7 +144,7 @@ def test_an_adapters_two_files_are_watched_and_no_others(project):
     write_params(models=hf(adapter_path="tuned"))  # a word, and yet a path
     main()
     before = inputs()
-    assert set(before["models/m.json"]) == {"model_id", "adapter_path"}
+    assert set(before["models/m.json"]) == {"model_id", "adapter_path", "refract_exact"}
     (adapter / "optimizer.pt").write_bytes(b"x")
     main()
     assert inputs() == before
@@ -165,7 +165,8 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     (project / "template.txt").write_text("two", "utf-8")
     main()
     middle = inputs()
-    assert middle["judges.json"]["files"].keys() == {"asked.template", "asked.model.model_id"}
+    files = middle["judges.json"]["files"]
+    assert files.keys() == {"asked.template", "asked.model.model_id", "refract_exact"}
     assert middle["judges.json"] != before["judges.json"]
     noted = [{**row, "notes": "more"} for row in suite_rows("s", 2, 2)]
     write_rows(project / "s.jsonl", noted)
@@ -175,6 +176,15 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     write_rows(project / "s.jsonl", [{**row, "requirement": "Be kind."} for row in noted])
     main()
     assert inputs()["judges.json"] != middle["judges.json"]
+
+
+def test_code_that_a_definition_implies_counts_where_it_is_used(project):
+    hashes = Hashes({})
+    local = {"adapter": "hf", "model_id": "other/model"}
+    for definition in (local, {**local, "arithmetic": "exact"}, {"kind": "x", "model": local}):
+        assert hashes.of_code(definition).keys() == {"refract_exact"}
+    for definition in ({**local, "arithmetic": "fast"}, {"adapter": "synthetic"}):
+        assert hashes.of_code(definition) == {}
 
 
 def test_a_word_that_is_also_a_folders_name_is_no_path(project):

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from refract.core.settings import Number, read_settings
+from refract.models.arithmetic import Row
 from refract.models.checkpoint import HFSettings, LocalModelSettings
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Answer, Model, Request, first_line
@@ -88,6 +89,7 @@ class VLLM(Model):
         self.samples = settings.temperature > 0
         # The same checkpoint and conversations for the hf adapter.
         shared = settings.model_dump(include=set(LocalModelSettings.model_fields))
+        shared["arithmetic"] = "exact"
         self._local = HF(name, read_settings(HFSettings, self.where, shared))
         self._engine: Any = None
         self.runtime: dict[str, Any] | None = None
@@ -108,18 +110,17 @@ class VLLM(Model):
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers as the engine is done with so many requests. Raises AdapterError."""
-        prompts, rejected = self._local.prepared(requests, self.settings.max_model_len)
+        local = self._local.prompting
+        prompts, rejected = local.prepared(requests, self.settings.max_model_len)
         yield from rejected.items()
         if not prompts:
             return
         engine = self._load_engine()
         from vllm import SamplingParams
 
-        from refract.models.exact import DecodedRow
-
-        settings, local = self.settings, self._local
+        settings = self.settings
         stop = [settings.stop] if isinstance(settings.stop, str) else settings.stop
-        local.ends = local.ends_of(local.config, local.loader.generation_config())
+        ends = local.ends_of(local.config, local.loader.generation_config())
         order = list(prompts)
         for start in range(0, len(order), MOST_AT_ONCE):
             indices = order[start : start + MOST_AT_ONCE]
@@ -132,7 +133,7 @@ class VLLM(Model):
                     seed=requests[index].seed % 2**63 if self.samples else None,
                     max_tokens=local.limit(prompts[index]),
                     stop=stop,
-                    stop_token_ids=sorted(local.ends),
+                    stop_token_ids=sorted(ends),
                 )
                 params.append(parameters)
                 tokens.append({"prompt_token_ids": prompts[index].tokens})
@@ -142,7 +143,7 @@ class VLLM(Model):
                 raise AdapterError(f"{self.where}: {self._failed(error)}") from error
             for index, output in zip(indices, outputs, strict=True):
                 completion, prompt = output.outputs[0], prompts[index]
-                row = DecodedRow(index, prompt.tokens, local.limit(prompt))
+                row = Row(index, prompt.tokens, local.limit(prompt))
                 row.generated = list(completion.token_ids)
                 reason = completion.finish_reason
                 row.ended = reason == "stop"
@@ -215,8 +216,8 @@ class VLLM(Model):
             "generation_config": "vllm",  # the checkpoint's own would change more than ends
             "seed": 0,
         }
-        if self._local.context is not None:
-            arguments["max_model_len"] = self._local.context
+        if self._local.prompting.context is not None:
+            arguments["max_model_len"] = self._local.prompting.context
         if settings.gpu_memory_utilization is not None:
             arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
         return arguments

@@ -16,10 +16,7 @@ from refract.models.protocol import AdapterError
 from refract.models.store import request_sha256
 from tests.builders import ask
 from tests.builders import in_order as answers
-from tests.models.conftest import tiny
-from tests.models.test_hf import model, prompts
-
-__all__ = ["tiny"]
+from tests.small_models import model, prompts
 
 HERE = Path(__file__).parent
 REAL = importlib.util.find_spec("vllm") is not None

@@ -14,7 +14,7 @@ from refract.judges import open_judge
 from refract.models.protocol import AdapterError
 from refract_published.judges.classifier import SequenceClassifier
 from tests.judges.test_model_judges import judged
-from tests.models.test_hf import SMALL, save_model, save_tokenizer
+from tests.small_models import SMALL, save_model, save_tokenizer
 
 NAMES = {"NORMAL": "compliance", "REJECTION": "refusal"}
 LABELS = {"LABEL_0": "compliance", "LABEL_1": "refusal"}

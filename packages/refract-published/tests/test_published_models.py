@@ -18,7 +18,7 @@ from refract.models.protocol import AdapterError
 from test_classifier_judge import plain as probabilities
 from test_classifier_judge import save_classifier
 from tests.judges.test_model_judges import judged
-from tests.models.test_hf import save_model, save_tokenizer
+from tests.small_models import save_model, save_tokenizer
 
 ANSWERS = ("I can't help with that.", "Sure. <s>[/INST] {x}\n", "", "Here is how: " + "step " * 60)
 GUARD = (  # of the form of a guard's own template: it ends where the judge is to speak

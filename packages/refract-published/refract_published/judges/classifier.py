@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -28,9 +28,6 @@ from refract.judges.cases import (
 from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models.checkpoint import HFSettings, Loader, token_limit
 from refract.models.protocol import AdapterError, Answer, Model, Request
-
-if TYPE_CHECKING:
-    from refract.models.float64 import Reference
 
 # The families whose labels a checkpoint's can be mapped to, with those labels.
 MAPPED = {
@@ -116,7 +113,7 @@ class SequenceClassifier(Model):
         self.name, self.settings = name, settings
         values = {**settings.model_dump(exclude={"adapter"}), "dtype": "float32"}
         self._loader = Loader(name, read_settings(HFSettings, f"{name}.model", values), name)
-        self._loaded: tuple[Any, Reference, int] | None = None
+        self._loaded: tuple[Any, Any, int] | None = None
 
     def identity(self) -> dict[str, Any]:
         """The checkpoint's content or hub commit."""
@@ -126,8 +123,10 @@ class SequenceClassifier(Model):
         """Answers batch by batch. Raises :class:`AdapterError` where the checkpoint cannot be
         loaded, or holds no trained classification head."""
         self._loaded = self._loaded or self._load()
+        import torch
+
         tokenizer, model, limit = self._loaded
-        names = model.model.config.id2label
+        names = model.config.id2label
         lengths, encoded = [], []
         for request in requests:
             text = request.attempts[0][-1]["content"]
@@ -140,25 +139,23 @@ class SequenceClassifier(Model):
             places = order[start : start + ROWS]
             rows = [encoded[place] for place in places]
             inputs = tokenizer.pad(rows, return_tensors="pt").to(model.device)
-            for place, row in zip(places, model(**inputs).logits.softmax(-1).tolist(), strict=True):
+            with torch.inference_mode():
+                found = model(**inputs).logits.softmax(-1).tolist()
+            for place, row in zip(places, found, strict=True):
                 chances = {names[index]: round(chance, DIGITS) for index, chance in enumerate(row)}
                 reply = {"probabilities": chances, "truncated": lengths[place] > limit}
                 tokens = min(lengths[place], limit)
                 yield place, Answer(canonical_json(reply), prompt_tokens=tokens)
 
-    def _load(self) -> tuple[Any, Reference, int]:
+    def _load(self) -> tuple[Any, Any, int]:
         config, tokenizer = self._loader.config_and_tokenizer()
         if config.num_labels < 2 or config.problem_type not in (None, SINGLE):
             raise AdapterError(
                 f"{self.name}: {self.settings.model_id!r} gives {config.num_labels} labels "
                 f"({config.problem_type}); a judge needs one label of two or more"
             )
-        model = self._loader.model(config, "AutoModelForSequenceClassification")
-        from refract.models.float64 import Reference
-
-        with self._loader.loading("float64 throughout"):
-            reference = Reference(model)
-        return tokenizer, reference, token_limit(config, tokenizer) or 512
+        model = self._loader.model(config, "AutoModelForSequenceClassification", "float64")
+        return tokenizer, model, token_limit(config, tokenizer) or 512
 
 
 class Classifier(Judge):

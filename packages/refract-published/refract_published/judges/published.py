@@ -209,7 +209,9 @@ class PublishedJudge(Judge):
             values = case.values
             if clip and isinstance(model, HF):  # checked when the judge was opened
                 special = clip.special_tokens == "shown"
-                values["response"] = model.clip(case.answer, clip.tokens, clip.side, special)
+                values["response"] = model.prompting.clip(
+                    case.answer, clip.tokens, clip.side, special
+                )
             for name, text in values.items():
                 values[name] = self._shown(text)
             turns: list[Message] = []

@@ -18,8 +18,8 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from refract.models.exact import DecodedRow
-from refract.models.float64 import Reference, Route
+from refract_exact.deciding import DecodedRow
+from refract_exact.float64 import Reference, Route
 
 
 class _SlotLayer(CacheLayerMixin):

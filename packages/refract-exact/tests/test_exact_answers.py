@@ -6,7 +6,6 @@ import json
 import logging
 import math
 from hashlib import sha256
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,21 +14,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from refract.models.exact import (
+from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
+from refract_exact.deciding import (
     AUDITED,
     FLOOR,
     PROBES,
     SAFETY,
     TIE,
     Choice,
+    Decider,
     DecodedRow,
-    Exact,
     is_audited,
     passes,
 )
-from refract.models.float64 import NotExact, Reference
-from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
-from tests.models.test_hf import answers, ask, change_weights, model, prompts, save_model, seeded
+from refract_exact.float64 import NotExact, Reference
+from tests.small_models import (
+    answers,
+    ask,
+    change_weights,
+    model,
+    prompts,
+    save_model,
+    seeded,
+    tokens_of,
+)
 
 WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}
@@ -70,8 +78,8 @@ def test_answers_are_the_same_whatever_arithmetic_proposes_them(tiny, drawn):
 def test_an_exact_answer_is_the_greedy_decoding_of_float64(tiny):
     adapter = model(tiny, max_tokens=12, dtype="bfloat16")
     (made,) = answers(adapter, [ask("Hi there")])
-    reference = adapter._decoder.exact.reference
-    _, tokens = adapter._encode(ask("Hi there").attempts[0], ())
+    reference = adapter.loaded().decoder.decider.reference
+    tokens = tokens_of(adapter, ask("Hi there"))
     ids = unpacked_tokens(made.tokens)
     for place, token in enumerate(ids):
         read = torch.tensor([tokens + ids[:place]])
@@ -83,11 +91,10 @@ def test_an_error_beyond_the_bound_raises_it_and_earlier_answers_are_checked_aga
     tiny, monkeypatch, caplog
 ):
     expected = answers(model(tiny, max_tokens=32), asked())
-    monkeypatch.setattr("refract.models.exact.is_audited", lambda tokens, seed: seed == 9)
+    monkeypatch.setattr("refract_exact.deciding.is_audited", lambda tokens, seed: seed == 9)
     adapter = model(tiny, max_tokens=32, dtype="bfloat16")
-    adapter._load_tokenizer()
-    settle_in_few_bits(adapter._load_decoder())
-    adapter._decoder.exact.bound = 1e-9
+    settle_in_few_bits(adapter.loaded().decoder)
+    adapter.loaded().decoder.decider.bound = 1e-9
     with caplog.at_level(logging.WARNING):
         yielded = list(adapter.answer(asked()))
     assert len(yielded) > len(expected)
@@ -107,11 +114,10 @@ def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, t
         ("mixture", copy, "bfloat16"),
     ):
         adapter = model(folder, max_tokens=4, dtype=dtype, temperature=temperature)
-        adapter._load_tokenizer()
-        decoder = adapter._load_decoder()
+        decoder = adapter.loaded().decoder
         assert (decoder.ladder is not None) == (name == "drafts")
-        found[name] = decoder.exact.error
-        assert decoder.exact.bound == max(FLOOR, SAFETY * decoder.exact.error)
+        found[name] = decoder.decider.error
+        assert decoder.decider.bound == max(FLOOR, SAFETY * decoder.decider.error)
     assert 2**-26 < found["float32"] < 2**-14
     assert 2**-26 < found["drafts"] < 2**-14
     assert found["mixture"] > 2**-11  # a layer that chooses can make any error large
@@ -119,8 +125,7 @@ def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, t
 
 def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_several(tiny):
     adapter = model(tiny, max_tokens=4, temperature=1.0)
-    adapter._load_tokenizer()
-    decoder = adapter._load_decoder()
+    decoder = adapter.loaded().decoder
 
     class Off:
         """Is wrong by 0.1 in passes over so many tokens."""
@@ -140,8 +145,8 @@ def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_seve
     reference = Reference(decoder.model)
     errors = {}
     for tokens in (1, 5, PROBES[1]):
-        errors[tokens] = Exact(Off(tokens), decoder.choice, reference, decoder.route).error
-    assert errors[5] == decoder.exact.error
+        errors[tokens] = Decider(Off(tokens), decoder.choice, reference, decoder.route).error
+    assert errors[5] == decoder.decider.error
     assert errors[1] == pytest.approx(0.1, abs=1e-4)
     assert errors[PROBES[1]] == pytest.approx(0.1, abs=1e-4)
 
@@ -183,7 +188,7 @@ def test_what_overflows_in_float32_is_decided_in_float64(copy):
 
 
 def test_float64_holds_no_more_than_the_parts_of_a_weight_that_it_keeps(tiny, monkeypatch):
-    monkeypatch.setattr("refract.models.float64.CHUNK", {"cpu": 2**10})
+    monkeypatch.setattr("refract_exact.float64.CHUNK", {"cpu": 2**10})
     network = transformers.AutoModelForCausalLM.from_pretrained(tiny).eval()
     reference = Reference(network, keep=True)
     parts = []
@@ -196,12 +201,11 @@ def test_float64_holds_no_more_than_the_parts_of_a_weight_that_it_keeps(tiny, mo
 
 def test_a_row_can_go_on_in_a_shorter_cache_than_it_began_in(tiny, monkeypatch):
     """500 tokens are padded to 512, behind which 9 more need the next size; 502 and 9 do not."""
-    monkeypatch.setattr("refract.models.decoding.MOST_OPEN", 2)
+    monkeypatch.setattr("refract_exact.decoding.MOST_OPEN", 2)
     requests = [ask("x" * 496)]
     expected = answers(model(tiny, max_tokens=9), requests)
     adapter = model(tiny, max_tokens=9)
-    adapter._load_tokenizer()
-    adapter._load_decoder().exact.bound = 1e9  # float64 decides each token, and all were right
+    adapter.loaded().decoder.decider.bound = 1e9  # float64 decides each token, and all were right
     assert answers(adapter, requests) == expected
     assert (expected[0].prompt_tokens, expected[0].completion_tokens) == (500, 9)
 
@@ -245,20 +249,18 @@ def test_weights_are_quantised_from_the_type_that_is_stored(tiny, bits):
         whole, largest, _ = functional.int8_vectorwise_quant(stored.half())
         expected = whole.double() * (largest.double() / 127)[:, None]
     for adapter in (plain, narrow):
-        layer = adapter._decoder.exact.reference.model.get_submodule(name)
+        layer = adapter.loaded().decoder.decider.reference.model.get_submodule(name)
         assert torch.equal(layer.weight, expected)
 
 
 def test_what_a_row_has_decided_is_in_its_certificate():
     row = DecodedRow(0, [5], limit=2)
     assert (row.done, row.known, row.sequence) == (False, 1, [5])
-    assert (row.position, row.open, row.decided, row.ties) == (0, 0, 0, 0)
-    exact = SimpleNamespace(bound=0.25)
-    assert row.certificate(None) is None
-    expected = {"bound": 0.25, "margin": None, "float64": 0, "ties": 0}
-    assert row.certificate(exact) == expected
+    row.certify(0.25)
+    assert row.certificate == {"bound": 0.25, "margin": None, "float64": 0, "ties": 0}
     row.margins, row.decided, row.ties = [math.inf, 0.5, 2.0], 3, 1
-    assert row.certificate(exact) == {"bound": 0.25, "margin": 2.0, "float64": 3, "ties": 1}
+    row.certify(0.25)
+    assert row.certificate == {"bound": 0.25, "margin": 2.0, "float64": 3, "ties": 1}
     assert DecodedRow(0, [5], limit=2, error=("a", "b")).done
     assert DecodedRow(0, [5], limit=2, ended=True).done
 
@@ -274,7 +276,7 @@ def test_what_a_row_has_decided_is_in_its_certificate():
     ],
 )
 def test_the_places_within_the_bound_are_open_up_to_the_first_wrong_one(margins, audited, places):
-    exact = object.__new__(Exact)
+    exact = object.__new__(Decider)
     exact.bound, row = 1.0, DecodedRow(0, [5], limit=9, margins=margins, audited=audited)
     assert exact.open_places(row) == places
     exact.watched = [7]

@@ -1,17 +1,11 @@
 """Continuous batching, greedy or seeded: an answer does not depend on the rest of its
-batch.
+batch, since float64 decides what that could have changed (:class:`refract_exact.deciding.Decider`).
 
-With an :class:`refract.models.exact.Exact`, float64 decides what the batch could have
-changed, and batches take the shape of the work. Without one (``arithmetic: fast``) the
-shape of every tensor follows from the prompt alone, since matrix kernels may add in
-another order when a batch has another shape. A prompt is read in a batch of
-``prefill_rows(width)`` rows, padded on the right to ``prompt_width(length)``, which
-causal attention does not see. It then decodes in a *group*: a fixed number of slots
-with key/value caches of one fixed length; a row that outgrows its group moves to the
-next. Missing rows are filled up with dummies.
-
-The last prompt token is the row's first decoding step, so that every token is chosen in
-one place. A row that ends frees its slot at once for a waiting one.
+Prompts are read in batches of like length, padded on the right, which causal attention
+does not see. Rows then decode in *groups*: slots with key/value caches of one length; a row
+that outgrows its group moves to the next, and one that ends frees its slot at once for a
+waiting one. The last prompt token is the row's first decoding step, so that every token is
+chosen in one place.
 
 Imports torch: import this module only where a model is about to run.
 """
@@ -21,26 +15,22 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
 from transformers.cache_utils import DynamicCache
 
-from refract.models.exact import (
-    MOST_OPEN,
-    Choice,
-    DecodedRow,
-    Exact,
-    finite,
-    not_finite,
-)
-from refract.models.float64 import Route, whole_passes
-from refract.models.ladder import DRAFTED, Ladder, draft_width, looked_up
-from refract.models.slots import SlotGroup, in_slots
+from refract.models.arithmetic import Ends
+from refract_exact.deciding import MOST_OPEN, Choice, Decider, DecodedRow, finite
+from refract_exact.float64 import Route, whole_passes
+from refract_exact.ladder import DRAFTED, Ladder, draft_width, looked_up
+from refract_exact.slots import SlotGroup, in_slots
 
 log = logging.getLogger(__name__)
+# The most positions of a row's pass.
+REACH = DRAFTED + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +66,7 @@ def cache_length(needed: int) -> int:
     return max(256, 1 << (needed - 1).bit_length())
 
 
-def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) -> BatchShape:
+def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     """The batch shape of a model on its device: a function of the model and the
     device's total memory, never of what is free, so that a machine gives the same shape
     every time."""
@@ -86,14 +76,12 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
     all_heads = getattr(config, "num_attention_heads", None) or 1
     heads = getattr(config, "num_key_value_heads", None) or all_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // all_heads
-    size = 4 if exact else model.dtype.itemsize
-    per_token = 2 * config.num_hidden_layers * heads * width * size
+    per_token = 2 * config.num_hidden_layers * heads * width * 4
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
         shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
-        if exact:  # more slots for long answers, in up to a gigabyte
-            more = min(32_768, 2**30 // per_token)
-            shape = replace(shape, cache_tokens=max(shape.cache_tokens, more))
+        more = min(32_768, 2**30 // per_token)  # slots for long answers, in up to a gigabyte
+        shape = replace(shape, cache_tokens=max(shape.cache_tokens, more))
     else:
         shape = BatchShape(8192, 128, 131_072)
         if device.type == "cuda":
@@ -105,93 +93,66 @@ def shape_for(model: Any, batch_tokens: int | None = None, exact: bool = False) 
     return shape
 
 
-# After how many tokens an answer is looked at for a loop, each time.
-LOOP_STEP = 16
-
-
-def in_a_loop(tokens: Sequence[int], least: int) -> bool:
-    """Whether the last tokens, ``least`` of them or more, are one block four times or
-    more."""
-    for period in range(1, len(tokens) // 4 + 1):
-        length = max(least, 4 * period)
-        if tokens[-1] == tokens[-1 - period] and length <= len(tokens):
-            last = tokens[-length:]
-            if last[period:] == last[:-period]:
-                return True
-    return False
-
-
 class Decoder:
     """Runs prompts through a causal language model.
 
-    ``model``: of transformers, in eval mode. ``eos``: token ids that end an answer.
-    ``context``: most positions the model knows, or None. ``route``: how its rows are
-    decoded. ``stop``: whether a row's answer has ended, called after each token.
-    ``loop_tokens``: how many tokens show a loop (:func:`in_a_loop`), which ends an
-    answer too; None: no loop does. ``watched``: token ids whose logits at its last step
-    a row keeps.
+    ``model``: of transformers, in eval mode. ``context``: most positions the model knows,
+    or None. ``route``: how its rows are decoded. ``ends``: where answers end.
     """
 
-    stop: Callable[[DecodedRow], bool] | None = None
-    loop_tokens: int | None = None
-    watched: Sequence[int] = ()
+    ends = Ends(frozenset())
     warned = False
 
     def __init__(
         self,
         model: Any,
         choice: Choice,
-        eos: frozenset[int],
         shape: BatchShape,
         context: int | None,
         route: Route,
-        exact: Exact | None = None,
+        decider: Decider,
         ladder: Ladder | None = None,
     ) -> None:
-        self.model, self.choice, self.eos, self.shape = model, choice, eos, shape
-        self.route, self.exact, self.ladder = route, exact, ladder
+        self.model, self.choice, self.shape = model, choice, shape
+        self.route, self.decider, self.ladder = route, decider, ladder
         # Padding is not to be longer than what may stand in one pass.
         bounds = [bound for bound in (context, route.longest) if bound]
         self.widest = min(bounds, default=None)
         self.device = model.get_input_embeddings().weight.device
 
-    def run(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
+    def run(self, rows: Sequence[DecodedRow], ends: Ends) -> Iterator[DecodedRow]:
         """Yields every row as soon as it is done; once more where a larger bound showed
         that another token is right. Where memory runs out, goes on with half as many
         rows at a time and says so."""
+        self.ends = ends
+        decider = self.decider
+        decider.watched = ends.watched
         for row in rows:
-            row.audited = self.exact is not None and self.exact.audits(row)
-        if self.exact:
-            self.exact.watched = self.watched
+            row.audited = decider.audits(row)
         finished: list[DecodedRow] = []
-        raised = self.exact.raised if self.exact else 0
+        raised = decider.raised
         for row in self._with_memory(rows):
+            row.certify(decider.bound)
             yield row
-            if self.exact:
-                row.pack()
-                finished.append(row)
-        while self.exact and self.exact.raised > raised:
-            raised = self.exact.raised
+            row.pack()
+            finished.append(row)
+        while decider.raised > raised:
+            raised = decider.raised
             answered = [row for row in finished if not row.error]
             before = {row.index: list(row.generated) for row in answered}
             self._settle(answered)
             wrong = [row for row in answered if before[row.index] != list(row.generated)]
             if wrong:
                 log.warning("%d answers corrected after the error bound was raised", len(wrong))
-            yield from self._with_memory(wrong)
+            for row in self._with_memory(wrong):
+                row.certify(decider.bound)
+                yield row
 
     def _settle(self, rows: Sequence[DecodedRow]) -> None:
         """Has float64 decide what is open in rows."""
-        assert self.exact is not None
-        self.exact.settle(rows)
+        self.decider.settle(rows)
         for row in rows:
-            self.note_end(row)
-
-    def note_end(self, row: DecodedRow) -> None:
-        """Notes whether a row's answer has ended, which follows from its tokens alone."""
-        row.ended = row.generated[-1] in self.eos or bool(self.stop and self.stop(row))
-        if self.loop_tokens and not row.ended and len(row.generated) % LOOP_STEP == 0:
-            row.ended = row.looped = in_a_loop(row.generated, self.loop_tokens)
+            self.ends.note(row)
 
     def _with_memory(self, rows: Sequence[DecodedRow]) -> Iterator[DecodedRow]:
         remaining = {row.index: row for row in rows}
@@ -223,31 +184,19 @@ class Decoder:
             else:
                 prefill, slots, cache = (max(1, part // 2) for part in astuple(self.shape))
                 self.shape = BatchShape(prefill, slots, cache)
-                more = (
-                    ". Answers made from here on can differ in a few tokens from those of the larger "
-                    f"shape; set batch_tokens: {prefill} in the model's definition to have one shape "
-                    "throughout"
-                )
                 log.warning(
-                    "out of memory (%s); going on with the smaller batch shape %s%s",
+                    "out of memory (%s); going on with the smaller batch shape %s",
                     reason,
                     self.shape,
-                    "" if self.exact else more,
                 )
             for row in remaining.values():
                 row.generated, row.margins, row.drafted, row.state = [], [], [], []
                 row.ended = row.looped = False
-                if self.exact:
-                    self.exact.let_go(row)
-
-    @property
-    def reach(self) -> int:
-        """The most positions of a row's pass."""
-        return DRAFTED + 1 if self.exact else 1
+                self.decider.let_go(row)
 
     def _room(self, row: DecodedRow) -> int:
         """Positions a row has ahead of it when it enters a group."""
-        return max(self.reach, min(row.limit, 64))
+        return max(REACH, min(row.limit, 64))
 
     def _run(self, rows: list[DecodedRow]) -> Iterator[DecodedRow]:
         waiting: dict[int, deque[tuple[int, DecodedRow]]] = {}
@@ -267,10 +216,8 @@ class Decoder:
 
         def group(length: int) -> SlotGroup:
             if length not in groups:
-                size = self.shape.group_rows(length)
-                if self.exact:
-                    size = max(1, min(size, len(waiting.get(length, rows))))
-                groups[length] = SlotGroup(length, size)
+                size = min(self.shape.group_rows(length), len(waiting.get(length, rows)))
+                groups[length] = SlotGroup(length, max(1, size))
             return groups[length]
 
         while waiting or groups or unsettled:
@@ -304,16 +251,15 @@ class Decoder:
                 current.seat()
             if queue is not None and not queue:
                 del waiting[length]
-            if self.exact and 4 * current.active <= 3 * current.size:
+            if 4 * current.active <= 3 * current.size:
                 current.shrink()
-            if self.exact:
-                self._draft(current)
+            self._draft(current)
             logits = self._forward(current, current.reads())
             for slot, done in self._step(current.rows, logits, current.length):
                 row = current.rows[slot]
                 assert row is not None
-                open_ = bool(self.exact and not row.error and self.exact.open_places(row))
-                check = open_ and (done or row.open >= MOST_OPEN)
+                is_open = bool(not row.error and self.decider.open_places(row))
+                check = is_open and (done or row.open >= MOST_OPEN)
                 current.leave(slot, keep=check or not done)
                 if check:
                     unsettled.append(row)
@@ -341,7 +287,7 @@ class Decoder:
             place = len(row.generated)
             logits = whole_passes(self.model, self.route, row.tokens, row.generated, [place])
             self._step([row], logits.float()[None])
-            if self.exact and (row.done or row.open >= MOST_OPEN) and not row.error:
+            if (row.done or row.open >= MOST_OPEN) and not row.error:
                 self._settle([row])
 
     def _due(self, unsettled: list[DecodedRow], groups: dict[int, SlotGroup]) -> bool:
@@ -354,8 +300,7 @@ class Decoder:
     @torch.inference_mode()
     def _read(self, batch: list[DecodedRow], width: int) -> None:
         """Reads all but the last token of each row into ``row.state``: keys and values."""
-        rows = len(batch) if self.exact else self.shape.prefill_rows(width)
-        ids = torch.zeros((rows, width), dtype=torch.long)
+        ids = torch.zeros((len(batch), width), dtype=torch.long)
         for i, row in enumerate(batch):
             ids[i, : row.known - 1] = torch.tensor(row.sequence[:-1])
         cache = DynamicCache()
@@ -398,12 +343,12 @@ class Decoder:
             for place in range(len(drafted) + 1):
                 number = slot * width + place
                 self._append(row, tokens[number], margins[number])
-                if self.watched:
-                    row.watched = flat[number, list(self.watched)].tolist()
+                if self.ends.watched:
+                    row.watched = flat[number, list(self.ends.watched)].tolist()
                 was_drafted = place < len(drafted) and tokens[number] == drafted[place]
                 if row.done or row.open >= MOST_OPEN or not was_drafted:
                     break
-            outgrown = length is not None and row.position + self.reach > length
+            outgrown = length is not None and row.position + REACH > length
             if row.done or row.open >= MOST_OPEN or outgrown or self.route.alone(row.known):
                 leaving.append((slot, row.done))
         return leaving
@@ -413,19 +358,15 @@ class Decoder:
         numbers."""
         row.generated.append(token)
         row.position, row.next_token = row.position + 1, token
-        if self.exact:
-            row.margins.append(margin)
-            row.open += not margin > self.exact.bound
+        row.margins.append(margin)
+        row.open += not margin > self.decider.bound
         if math.isnan(margin):
             row.open = MOST_OPEN  # where this overflows, float64 need not
-            if not self.exact:
-                kind, message = not_finite(len(row.generated) - 1)
-                row.error = kind, f"{message}; try dtype: float32"
-        self.note_end(row)
+        self.ends.note(row)
 
     @torch.inference_mode()
     def _draft(self, group: SlotGroup) -> None:
-        """Drafts tokens for the rows of a group (:mod:`refract.models.ladder`)."""
+        """Drafts tokens for the rows of a group (:mod:`refract_exact.ladder`)."""
         rows = [row for row in group.rows if row]
         for row in rows:
             row.drafted = looked_up(row.sequence, self._room_to_draft(row))
@@ -458,10 +399,10 @@ class Decoder:
 
     @torch.inference_mode()
     def _forward(self, group: SlotGroup, reads: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
-        """The logits ``[slots, tokens, vocabulary]`` of a pass over a group; with exact
-        answers, without positions that no row has reached."""
+        """The logits ``[slots, tokens, vocabulary]`` of a pass over a group, without
+        positions that no row has reached."""
         reached = max(start for start, _ in reads) + max(len(tokens) for _, tokens in reads)
-        group.shown = min(group.length, -(-reached // 16) * 16) if self.exact else group.length
+        group.shown = min(group.length, -(-reached // 16) * 16)
         logits = in_slots(self.model, self.route, group, reads, self.model.dtype, self.device)
         return logits.float()
 

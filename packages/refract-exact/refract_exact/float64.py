@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from refract.models.lora import add_like
+from refract_exact.lora import add_like
 
 # Numbers in a matrix that are given another type at a time: on a CPU as few as its
 # cache holds, elsewhere as many as make a kernel worth its start.
@@ -309,7 +309,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How the rows of a model are decoded (:func:`refract.models.opening.find_route`).
+    """How the rows of a model are decoded (:func:`refract_exact.routes.find_route`).
 
     ``attention``: which positions they look at in slots of one cache; None: no slots.
     ``longest``: a row of more tokens is decoded by whole passes; None: no row is.

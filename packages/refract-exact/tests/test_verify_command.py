@@ -22,13 +22,10 @@ from refract.models.store import (
 )
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
+from test_verifying import DRAWN, EDITS, MOST, edited
 from tests.builders import prompt_row, suite_rows
 from tests.fault_server import FaultServer
-from tests.models.conftest import tiny
-from tests.models.test_hf import answers, ask, change_weights, model
-from tests.models.test_verifying import DRAWN, EDITS, MOST, edited
-
-__all__ = ["tiny"]
+from tests.small_models import answers, ask, change_weights, model
 
 # The command
 

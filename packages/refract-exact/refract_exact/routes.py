@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
-from refract.models.exact import TIE, DecodedRow, forced
-from refract.models.float64 import Attention, Reference, Route, has_encoder, whole_passes
 from refract.models.protocol import first_line
-from refract.models.slots import SlotGroup, in_slots
+from refract_exact.deciding import TIE, DecodedRow, forced
+from refract_exact.float64 import Attention, Reference, Route, has_encoder, whole_passes
+from refract_exact.slots import SlotGroup, in_slots
 
 # Rows that are tried: tokens whose keys and values are kept, and tokens in all.
 ROWS = ((0, 5), (3, 11), (8, 10))
@@ -29,11 +29,10 @@ READ = (1, 3, 2)
 WINDOW = 4
 
 
-def find_route(model: Any, reference: Reference | None, exact: bool = True) -> Route:
-    """How rows of a model can be decoded, tried in float64. Without a ``reference``
-    nothing is tried and every token is a whole pass; not ``exact``: float64 keeps no
-    states that would have to be tried. Raises ValueError for an encoder-decoder of
-    which nothing says how an answer starts, and whatever a whole pass raises."""
+def find_route(model: Any, reference: Reference) -> Route:
+    """How rows of a model can be decoded, tried in float64. Raises ValueError for an
+    encoder-decoder of which nothing says how an answer starts, and whatever a whole pass
+    raises."""
     config, name = model.config, type(model).__name__
     start = None
     if has_encoder(config):
@@ -43,12 +42,10 @@ def find_route(model: Any, reference: Reference | None, exact: bool = True) -> R
         if start is None:
             raise ValueError("no decoder_start_token_id in config.json")
         reason = f"{name} has an encoder"
-    elif reference is None:
-        reason = f"{name} does not run in float64, so that its cache cannot be tried"
     else:
         try:
             attention, longest = Attention(config), _longest(config)
-            slots, kept = _tried(reference, exact)
+            slots, kept = _tried(reference)
             reason = f"{name} is off by {slots:.2g} with rows of unlike length in one cache"
             if slots <= TIE:
                 reason = f"{name} has other rotary factors for rows of more than {longest} tokens"
@@ -60,7 +57,7 @@ def find_route(model: Any, reference: Reference | None, exact: bool = True) -> R
     return route
 
 
-def _tried(reference: Reference, exact: bool) -> tuple[float, float]:
+def _tried(reference: Reference) -> tuple[float, float]:
     """How far logits are off a whole pass's: in slots of one cache, and behind kept
     keys and values."""
     own = reference.model.config.get_text_config()
@@ -68,13 +65,13 @@ def _tried(reference: Reference, exact: bool) -> tuple[float, float]:
     if window:
         own.sliding_window = WINDOW
     try:
-        return _off_whole(reference, Route(Attention(own)), exact)
+        return _off_whole(reference, Route(Attention(own)))
     finally:
         if window:
             own.sliding_window = window
 
 
-def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, float]:
+def _off_whole(reference: Reference, route: Route) -> tuple[float, float]:
     width = max(known for _, known in ROWS)
     ids = torch.arange(len(ROWS) * width).reshape(len(ROWS), width) * 7919
     ids = (ids % reference.vocabulary).to(reference.device)
@@ -105,8 +102,6 @@ def _off_whole(reference: Reference, route: Route, exact: bool) -> tuple[float, 
     slots = in_slots(reference, route, group, reads, torch.float64, reference.device)
     read = torch.cat([row[:count] for row, count in zip(slots, READ, strict=True)])
     off = _off(read, torch.cat(last))
-    if not exact:
-        return off, 0.0
     return off, _off(forced(reference, route.attention, batch)[0], torch.cat(behind))
 
 

@@ -8,13 +8,13 @@ import torch
 import transformers
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from refract.models import ladder
-from refract.models.decoding import Decoder
-from refract.models.float64 import Reference
-from refract.models.ladder import DRAFTED, Ladder, draft_width, looked_up
 from refract.models.protocol import unpacked_tokens
-from refract.models.slots import grouped_attention
-from tests.models.test_hf import (
+from refract_exact import ladder
+from refract_exact.decoding import Decoder
+from refract_exact.float64 import Reference
+from refract_exact.ladder import DRAFTED, Ladder, draft_width, looked_up
+from refract_exact.slots import grouped_attention
+from tests.small_models import (
     SMALL,
     answers,
     ask,
@@ -23,6 +23,7 @@ from tests.models.test_hf import (
     save_model,
     save_tokenizer,
     seeded,
+    tokens_of,
 )
 
 DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
@@ -90,14 +91,14 @@ def test_a_right_draft_saves_passes_and_a_wrong_one_changes_nothing(
     ids = unpacked_tokens(answer.tokens)
     assert len(ids) == MOST
     adapter = model(tiny, max_tokens=MOST, **drawn)
-    read = adapter.prepared(asked)[0][0].tokens
+    read = tokens_of(adapter, asked[0])
 
     def draft(tokens, most):
         place = len(tokens) - len(read)
         right = ids[place : place + most]
         return [id_ ^ 1 if shift and not n % shift else id_ for n, id_ in enumerate(right, place)]
 
-    monkeypatch.setattr("refract.models.decoding.looked_up", draft)
+    monkeypatch.setattr("refract_exact.decoding.looked_up", draft)
     counted = Counted(monkeypatch)
     assert answers(adapter, asked) == expected
     # Nine tokens a pass where all are right, and one where all are wrong. As many are drafted as
@@ -171,7 +172,7 @@ def test_drafts_end_where_something_fails_within_them():
 def test_weights_are_held_as_they_are_stored_unless_they_are_few(
     tmp_path, monkeypatch, device, dtype, largest
 ):
-    monkeypatch.setattr("refract.models.float64.KEPT_WEIGHTS", largest)
+    monkeypatch.setattr("refract_exact.float64.KEPT_WEIGHTS", largest)
     if device != "cpu":
         monkeypatch.setattr(ladder, "WITHOUT_DRAFTS", frozenset())
     save_tokenizer(tmp_path)
@@ -180,7 +181,7 @@ def test_weights_are_held_as_they_are_stored_unless_they_are_few(
     made = answers(adapter, [ask("abc"), ask("abc def")])
     is_float32 = dtype == "float32" or (device == "cpu" and largest > 0)
     assert adapter.runtime["dtype"] == ("float32" if is_float32 else "bfloat16")
-    decoder = adapter._decoder
+    decoder = adapter.loaded().decoder
     assert (decoder.ladder is None) == is_float32
     assert is_float32 or decoder.ladder.drafts == (device != "cpu")
     assert made == answers(

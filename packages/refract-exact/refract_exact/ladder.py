@@ -1,5 +1,5 @@
 """A ladder of arithmetic: few bits draft tokens, float32 settles them, and float64 decides
-what that leaves open (:mod:`refract.models.exact`).
+what that leaves open (:mod:`refract_exact.deciding`).
 
 A pass over several tokens of a row costs little more than one over a single token, since
 weights are read once for all. So tokens are drafted at low cost and settled together, as
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from refract.models.float64 import WidenedLinear, is_linear, share_buffers, unfilled
+from refract_exact.float64 import WidenedLinear, is_linear, share_buffers, unfilled
 
 # Most tokens of a draft.
 DRAFTED = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 
@@ -10,10 +9,11 @@ import pytest
 import torch
 import transformers
 
-from refract.models.float64 import Reference
-from refract.models.opening import find_route
 from refract.models.protocol import AdapterError, unpacked_tokens
-from tests.models.test_hf import SMALL, answers, ask, model, prompts, save_model, save_tokenizer
+from refract_exact.float64 import Reference
+from refract_exact.routes import find_route
+from tests.small_models import SMALL, answers, ask, model, prompts, save_tokenizer
+from tests.small_models import tokens_of as prompt_tokens
 
 MOST = 6
 LENGTHS = (8, 56, 80)  # of longrope's 64 tokens below, up to them, and beyond
@@ -73,11 +73,11 @@ def save_family(folder: Path, family: str, **settings: object) -> None:
 def greedy(adapter, requests) -> list[list[int]]:
     """Known answers: in float64's model of the adapter, the likeliest token behind a pass over a row
     alone, one after the other, without a cache."""
-    reference = adapter._decoder.exact.reference
+    reference = adapter.loaded().decoder.decider.reference
     rows = []
     for request in requests:
-        prompt, row = adapter._encode(request.attempts[0], ())[1], []
-        while len(row) < MOST and (not row or row[-1] not in adapter.ends):
+        prompt, row = prompt_tokens(adapter, request), []
+        while len(row) < MOST and (not row or row[-1] not in adapter.prompting.ends):
             ids = {"input_ids": torch.tensor([prompt + row])}
             if reference.model.config.is_encoder_decoder:
                 ids = {"input_ids": torch.tensor([prompt])}
@@ -102,9 +102,7 @@ def test_each_family_answers_as_whole_passes_do(tmp_path, caplog, family):
     expected = greedy(adapter, asked)
     assert tokens_of(made) == expected
     assert ("is a pass over all before it" in caplog.text) == (family not in IN_SLOTS)
-    for settings in ({"dtype": "bfloat16"}, {"arithmetic": "fast", "batch_tokens": 1}):
-        again = answers(model(tmp_path, max_tokens=MOST, **settings), asked)
-        assert tokens_of(again) == expected
+    assert tokens_of(answers(model(tmp_path, max_tokens=MOST, dtype="bfloat16"), asked)) == expected
     found = dict(model(tmp_path, max_tokens=MOST).verify(asked, made))
     assert [found[i].problem for i in range(len(asked))] == [""] * len(asked)
 
@@ -143,9 +141,8 @@ def test_what_a_cache_changes_is_found_on_short_texts():
 def test_one_long_prompt_changes_no_other_answer_of_longrope(tmp_path):
     save_family(tmp_path, "Phi3", **FAMILIES["Phi3"])
     short = prompts(6, longest=20)
-    for settings in ({}, {"arithmetic": "fast"}):
-        adapter = model(tmp_path, max_tokens=MOST, **settings)
-        assert answers(adapter, [*short, ask("x" * 100)])[:6] == answers(adapter, short)
+    adapter = model(tmp_path, max_tokens=MOST)
+    assert answers(adapter, [*short, ask("x" * 100)])[:6] == answers(adapter, short)
 
 
 @pytest.mark.usefixtures("few_bits")
@@ -156,40 +153,7 @@ def test_float64_reads_a_row_anew_where_kept_keys_would_be_shifted(tmp_path):
     assert answers(model(tmp_path, max_tokens=40, dtype="bfloat16"), asked) == exact
 
 
-@pytest.mark.parametrize(
-    "template",
-    ["<|user|>{{ bos_token }}<|assistant|>", "{% for m in messages %}<|{{ m.role }}|>{% endfor %}"],
-)
-def test_a_template_that_drops_the_users_message_is_an_error_at_opening(tmp_path, template):
-    save_tokenizer(tmp_path, template)
-    save_model(tmp_path)
-    with pytest.raises(AdapterError, match=r"chat template drops the user's message.*set chat_tem"):
-        answers(model(tmp_path), prompts(1))
-    assert answers(model(tmp_path, chat_template=False, max_tokens=2), prompts(1))
-
-
-def edited_config(folder: Path, **changes: object) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def test_layers_that_no_configuration_names_are_an_error_at_opening(tmp_path):
-    save_tokenizer(tmp_path)
-    save_model(tmp_path, num_hidden_layers=3)
-    edited_config(tmp_path, num_hidden_layers=2, layer_types=None)
-    with pytest.raises(
-        AdapterError, match=r"more layers than config.json names, first model.layers.2"
-    ):
-        answers(model(tmp_path), prompts(1))
-
-
-def test_what_writes_no_text_or_cannot_run_is_said_in_a_sentence(tiny, tmp_path, monkeypatch):
-    save_tokenizer(tmp_path)
-    config = transformers.ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-    transformers.ViTModel(config).save_pretrained(tmp_path)
-    with pytest.raises(AdapterError, match="no model of type vit that writes text"):
-        answers(model(tmp_path), prompts(1))
-
+def test_a_model_that_cannot_run_is_said_in_a_sentence(tiny, monkeypatch):
     def broken(self, x):
         raise RuntimeError("no such kernel")
 
@@ -200,5 +164,3 @@ def test_what_writes_no_text_or_cannot_run_is_said_in_a_sentence(tiny, tmp_path,
         AdapterError, match="in float64 it ends in RuntimeError: no such kernel; set"
     ):
         answers(model(tiny), prompts(1))
-    with pytest.raises(AdapterError, match=r"cannot answer here: .*no such kernel"):
-        answers(model(tiny, arithmetic="fast"), prompts(1))

@@ -4,7 +4,7 @@ resolves it.
 Fast arithmetic proposes each token. A token is certain where its *margin* is above what
 fast arithmetic was measured to get wrong; elsewhere float64 decides over the row's
 whole prefix. So device, type of number, kernels, threads and batch decide speed and not
-content. The bound is *measured*, never proved: :meth:`Exact.settle` measures the error
+content. The bound is *measured*, never proved: :meth:`Decider.settle` measures the error
 again wherever float64 was asked, and on one answer in ``AUDITED`` throughout.
 
 Related: a fixed order of operations (RepDL, arXiv 2510.09180), near-ties checked anew
@@ -29,8 +29,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import DynamicCache
 
-from refract.models.float64 import Attention, Reference, Route, kept_positions, whole_passes
-from refract.models.protocol import Certificate
+from refract.models.arithmetic import Row
+from refract_exact.float64 import Attention, Reference, Route, kept_positions, whole_passes
 
 log = logging.getLogger(__name__)
 
@@ -133,18 +133,9 @@ class Choice:
 
 
 @dataclass(slots=True)
-class DecodedRow:
-    """A prompt and its answer so far: ``tokens`` in, ``generated`` out, at most
-    ``limit`` of them. ``ended``: before that limit; ``looped``: in a loop."""
+class DecodedRow(Row):
+    """A row on its way, with what decides its tokens."""
 
-    index: int
-    tokens: MutableSequence[int]
-    limit: int
-    seed: int = 0
-    generated: MutableSequence[int] = field(default_factory=list)
-    ended: bool = False
-    looped: bool = False
-    error: tuple[str, str] | None = None
     position: int = 0
     next_token: int = 0
     drafted: list[int] = field(default_factory=list)
@@ -169,20 +160,12 @@ class DecodedRow:
         """How many tokens there are in all."""
         return len(self.tokens) + len(self.generated)
 
-    @property
-    def done(self) -> bool:
-        return self.ended or bool(self.error) or len(self.generated) >= self.limit
-
-    def certificate(self, exact: Exact | None) -> Certificate | None:
-        """Its evidence as an exact answer."""
-        if exact is None:
-            return None
+    def certify(self, bound: float) -> None:
+        """Writes down its evidence as an exact answer."""
         left = [margin for margin in self.margins if margin < float("inf")]
-        margin = float(f"{min(left) / exact.bound:.3g}") if left else None
-        bound = float(f"{exact.bound:.3g}")
-        return {
-            "bound": bound,
-            "margin": margin,
+        self.certificate = {
+            "bound": float(f"{bound:.3g}"),
+            "margin": float(f"{min(left) / bound:.3g}") if left else None,
             "float64": self.decided,
             "ties": self.ties,
         }
@@ -207,7 +190,7 @@ class DecodedRow:
         self.ended = self.looped = False
 
 
-class Exact:
+class Decider:
     """Decides by float64 what fast arithmetic leaves open.
 
     ``bound``: margins up to it are open. ``error``: the largest of a margin so far.

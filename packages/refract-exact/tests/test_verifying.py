@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from refract.models.protocol import packed_tokens, unpacked_tokens
 from refract.models.store import answer_in, answer_row
-from refract.models.verifying import Checked
-from tests.models.test_hf import answers, model, prompts
+from tests.small_models import answers, model, prompts
 
 DRAWN = {"temperature": 0.7, "top_p": 0.9, "top_k": 20}
 MOST = 24
@@ -55,13 +54,8 @@ def test_answers_made_in_bfloat16_hold_and_edited_ones_fail_at_their_token(tiny,
     for number, (_, problem) in enumerate(EDITS.values()):
         assert problem in found[number].problem
     replaced, ids = found[0], unpacked_tokens(row["tokens"])
-    assert (replaced.place, replaced.right) == (5, checking._tokenizer.decode([ids[5]]))
+    assert (replaced.place, replaced.right) == (5, checking.prompting.tokenizer.decode([ids[5]]))
     assert replaced.margin < 0
-
-
-def test_of_an_answer_that_was_not_looked_at_nothing_is_known():
-    found = Checked(unchecked="why")
-    assert astuple(found) == ("", "why", None, None, None, None, 0, 0, False, None)
 
 
 def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):
@@ -77,7 +71,7 @@ def test_an_answer_of_fast_arithmetic_fails_where_it_leaves_the_exact_one(tiny):
 
 def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
     """A token that fast arithmetic takes for wrong is still decided by float64."""
-    from refract.models.exact import Choice
+    from refract_exact.deciding import Choice
 
     asked = prompts(4)
     made = answers(model(tiny, max_tokens=MOST), asked)
@@ -98,7 +92,7 @@ def test_rows_that_are_decoded_alone_are_checked_alone_with_the_same_result(tiny
     row = dict(answer_row("key", made[0]))
     checked = [answer_in(edited(row, **change(row))), *made[1:]]
     together = dict(model(tiny, max_tokens=MOST).verify(asked, checked))
-    monkeypatch.setattr("refract.models.float64.Route.alone", lambda self, length: True)
+    monkeypatch.setattr("refract_exact.float64.Route.alone", lambda self, length: True)
     alone = dict(model(tiny, max_tokens=MOST).verify(asked, checked))
     for number in range(4):
         assert alone[number].problem == together[number].problem

@@ -1,0 +1,1 @@
+"""Exact answers of local models: the same tokens on every machine, with a certificate."""

@@ -1,0 +1,140 @@
+"""``arithmetic: exact`` of the adapter ``hf``: a model opened so that its answers are exact.
+
+Imports torch: import this module only where a model is about to run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import transformers
+
+from refract.models.arithmetic import Checked, Ends, Row
+from refract.models.checkpoint import Loader
+from refract.models.prompting import Prompting
+from refract.models.protocol import AdapterError, Answer, Request, first_line
+from refract_exact import decoding, float64, ladder, lora
+from refract_exact.cpu import prepare, running_on
+from refract_exact.deciding import Choice, Decider, DecodedRow
+from refract_exact.float64 import NotExact, Reference
+from refract_exact.routes import find_route
+from refract_exact.verifying import Verifier
+
+
+class Exact:
+    """See the module. ``decoder`` decodes; ``threads``: on how many (None: as many as PyTorch
+    takes)."""
+
+    def __init__(self, loader: Loader, prompting: Prompting) -> None:
+        began = time.monotonic()
+        self.loader, self.prompting, self.settings = loader, prompting, loader.settings
+        if loader.adapter_folder:
+            lora.refuse_other(loader.adapter_folder)
+        settings = self.settings
+        model = self._model_to_settle()
+        shape = decoding.shape_for(model, settings.batch_tokens)
+        linear, self.threads = prepare(model, shape.rows)
+        stored = self._as_stored(model)
+        if stored is not model:
+            linear, _ = prepare(stored, shape.rows)
+        is_narrow = model.dtype != torch.float32 or settings.quantization == "8bit"
+        dtype = str(model.dtype).removeprefix("torch.")
+        prompting.ends_of(model.config, model.generation_config)
+        choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
+        rungs = None
+        with running_on(self.threads):
+            reference = self._reference(stored)
+            try:
+                # the margins of a mixture say nothing, whatever gives them
+                if is_narrow and not reference.routes:
+                    rungs = ladder.Ladder(stored, narrow=model)
+                    model = rungs.model
+                route = find_route(model, reference)
+                decider = Decider(model, choice, reference, route)
+            except Exception as error:  # whatever a model's code raises
+                raise AdapterError(
+                    f"{loader.where}: {type(model).__name__} cannot answer here: a pass over a "
+                    f"short text ends in {type(error).__name__}: {first_line(error)}"
+                ) from error
+            reference.let_go()
+        self.decoder = decoding.Decoder(
+            model,
+            choice,
+            shape=shape,
+            context=prompting.context,
+            route=route,
+            decider=decider,
+            ladder=rungs,
+        )
+        self.runtime: dict[str, Any] = {
+            "arithmetic": "exact",
+            "bound": decider.bound,
+            "error": decider.error,
+            "device": str(self.decoder.device),
+            "dtype": dtype,
+            "batch_shape": repr(shape),
+            "linear": linear,
+            "threads": self.threads or torch.get_num_threads(),
+            "load_seconds": round(time.monotonic() - began, 3),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def run(self, rows: Sequence[Row], ends: Ends) -> Iterator[Row]:
+        """Yields every row as it is done; again where a larger bound showed that another
+        token is right."""
+        asked = [DecodedRow(row.index, row.tokens, row.limit, row.seed) for row in rows]
+        with running_on(self.threads):
+            for row in self.decoder.run(asked, ends):
+                self.runtime["batch_shape"] = repr(self.decoder.shape)
+                yield row
+
+    def verify(
+        self, requests: Sequence[Request], answers: Sequence[Answer]
+    ) -> Iterator[tuple[int, Checked]]:
+        """Checks recorded answers by one pass over each."""
+        with running_on(self.threads):
+            yield from Verifier(self.decoder, self.prompting).verify(requests, answers)
+
+    def _model_to_settle(self) -> Any:
+        """The model of exact answers. Where few bits would draft none, it is loaded as
+        it is stored, and a small one becomes float32."""
+        loader, settings, config = self.loader, self.settings, self.prompting.config
+        if loader.device.partition(":")[0] not in ladder.WITHOUT_DRAFTS or settings.quantization:
+            return loader.model(config)
+        is_narrow = settings.dtype in ("bfloat16", "float16")
+        model = loader.model(config, numbers=loader.stored_dtype() if is_narrow else None)
+        size = sum(p.numel() for p in model.parameters())
+        if getattr(model, "is_quantized", False) or size > float64.KEPT_WEIGHTS:
+            return model
+        return model.float()
+
+    def _reference(self, stored: Any) -> Reference:
+        """The model in float64."""
+        try:
+            return Reference(stored, keep=True)
+        except Exception as error:  # whatever a model's code raises
+            reason = str(error)
+            if not isinstance(error, NotExact):
+                reason = f"in float64 it ends in {type(error).__name__}: {first_line(error)}"
+            raise AdapterError(
+                f"{self.loader.where}: exact answers of this architecture are not possible: "
+                f"{reason}; set arithmetic: fast"
+            ) from error
+
+    def _as_stored(self, model: Any) -> Any:
+        """The model with its weights as the checkpoint has them: ``model`` itself, or
+        where that has other ones, another. Weights are quantised from the type that is
+        stored, and another time: what multiplies by them may reorder and round them in
+        place."""
+        stored = self.loader.stored_dtype()
+        used = str(model.dtype).removeprefix("torch.")
+        quantised = getattr(model.config, "quantization_config", None) is not None
+        if self.settings.gguf_file:  # whose weights are no longer quantised once they are read
+            quantised = False
+        if not quantised and (stored in (None, used) or used == "float32"):
+            return model
+        return self.loader.model(self.prompting.config, numbers=stored)

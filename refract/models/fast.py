@@ -1,0 +1,163 @@
+"""``arithmetic: fast``: what transformers' own ``generate`` gives on this machine.
+
+An answer can depend in its last bits on the rows that share its batch, on the device and
+on the number of threads. Imports torch: import this module only where a model is about to
+run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import transformers
+from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+
+from refract.models.arithmetic import Ends, Row
+from refract.models.checkpoint import Loader
+from refract.models.prompting import Prompting
+from refract.models.protocol import AdapterError, first_line
+
+# Tokens of a batch, prompts and answers together, by device, and the most rows of one.
+BATCH_TOKENS = {"cpu": 8192}
+OTHER_BATCH_TOKENS = 65_536
+MOST_ROWS = 64
+
+
+class Fast:
+    """A model as transformers runs it."""
+
+    def __init__(self, loader: Loader, prompting: Prompting) -> None:
+        began = time.monotonic()
+        self.where, self.settings = loader.where, loader.settings
+        self.model = loader.model(prompting.config)
+        stated = self.model.generation_config
+        prompting.ends_of(self.model.config, stated)
+        self.start = getattr(self.model.config, "decoder_start_token_id", None)
+        if self.start is None:
+            self.start = getattr(stated, "decoder_start_token_id", None)
+        # Of the checkpoint's own settings nothing else counts; generate would fall back on them.
+        self.model.generation_config = GenerationConfig()
+        self.device = self.model.get_input_embeddings().weight.device
+        size = BATCH_TOKENS.get(self.device.type, OTHER_BATCH_TOKENS)
+        self.batch_tokens = self.settings.batch_tokens or size
+        self.runtime: dict[str, Any] = {
+            "arithmetic": "fast",
+            "device": str(self.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "load_seconds": round(time.monotonic() - began, 3),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+
+    def run(self, rows: Sequence[Row], ends: Ends) -> Iterator[Row]:
+        """Yields rows batch by batch, those of like length together. Where memory runs out,
+        goes on with half as many at a time."""
+        waiting = sorted(rows, key=lambda row: (len(row.tokens), row.index))
+        most = MOST_ROWS
+        while waiting:
+            batch = self._batch(waiting, most)
+            try:
+                self._generate(batch, ends)
+            except torch.OutOfMemoryError as error:
+                for row in batch:
+                    row.generated, row.ended, row.looped = [], False, False
+                if len(batch) > 1:
+                    most = len(batch) // 2
+                    continue
+                batch[0].error = "OutOfMemory", first_line(error)
+            except Exception as error:  # whatever a model's code raises
+                raise AdapterError(
+                    f"{self.where}: {type(self.model).__name__} cannot answer here: "
+                    f"{type(error).__name__}: {first_line(error)}"
+                ) from error
+            waiting = waiting[len(batch) :]
+            yield from batch
+
+    def _batch(self, waiting: Sequence[Row], most: int) -> list[Row]:
+        """The next rows to run together, the shortest first."""
+        batch = [waiting[0]]
+        limit = waiting[0].limit
+        for row in waiting[1:most]:
+            limit = max(limit, row.limit)
+            if (len(batch) + 1) * (len(row.tokens) + limit) > self.batch_tokens:
+                break
+            batch.append(row)
+        return batch
+
+    @torch.inference_mode()
+    def _generate(self, batch: list[Row], ends: Ends) -> None:
+        width = max(len(row.tokens) for row in batch)
+        ids = torch.zeros((len(batch), width), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for place, row in enumerate(batch):
+            ids[place, width - len(row.tokens) :] = torch.tensor(row.tokens)
+            mask[place, width - len(row.tokens) :] = 1
+        config = GenerationConfig(
+            max_new_tokens=max(row.limit for row in batch),
+            do_sample=False,
+            pad_token_id=0,
+            decoder_start_token_id=self.start,
+            return_dict_in_generate=True,
+            output_logits=bool(ends.watched),
+        )
+        output = self.model.generate(
+            ids.to(self.device),
+            attention_mask=mask.to(self.device),
+            generation_config=config,
+            logits_processor=[_Choosing(batch, self.settings)],
+            stopping_criteria=[_Ending(batch, ends)],
+        )
+        if ends.watched:
+            watched = list(ends.watched)
+            for place, row in enumerate(batch):
+                row.watched = output.logits[-1][place, watched].float().tolist()
+
+
+class _Choosing(LogitsProcessor):
+    """Has a greedy choice draw each row's tokens with its own seed, where there is a
+    temperature (the largest of logits with Gumbel noise is a draw of their softmax), and
+    notes rows whose logits are no numbers."""
+
+    def __init__(self, batch: Sequence[Row], settings: Any) -> None:
+        self.batch, self.temperature = batch, float(settings.temperature)
+        self.generators = []
+        for row in batch if self.temperature else ():
+            self.generators.append(torch.Generator().manual_seed(row.seed % 2**63))
+        self.limits: list[LogitsProcessor] = []
+        if settings.top_k:
+            self.limits.append(transformers.TopKLogitsWarper(settings.top_k))
+        if settings.top_p < 1:
+            self.limits.append(transformers.TopPLogitsWarper(float(settings.top_p)))
+
+    def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        for row, good in zip(self.batch, torch.isfinite(scores.amax(-1)).tolist(), strict=True):
+            if not good and not row.done:
+                place = len(row.generated) + 1
+                said = f"the model's output is not a number at answer token {place}"
+                row.error = "NonFiniteLogits", f"{said}; try dtype: float32"
+        if not self.temperature:
+            return scores
+        scores = scores.double() / self.temperature
+        for limit in self.limits:
+            scores = limit(ids, scores)
+        noise = [torch.rand(scores.shape[-1], generator=g).double() for g in self.generators]
+        uniform = torch.stack(noise).to(scores.device).clamp(min=1e-300)
+        return scores - (-uniform.log()).log()
+
+
+class _Ending(StoppingCriteria):
+    """Gives each row its next token, and says which rows have ended."""
+
+    def __init__(self, batch: Sequence[Row], ends: Ends) -> None:
+        self.batch, self.ends = batch, ends
+
+    def __call__(self, ids: torch.Tensor, scores: Any, **more: Any) -> torch.Tensor:
+        for row, token in zip(self.batch, ids[:, -1].tolist(), strict=True):
+            if not row.done:
+                row.generated.append(token)
+                self.ends.note(row)
+        return torch.tensor([row.done for row in self.batch], device=ids.device)

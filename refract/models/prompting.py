@@ -1,0 +1,301 @@
+"""How conversations become a local model's tokens, and its tokens an answer."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from refract.core.jsonl import canonical_json
+from refract.core.tool_calls import MARKERS, calls_in
+from refract.core.types import FinishReason, Message
+from refract.core.types import Row as JsonRow
+from refract.models import checkpoint, turn
+from refract.models.arithmetic import Ends, Row
+from refract.models.checkpoint import HFSettings, Loader
+from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
+
+log = logging.getLogger(__name__)
+# Settings that a chat template knows by these names.
+OPTIONS = ("enable_thinking", "reasoning_effort")
+# Digits of logits that are an answer; float64 is right in many more.
+LOGIT_DIGITS = 6
+# In a chat template that has a place for what a tool returned.
+_TOOL_ROLE = re.compile(r"""["']tool["']""")
+
+
+class ReadyPrompt(NamedTuple):
+    """What is put to the model: tokens of one attempt."""
+
+    attempt: int
+    tokens: list[int]
+    in_thinking: bool  # whether it ends inside thinking
+    tools: Sequence[JsonRow] = ()
+
+
+class Prompting:
+    """A model's tokenizer and chat template, under the settings of its definition.
+
+    ``config``, ``context`` (tokens that prompt and answer may have together) and ``ends``
+    (ids that end an answer) are there once it is loaded."""
+
+    config: Any = None
+    tokenizer: Any = None
+    context: int | None = None
+    ends: frozenset[int] = frozenset()
+
+    def __init__(self, name: str, settings: HFSettings, loader: Loader) -> None:
+        self.where, self.settings, self.loader = f"models.{name}", settings, loader
+        stop = settings.stop
+        self.stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
+        self._most_tokens = settings.max_tokens + (settings.thinking_tokens or 0)  # of a turn
+        self._templated = False
+        self._options: dict[str, Any] = {}
+        self._system: str | None = None
+
+    def load(self) -> None:
+        """Loads configuration and tokenizer. Raises AdapterError."""
+        if self.tokenizer is not None:
+            return
+        self.config, tokenizer = self.loader.config_and_tokenizer()
+        self.context = checkpoint.token_limit(self.config, tokenizer)
+        settings, where = self.settings, self.where
+        self._templated = settings.chat_template and tokenizer.chat_template is not None
+        if settings.chat_template and not self._templated:
+            log.warning(
+                "%s: the checkpoint has no chat template; prompts are given as bare text",
+                where,
+            )
+        self._system = turn.system_text(where, settings.system_prompt)
+        template = str(tokenizer.chat_template) if self._templated else ""
+        for option in OPTIONS:
+            value = getattr(settings, option)
+            if value is None:
+                continue
+            self._options[option] = value
+            if not re.search(rf"\b{option}\b", template):
+                raise AdapterError(
+                    f"{where}: the checkpoint's chat template does not read {option}, which would "
+                    f"change nothing; leave it out (got {value!r})"
+                )
+        if settings.date and "strftime_now" not in template:
+            raise AdapterError(
+                f"{where}: the checkpoint's chat template does not ask for the date, so that date "
+                f"would change nothing; leave it out (got {settings.date!r})"
+            )
+        if self._templated:
+            day = settings.date or turn.DATE
+            tokenizer.chat_template = turn.at_day(where, tokenizer.chat_template, day)
+        for token in settings.score_tokens or ():
+            if token not in tokenizer.get_vocab():
+                raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
+        self.tokenizer = tokenizer
+        if self._templated:
+            self._try_template()
+
+    def _try_template(self) -> None:
+        """Raises AdapterError where the chat template leaves the user's message out. One
+        that renders nothing at all costs each prompt its row."""
+        texts = []
+        for message in ("What is this?", "Another question"):
+            conversation: list[Message] = [{"role": "user", "content": message}]
+            try:
+                texts.append(self._encode(conversation, ())[0])
+            except Exception:  # a template is a program and can raise anything
+                return
+        if texts[0] == texts[1]:
+            self.tokenizer = None
+            raise AdapterError(
+                f"{self.where}: the checkpoint's chat template drops the user's message: of "
+                f"whatever is asked it makes {texts[0]!r:.200}; correct the template, or set "
+                "chat_template: false"
+            )
+
+    def prepared(
+        self, requests: Sequence[Request], most: int | None = None
+    ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
+        """What is put to the model for each request, by its index, and the answers to
+        those that cannot be put. ``most``: tokens that the context has at most. Raises
+        AdapterError."""
+        self.load()
+        if most:
+            self.context = min(most, self.context or most)
+        prompts: dict[int, ReadyPrompt] = {}
+        rejected: dict[int, Answer] = {}
+        for index, request in enumerate(requests):
+            prompt = self.prepare(request)
+            if isinstance(prompt, Answer):
+                rejected[index] = prompt
+            else:
+                prompts[index] = prompt
+        return prompts, rejected
+
+    def prepare(self, request: Request) -> Answer | ReadyPrompt:
+        """The first attempt that fits, or why there is none. A prompt fits when the context
+        leaves room behind it for ``max_tokens`` or for half the context, whichever is less."""
+        context = self.context
+        room = 0 if context is None else min(self._most_tokens, context // 2)
+        lengths: list[int] = []
+        for attempt, conversation in enumerate(request.attempts):
+            try:
+                text, tokens = self._encode(conversation, request.tools)
+            except Exception as error:  # a template is a program and can raise anything
+                reason = first_line(error)
+                return Answer.failed(
+                    "PromptNotRenderable",
+                    f"the chat template or tokenizer rejects the conversation: {reason}",
+                    attempt,
+                )
+            if not tokens:
+                return Answer.failed("EmptyPrompt", "the prompt has no tokens", attempt)
+            if context is None or len(tokens) + room <= context:
+                markers = self.settings.reasoning
+                in_thinking = markers is not None and text.rstrip().endswith(markers[0])
+                return ReadyPrompt(attempt, tokens, in_thinking, tools=request.tools)
+            lengths.append(len(tokens))
+        return Answer.failed(
+            "PromptTooLong",
+            f"{' / '.join(map(str, lengths))} prompt tokens; the context of {context} tokens leaves"
+            f" {(context or 0) - room} beside {room} for the answer",
+            max(0, len(lengths) - 1),
+        )
+
+    def _encode(
+        self, conversation: Sequence[Message], tools: Sequence[JsonRow]
+    ) -> tuple[str, list[int]]:
+        messages = turn.with_system_prompt(conversation, self._system)
+        options = self._options
+        if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
+            options = {**options, "tools": list(tools)}
+        elif tools:
+            messages = turn.with_tools(messages, tools)
+        if any(message["role"] == "tool" for message in messages):
+            if not (self._templated and _TOOL_ROLE.search(str(self.tokenizer.chat_template))):
+                raise ValueError(
+                    "it has no place for what tools return; take a checkpoint whose template has, "
+                    "or a served model"
+                )
+            messages = cast("list[Message]", turn.with_call_ids(messages))
+        if self._templated:
+            text = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **options
+            )
+        else:
+            text = "\n\n".join(message["content"] for message in messages)
+        text += self.settings.prefill or ""
+        # a template has written every special token already, BOS included
+        return text, self.tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
+
+    def rows(self, prompts: dict[int, ReadyPrompt], requests: Sequence[Request]) -> list[Row]:
+        """The rows to decode for prompts."""
+        rows = []
+        for index, prompt in prompts.items():
+            rows.append(Row(index, prompt.tokens, self.limit(prompt), requests[index].seed))
+        return rows
+
+    def limit(self, prompt: ReadyPrompt) -> int:
+        """The most tokens of an answer to a prompt."""
+        if self.context is None:
+            return self._most_tokens
+        return min(self._most_tokens, self.context - len(prompt.tokens))
+
+    def ends_of(self, *sources: Any) -> frozenset[int]:
+        """The token ids that end an answer: those of configurations and of the
+        tokenizer, which it goes by from then on."""
+        ends: set[int] = set()
+        for source in (*sources, self.tokenizer):
+            ids = getattr(source, "eos_token_id", None)
+            if isinstance(ids, list):
+                ends.update(ids)
+            elif ids is not None:
+                ends.add(ids)
+        self.ends = frozenset(ends)
+        return self.ends
+
+    def endings(self, prompts: dict[int, ReadyPrompt]) -> Ends:
+        """Where answers to prompts end, once ``ends`` is known."""
+
+        def stopped(index: int, generated: Sequence[int]) -> bool:
+            response, _ = self.split(list(generated), prompts[index].in_thinking)
+            return any(text in response for text in self.stop)
+
+        return Ends(
+            self.ends,
+            stop=stopped if self.stop else None,
+            loop_tokens=self.settings.loop_tokens,
+            watched=self.tokenizer.convert_tokens_to_ids(self.settings.score_tokens or []),
+        )
+
+    def split(
+        self, generated: list[int], in_thinking: bool, kept: Sequence[str] = ()
+    ) -> tuple[str, str | None]:
+        """The text of an answer so far, and its thinking; ``kept``: special tokens that
+        stay."""
+        tokens, markers = generated, self.settings.reasoning
+        kept = (*(markers or ()), *kept)
+        if tokens and tokens[-1] in self.ends:
+            tokens = tokens[:-1]
+        text: str = self.tokenizer.decode(
+            tokens, skip_special_tokens=not kept, clean_up_tokenization_spaces=False
+        )
+        for special in self.tokenizer.all_special_tokens if kept else ():
+            if special not in kept:  # which may be special tokens themselves
+                text = text.replace(special, "")
+        if markers is None:
+            return text, None
+        return turn.split_reasoning(text, markers, in_thinking)
+
+    def answer_of(self, row: Row, prompt: ReadyPrompt) -> Answer:
+        """What a row that has ended comes to."""
+        if row.error:
+            kind, message = row.error
+            return Answer.failed(kind, message, prompt.attempt)
+        read, written = len(row.tokens), len(row.generated)
+        if self.settings.score_tokens:
+            logits = {}
+            for token, logit in zip(self.settings.score_tokens, row.watched, strict=True):
+                logits[token] = round(logit, LOGIT_DIGITS)
+            text = canonical_json({"logits": logits})
+            return Answer(
+                text,
+                attempt=prompt.attempt,
+                prompt_tokens=read,
+                completion_tokens=written,
+                certificate=row.certificate,
+            )
+        kept = MARKERS if prompt.tools else ()
+        response, thinking = self.split(list(row.generated), prompt.in_thinking, kept)
+        for stop in self.stop:
+            response = response.partition(stop)[0]
+        response = turn.with_prefill(self.settings.prefill, response)
+        calls = None
+        if prompt.tools:
+            response, calls = calls_in(response, prompt.tools)
+        finish: FinishReason = "stop" if row.ended else "length"
+        return Answer(
+            response,
+            finish_reason="loop" if row.looped else finish,
+            attempt=prompt.attempt,
+            prompt_tokens=read,
+            completion_tokens=written,
+            thinking=thinking,
+            tokens=packed_tokens(row.generated),
+            tool_calls=calls or None,
+            certificate=row.certificate,
+        )
+
+    def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
+        """A text of at most so many tokens, those that the tokenizer adds included, cut
+        at one ``side``; ``special``: with the texts of the tokens that it adds."""
+        self.load()
+        tokenizer = self.tokenizer
+        before, tokenizer.truncation_side = tokenizer.truncation_side, side
+        try:
+            ids = tokenizer(text, truncation=True, max_length=tokens)["input_ids"]
+        finally:
+            tokenizer.truncation_side = before
+        clipped: str = tokenizer.decode(
+            ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False
+        )
+        return clipped
