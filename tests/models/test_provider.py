@@ -8,7 +8,6 @@ import re
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -522,19 +521,6 @@ def test_a_missing_or_mangled_key_is_named_by_its_variable(value, says, monkeypa
     assert "api_key_env=null" not in str(caught.value)
 
 
-def test_a_request_has_the_headers_that_the_package_would_send(monkeypatch):
-    monkeypatch.setenv("SOME_KEY", KEY)
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-env")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
-    wanted = {"authorization": f"Bearer {KEY}", "content-type": "application/json", "x-mine": "1"}
-    wanted |= {"openai-project": "proj-1", "openai-organization": "org-env"}
-    with FaultServer() as server:
-        server.ask("a", api_key_env="SOME_KEY", extra_headers={"x-mine": "1"})
-        lines = server.seen_headers[0].split("\r\n")[1:]
-    sent = dict(line.lower().split(": ", 1) for line in lines)
-    assert {key: sent.get(key) for key in wanted} == {k: v.lower() for k, v in wanted.items()}
-
-
 FAULTS = (
     "throttle*1", "throttle*2", "crash*1", "overloaded*1", "unavailable*1", "drop*1", "stall*1",
     "throttle_bare*1", "truncated*1", "bad", "filter", "azure", "refusal", "length", "content_filter",
@@ -580,13 +566,6 @@ def test_of_200_prompts_with_one_in_five_failing_none_is_lost_and_none_doubled(t
 
 
 # The run
-
-
-def test_answers_are_yielded_as_they_arrive():
-    with FaultServer() as server:
-        requests = [ask(text) for text in ("[[throttle_bare*1]]", *"01234")]
-        order = [index for index, _ in model(server).answer(requests)]
-    assert order[-1] == 0
 
 
 def test_a_consumer_that_stops_early_leaves_no_thread_and_no_connection():
@@ -689,13 +668,6 @@ def test_a_batch_gives_the_rows_of_the_live_mode(cache, api):
     assert list(cache.glob("*")) == []
 
 
-def test_each_repeat_is_a_line_of_its_own_in_a_batch(cache):
-    with FaultServer() as server:
-        asked = [replace(ask("plain"), repeat=number) for number in (0, 1, 2)]
-        assert len(server.ask(*asked, mode="batch", batch_poll=0.01)) == 3
-        assert server.calls == {"plain": 3}
-
-
 @both
 def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache, adapter):
     own = {"adapter": adapter, "mode": "batch", "batch_poll": 0.01}
@@ -729,18 +701,6 @@ def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_
         assert expired == Answer.failed("BatchExpired", message)
         server.ask("[[expire]]", **own)
         assert server.submitted == 2
-
-
-def test_a_batch_the_provider_no_longer_has_fails_its_rows_once(cache):
-    with FaultServer() as server:
-        stream = model(server, mode="batch", batch_poll=0.01).answer([ask("a")])
-        next(stream)
-        stream.close()
-        server.batches.clear()
-        (lost,) = server.ask("a", mode="batch", batch_poll=0.01)
-        assert lost == Answer.failed("BatchFailed", "the provider no longer has the batch")
-        (found,) = server.ask("a", mode="batch", batch_poll=0.01)
-        assert found.response == "echo: a"
 
 
 def test_a_budget_holds_for_batches(cache):

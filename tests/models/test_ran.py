@@ -11,13 +11,12 @@ import pytest
 from refract.core.environment import this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
-from refract.models import open_model
-from refract.models.answering import answer_model, generate
+from refract.models.answering import answer_model
 from refract.models.origins import arithmetic_line, learn_origins, made_by, made_rows, note_answers
 from refract.models.protocol import Answer, Certificate
 from refract.models.store import ResponseStore, answer_row
 from refract.results.differences import run_differences
-from tests.builders import ask, prompt_row
+from tests.builders import prompt_row
 
 RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
 LATER = {**RUN, "started_at": "2026-02-02T03:04:05Z"}
@@ -41,17 +40,6 @@ def test_the_store_keeps_how_an_answer_was_made_and_gives_the_same_answer(tmp_pa
         assert store.origins(KEYS) == {KEYS[0]: origin, KEYS[1]: LATER}
         assert store.delete() == 2
         assert store.origins(KEYS) == {}
-
-
-def test_where_the_store_is_turned_off_this_run_is_known_all_the_same():
-    facts = {"category": "helpful", "perturbation": None, "source_id": "p", "suite": "s"}
-    requests = {key: ask(key, **facts) for key in KEYS}
-    store = ResponseStore(None)
-    generate(open_model("m", {"adapter": "synthetic", "refusal_rate": 0.5}), requests, store)
-    origins = store.origins(KEYS)
-    assert set(origins) == set(KEYS)
-    (run,) = {json.dumps(run, sort_keys=True) for run in origins.values()}
-    assert json.loads(run)["device"] is None
 
 
 def test_rows_say_which_run_made_them_and_unknown_is_null_until_it_is_known(tmp_path):
@@ -211,13 +199,3 @@ def ran(**changes: object) -> dict:
 )  # fmt: skip
 def test_of_two_runs_only_what_can_move_a_number_is_a_difference(changes, lines):
     assert run_differences(ran(), ran(**changes)) == lines
-
-
-def test_a_model_that_computes_nothing_has_no_machine_to_differ():
-    nothing = {"device": None, "libraries": {"openai": "1"}}
-    old, new = ran(**nothing), ran(**nothing, machine={"processor": "two"})
-    assert run_differences(old, new) == []
-    assert run_differences({}, new) == []
-    assert run_differences(old, ran(**nothing, python="3.12.0")) == [
-        "answers, python: 3.11.7 → 3.12.0"
-    ]

@@ -97,18 +97,3 @@ def test_transformers_serve_answers_as_the_same_model_in_this_process(transforme
         n: (a.response.strip(), a.error) for n, a in expected.items()
     }
     assert [got[n].prompt_tokens for n in range(4)] == [expected[n].prompt_tokens for n in range(4)]
-
-
-@pytest.mark.parametrize(
-    ("settings", "type_", "message"),
-    [
-        ({"extra_body": {"unheard_of": 1}}, "UnprocessableEntityError", "Unexpected fields"),
-        ({"model_id": "another"}, "BadRequestError", "Server is pinned to"),
-    ],
-)
-def test_what_transformers_serve_rejects_is_an_error_that_says_so(
-    transformers_serve, settings, type_, message
-):
-    ((_, answer),) = served(transformers_serve, **settings).answer([ask(PROMPTS[0])])
-    assert (answer.response, answer.finish_reason, answer.error["type"]) == ("", "error", type_)
-    assert message in answer.error["message"]

@@ -135,25 +135,6 @@ def test_a_place_that_cannot_be_used_is_refused_with_a_remedy(path):
         ResponseStore(path.parent)
 
 
-def test_a_failed_write_leaves_the_store_usable(path):
-    with ResponseStore(path) as store:
-        execute(path, "ALTER TABLE answers RENAME TO elsewhere")
-        with pytest.raises(StoreError, match="no such table"):
-            store.put([("k", ANSWER)])
-        execute(path, "ALTER TABLE elsewhere RENAME TO answers")
-        assert store.put([("k", ANSWER)]) == 1
-
-
-def test_a_store_with_further_columns_of_another_version_is_used(path):
-    ResponseStore(path)
-    for table in ("answers", "claims", "runs", "origins"):
-        execute(path, f"ALTER TABLE {table} ADD COLUMN seconds REAL")
-    made = {"device": "cpu"}
-    with ResponseStore(path) as store:
-        assert store.put([("k", replace(ANSWER, origin=made))]) == 1
-        assert (store.get(["k"]), store.origins(["k"])) == ({"k": ANSWER}, {"k": made})
-
-
 @pytest.mark.parametrize("setting", ["OFF", "0", "none"])
 def test_the_store_can_be_turned_off(monkeypatch, setting):
     monkeypatch.setenv("REFRACT_CACHE", setting)
@@ -250,17 +231,6 @@ def test_an_answer_is_in_the_store_before_the_next_one_arrives(path):
     model = Counting(wait_for_the_first)
     with ResponseStore(path) as store:
         assert generate(model, REQUESTS, store) == (ANSWERS, set(REQUESTS))
-
-
-def test_a_request_without_an_answer_is_an_error(path):
-    class Silent(Counting):
-        def answer(self, requests):
-            yield from list(super().answer(requests))[1:]
-
-    with ResponseStore(path) as store:
-        answers, _ = generate(Silent(), REQUESTS, store)
-        assert answers["k0"].error["type"] == "NoAnswer"
-        assert store.get(REQUESTS) == {key: ANSWERS[key] for key in list(REQUESTS)[1:]}
 
 
 def test_of_two_runs_at_once_no_request_is_lost_or_sent_twice(path):
