@@ -15,6 +15,12 @@ from refract.report.sentences import NO_FIELDS
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, p_text, short_estimate
 
+# The columns of tables of paired differences.
+COMPARED = (
+    *("suite", "category", "field", "value", "first", "second", "n", "clusters", "rate_first"),
+    *("rate_second", "difference", "low", "high", "p", "p_adjusted", "judge_low", "judge_high"),
+)
+
 
 def leaves_out(interval: Interval | None, value: float | None) -> bool:
     """Whether an interval shows that a value is another one."""
@@ -23,11 +29,18 @@ def leaves_out(interval: Interval | None, value: float | None) -> bool:
     return not interval.low <= value <= interval.high
 
 
-def kind_of(difference: Difference) -> str:
-    """Which prompts a difference is over, in words."""
+def _names(view: View, difference: Difference) -> dict[str, object]:
+    """The first cells of a difference's row: its suite, and which prompts it is over in words."""
     group = difference.group
     by = f", {group.field} {group.value}" if group else ""
-    return f"{difference.category}{by}".replace("_", " ")
+    prompts = f"{difference.category}{by}".replace("_", " ")
+    return {"suite": view.titles.plain(difference.suite), "prompts": prompts}
+
+
+def _numbers(difference: Difference, corrected: str) -> dict[str, object]:
+    """Its last cells: n, p alone and corrected."""
+    p, adjusted = p_text(difference.p), p_text(difference.p_adjusted)
+    return {"n": difference.n, "p": p, corrected: adjusted}
 
 
 def _change(difference: Difference) -> str:
@@ -39,18 +52,13 @@ def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> Sh
     ``corrected``."""
     rows = []
     for a, b, difference in pairs:
-        row = {
-            "suite": view.titles.plain(difference.suite),
-            "prompts": kind_of(difference),
+        shares = {
             "first": view.titles.model(a),
             "second": view.titles.model(b),
             "refused": f"{short_estimate(difference.a)}, {short_estimate(difference.b)}",
             "second − first": _change(difference),
-            "n": difference.n,
-            "p": p_text(difference.p),
-            corrected: p_text(difference.p_adjusted),
         }
-        rows.append(row)
+        rows.append(_names(view, difference) | shares | _numbers(difference, corrected))
     return shown_table(rows)
 
 
@@ -72,18 +80,13 @@ def compared(view: View) -> dict[str, Any]:
         for difference in chain.from_iterable(near.by_suite.values()):
             drop = difference.drop
             margin = drop.margin if drop else margin
-            row = {
-                "suite": view.titles.plain(difference.suite),
-                "prompts": kind_of(difference),
+            shares = {
                 view.titles.model(near.reference): short_estimate(difference.a),
                 view.titles.model(near.model): short_estimate(difference.b),
                 "difference": _change(difference),
-                "n": difference.n,
-                "p": p_text(difference.p),
-                corrected: p_text(difference.p_adjusted),
-                "decision": drop and drop.decision,
             }
-            rows.append(row)
+            row = _names(view, difference) | shares | _numbers(difference, corrected)
+            rows.append(row | {"decision": drop and drop.decision})
     return {
         "telling": len(telling),
         "tested": number_of_tests(pairs),
@@ -108,15 +111,14 @@ def by_field(view: View) -> dict[str, Any]:
         counted += 1
         whole = view.overall[rate.suite, rate.model].get(rate.name)
         if whole and leaves_out(rate.interval, whole.value):
-            row = {
-                **view.names(rate),
+            cells = {
                 "prompts": CATEGORY_OF[rate.name],
                 "of": f"{rate.group.field} {rate.group.value}",
                 "refused": short_estimate(rate.value, rate.interval),
                 "of all": short_estimate(whole.value),
                 "n": rate.counts.n,
             }
-            rows.append(row)
+            rows.append(view.names(rate) | cells)
     return {
         "telling": _compared_table(view, telling, f"p (BH, {tested})"),
         "tested": tested,
@@ -153,34 +155,22 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else rounded(value)
 
 
-def compared_numbers(view: View, pairs: Iterable[Compared]) -> tuple[list[str], list[Row]]:
-    """Paired differences, the second model minus the first, as in the tables of the pages."""
-    columns = ["suite", "category", "field", "value", "first", "second", "n", "clusters"]
-    columns += ["rate_first", "rate_second", "difference", "low", "high", "p", "p_adjusted"]
-    columns += ["judge_low", "judge_high"]
+def _ends(interval: Interval | None) -> list[float | None]:
+    return [_rounded(end) for end in interval or (None, None)]
+
+
+def compared_numbers(view: View, pairs: Iterable[Compared]) -> list[Row]:
+    """Paired differences, the second model minus the first, by :data:`COMPARED`."""
     rows = []
-    for a, b, difference in pairs:
-        if difference.n:
-            low, high = difference.interval or (None, None)
-            judge_low, judge_high = difference.judge_interval or (None, None)
-            shares = difference.a, difference.b, difference.value, low, high
-            ps = difference.p, difference.p_adjusted
-            values = [
-                view.titles.plain(difference.suite),
-                difference.category,
-                difference.group.field,
-                difference.group.value,
-                view.titles.model(a),
-                view.titles.model(b),
-                difference.n,
-                difference.clusters,
-                *map(_rounded, shares),
-                *(None if p is None else f"{p:.4g}" for p in ps),
-                _rounded(judge_low),
-                _rounded(judge_high),
-            ]
-            rows.append(dict(zip(columns, values, strict=True)))
-    return columns, rows
+    for a, b, x in pairs:
+        if x.n:
+            names = [view.titles.plain(x.suite), x.category, x.group.field, x.group.value]
+            names += [view.titles.model(a), view.titles.model(b)]
+            values = [x.n, x.clusters, *map(_rounded, (x.a, x.b, x.value)), *_ends(x.interval)]
+            ps = [None if p is None else f"{p:.4g}" for p in (x.p, x.p_adjusted)]
+            cells = [*names, *values, *ps, *_ends(x.judge_interval)]
+            rows.append(dict(zip(COMPARED, cells, strict=True)))
+    return rows
 
 
 def perturbed_numbers(view: View) -> list[Row]:
@@ -200,8 +190,8 @@ def perturbed_numbers(view: View) -> list[Row]:
                 "newly_refused": len(difference.prompts["to_refusal"]),
                 "newly_answered": len(difference.prompts["to_compliance"]),
                 "difference": _rounded(difference.value),
-                "low": _rounded(difference.interval and difference.interval.low),
-                "high": _rounded(difference.interval and difference.interval.high),
+                "low": _ends(difference.interval)[0],
+                "high": _ends(difference.interval)[1],
             }
             rows.append(row)
     return rows

@@ -7,40 +7,24 @@ known of models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
-from refract.core.types import is_last
+from refract.core.types import Row, is_last
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, DISCRIMINATION, compare_groups, pair_outcomes
-from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference
+from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
 ORDER = ("harmful", "helpful", "borderline", *DISCRIMINATION)
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of models besides their outcomes.
-
-    ``stand_ins`` did not answer for themselves (recorded answers, synthetic models),
-    ``definitions`` are by model, ``errors`` gives for two models the judge's error in
-    each suite.
-    """
-
-    stand_ins: Collection[str] = ()
-    definitions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    errors: Callable[[str, str], Mapping[str, JudgeError]] = lambda a, b: {}
-
-
-NOTHING = Known()
+Correct = Callable[[Sequence[float | None]], list[float | None]]
 
 
 class Compared(NamedTuple):
@@ -68,12 +52,11 @@ class Nearest(NamedTuple):
         suites: dict[str, list[Difference]] = {}
         for category in ORDER:
             for difference in self.differences:
-                if difference.category != category:
-                    continue
-                shown = suites.setdefault(difference.suite, [])
-                # The first table shows one of the two contrasts.
-                if not any(before.category in DISCRIMINATION for before in shown):
-                    shown.append(difference)
+                if difference.category == category:
+                    shown = suites.setdefault(difference.suite, [])
+                    # The first table shows one of the two contrasts.
+                    if not any(before.category in DISCRIMINATION for before in shown):
+                        shown.append(difference)
         return suites
 
 
@@ -92,25 +75,26 @@ def compare_models(
     outcomes: Outcomes,
     settings: DecisionSettings = DEFAULTS,
     reference: str | None = None,
-    known: Known = NOTHING,
+    provenance: Mapping[str, Row] | None = None,
 ) -> list[Compared]:
     """Paired comparisons of models, with Holm's p over all of live models.
 
     Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A
-    pair with a stand-in is in no family of tests, unless all are such.
+    pair with a stand-in (recorded answers, synthetic models) is in no family of tests,
+    unless all are such.
     """
     models = list(outcomes)
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference or models[0])
-    return _compared(outcomes, pairs, columns=[""], settings=settings, correct=holm, known=known)
+    return _compared(outcomes, pairs, [""], settings, holm, provenance or {})
 
 
 def compare_fields(
     outcomes: Outcomes,
     settings: DecisionSettings = DEFAULTS,
     reference: str | None = None,
-    known: Known = NOTHING,
+    provenance: Mapping[str, Row] | None = None,
 ) -> list[Compared]:
     """The comparisons of :func:`near_pairs` by each value of each field of the
     suites, with Benjamini and Hochberg's p over all of live models, as
@@ -121,81 +105,69 @@ def compare_fields(
     pairs = near_pairs(models, reference or models[0])
     columns = outcome_columns(row for rows in outcomes.values() for row in rows)
     fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
-    return _compared(
-        outcomes,
-        pairs,
-        columns=fields,
-        settings=settings,
-        correct=benjamini_hochberg,
-        known=known,
-    )
+    return _compared(outcomes, pairs, fields, settings, benjamini_hochberg, provenance or {})
 
 
 def _compared(
     outcomes: Outcomes,
     pairs: Sequence[tuple[str, str]],
-    *,
     columns: Sequence[str],
     settings: DecisionSettings,
-    correct: Callable[[Sequence[float | None]], list[float | None]],
-    known: Known,
+    correct: Correct,
+    provenance: Mapping[str, Row],
 ) -> list[Compared]:
     """The comparisons by each column, undecided, with p corrected over those of live
     models alone, where such are."""
     names, groups, live, errors = [], [], [], []
+    stand = {*stand_ins(provenance)}
     for a, b in pairs:
-        both_live = not {a, b} & set(known.stand_ins)
-        by_suite = known.errors(a, b)
+        by_suite = errors_between(provenance.get(a), provenance.get(b))
         for column in columns:
             for group in pair_outcomes(outcomes[a], outcomes[b], column=column):
                 names.append((a, b))
                 groups.append(group)
-                live.append(both_live)
+                live.append(not {a, b} & stand)
                 errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
     differences = compare_groups(groups, undecided, live=live, correct=correct, errors=errors)
-    return [Compared(a, b, x) for (a, b), x in zip(names, differences, strict=True)]
+    return [Compared(*pair, x) for pair, x in zip(names, differences, strict=True)]
 
 
 def compare_nearest(
     outcomes: Outcomes,
     settings: DecisionSettings,
     reference: str,
-    known: Known = NOTHING,
+    provenance: Mapping[str, Row],
     compared: Sequence[Compared] = (),
 ) -> Nearest | None:
     """The model that differs from the reference in the fewest keys of its definition,
     of live models where the reference is one, with its differences from the reference
     and the decisions on them. Their corrected p is that of ``compared``, where the two
     models are there."""
-    others = [model for model in outcomes if model != reference]
-    if reference not in known.stand_ins:
-        others = [model for model in others if model not in known.stand_ins]
-    if not others:
-        return None
-    base = known.definitions.get(reference, {})
+    stand = stand_ins(provenance)
     differing: dict[str, list[str]] = {}
-    for model in others:
-        definition = known.definitions.get(model, {})
-        keys = {**base, **definition}
-        differing[model] = [key for key in keys if base.get(key) != definition.get(key)]
-    model = min(others, key=lambda name: len(differing[name]))
+    base = provenance[reference]["model"]["definition"]
+    for model in outcomes:
+        if model != reference and (reference in stand or model not in stand):
+            definition = provenance[model]["model"]["definition"]
+            keys = {**base, **definition}
+            differing[model] = [key for key in keys if base.get(key) != definition.get(key)]
+    if not differing:
+        return None
+    model = min(differing, key=lambda name: len(differing[name]))
     groups = pair_outcomes(outcomes[reference], outcomes[model])
-    by_suite = known.errors(reference, model)
+    by_suite = errors_between(provenance[reference], provenance[model])
     errors = [by_suite.get(group.suite) for group in groups]
-    differences = compare_groups(groups, settings, errors=errors, detectable=False)
     corrected = {}
     for a, b, difference in compared:
         if {a, b} == {reference, model}:
             corrected[difference.suite, difference.category] = difference.p_adjusted
     counted = []
-    for difference in differences:
+    for difference in compare_groups(groups, settings, errors=errors, detectable=False):
         if difference.n and not difference.repeats:
             p = corrected.get((difference.suite, difference.category), difference.p_adjusted)
             counted.append(replace(difference, p_adjusted=p))
-    return Nearest(
-        reference=reference, model=model, differs_in=differing[model], differences=counted
-    )
+    return Nearest(reference, model, differing[model], counted)
 
 
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
@@ -205,14 +177,13 @@ def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Di
     Repeats of the clean prompt are among them."""
     differences = []
     for model, rows in outcomes.items():
+        last = list(filter(is_last, rows))
         clean: dict[tuple[str, str], str] = {}
-        perturbed = []
-        for row in filter(is_last, rows):
+        for row in last:
             if not row["perturbation"]:
                 clean.setdefault((row["suite"], row["source_id"]), row["outcome"])
-        for row in filter(is_last, rows):
-            if row["perturbation"] and (row["suite"], row["source_id"]) in clean:
-                perturbed.append(row)
+        known = clean.keys()
+        perturbed = [x for x in last if x["perturbation"] and (x["suite"], x["source_id"]) in known]
         for category in ("", *dict.fromkeys(row["category"] for row in perturbed)):
             before, after = [], []
             for row in perturbed:

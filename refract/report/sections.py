@@ -16,7 +16,7 @@ text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from refract.core.decimals import MISSING
@@ -36,6 +36,7 @@ from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.rates.sampled import VARIANTS_FIELD
 from refract.report.comparison_tables import (
+    COMPARED,
     by_field,
     compared,
     compared_numbers,
@@ -385,20 +386,18 @@ def _provenance(inputs: Inputs) -> Data:
     }
 
 
-def report_tables(inputs: Inputs) -> dict[str, tuple[list[str], list[Row]]]:
+def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
     """The tables beside the pages, whole: columns and rows by name."""
     view, refused = inputs.view, over_refused(inputs)
-    written = {
-        "comparisons": compared_numbers(view, view.compared),
-        "fields": compared_numbers(view, view.by_field),
-    }
-    if refused.rows:
-        rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
-        written["over_refusal"] = refused.header, rows
+    rows = [dict(zip(refused.header, map(csv_cell, row), strict=True)) for row in refused.rows]
     perturbed = perturbed_numbers(view)
-    if perturbed:
-        written["robustness"] = list(perturbed[0]), perturbed
-    return written
+    written: dict[str, tuple[Sequence[str], list[Row]]] = {
+        "comparisons": (COMPARED, compared_numbers(view, view.compared)),
+        "fields": (COMPARED, compared_numbers(view, view.by_field)),
+        "over_refusal": (refused.header, rows),
+        "robustness": (list(perturbed[0]) if perturbed else (), perturbed),
+    }
+    return {name: table for name, table in written.items() if table[0]}
 
 
 FRONT = (

@@ -26,7 +26,6 @@ from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
     Compared,
-    Known,
     Nearest,
     compare_fields,
     compare_models,
@@ -38,7 +37,7 @@ from refract.report.comparisons import (
 from refract.report.model_sizes import Series, Size, model_sizes, scaling_series
 from refract.report.wording import ALONE, CATEGORY_OF, Titles, joined, not_judged, short_text
 from refract.results.current import named
-from refract.results.sources import ResultsError, errors_between, read_tree, stand_ins
+from refract.results.sources import ResultsError, read_tree, stand_ins
 from refract.suites.draws import Draw, draw_of
 
 
@@ -235,17 +234,17 @@ class View:
             # Where all but some suites are of one judge and error, those are named.
             alone = len(by_error) == 1 or (error and len(by_error) == 2)
             suites = "" if alone else f" of {', '.join(map(self.titles.plain, names))}"
-            if error is None:
-                known = f"how far {judge} is from labels there is not known"
-                notes.append((f"intervals{suites} are of the prompts alone", known))
-            else:
+            allow, known = "the prompts alone", f"how far {judge} is from labels there is not known"
+            if error:
                 text = error_text(judge, error, self.confidence)
-                known = f"{text}, so that a rate need not be in the middle"
-                notes.append((f"intervals{suites} are of prompts and judge", known))
+                allow, known = (
+                    "prompts and judge",
+                    f"{text}, so that a rate need not be in the middle",
+                )
+            notes.append((f"intervals{suites} are of {allow}", known))
         if any(rate.judge_unknown for rate in self.every):
-            notes.append(
-                (f"{ALONE} of the prompts alone", "how the judge's errors move it is not known")
-            )
+            unknown = "how the judge's errors move it is not known"
+            notes.append((f"{ALONE} of the prompts alone", unknown))
         if any(rate.measure.corrects and rate.interval for rate in self.every):
             notes.append(("where a part of the run has labels, they are of these", ""))
         return notes
@@ -253,9 +252,8 @@ class View:
     @property
     def interval_note(self) -> str:
         """The notes on intervals as one text for under a table."""
-        return joined(
-            [f"{note}: {known}" if known else note for note, known in self.interval_notes]
-        )
+        notes = self.interval_notes
+        return joined([f"{note}: {known}" if known else note for note, known in notes])
 
     @property
     def brief_interval_note(self) -> str:
@@ -365,41 +363,25 @@ def read_view(root: Path) -> View:
                 unread[f"{draws[name].label(name)}: {warning}"] = None
     titles = read_titles(metadata, models, grid(params, "suites"))
     reference = settings.reference or models[0]
-    known = known_of(provenance)
-    compared = compare_models(clean, settings, reference=reference, known=known)
+    compared = compare_models(clean, settings, reference, provenance)
     return View(
         rates=rates,
         provenance=provenance,
         titles=titles._replace(draws=draws),
         reference=reference,
         compared=compared,
-        by_field=compare_fields(clean, settings, reference=reference, known=known),
+        by_field=compare_fields(clean, settings, reference, provenance),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
         kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
         confidence=settings.confidence,
-        nearest=compare_nearest(
-            clean, settings, reference=reference, known=known, compared=compared
-        ),
+        nearest=compare_nearest(clean, settings, reference, provenance, compared),
         perturbed=compare_perturbed(outcomes, settings),
         harmless={model: harmless_counts(rows) for model, rows in clean.items()},
         unread=list(unread),
         private=list(private),
         estimand=settings.estimand,
     )
-
-
-def known_of(provenance: Mapping[str, Row]) -> Known:
-    """What comparisons need of models, from their provenance."""
-    definitions = {}
-    for model, facts in provenance.items():
-        if facts:
-            definitions[model] = facts["model"]["definition"]
-
-    def errors(a: str, b: str) -> Mapping[str, JudgeError]:
-        return errors_between(provenance.get(a), provenance.get(b))
-
-    return Known(stand_ins(provenance), definitions, errors)
 
 
 def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from refract.report.comparisons import (
 )
 from refract.report.page_data import page_data
 from refract.report.sections import Inputs, report_pages, report_tables
-from refract.report.view import View, known_of
+from refract.report.view import View
 from refract.results.sources import ComparedSides
 from tests.builders import outcome_lines
 from tests.report.views import facts, lines_of
@@ -107,9 +107,9 @@ ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
 )
 @pytest.mark.parametrize("compare", [compare_models, compare_fields])
 def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family, compare):
-    known = known_of({model: facts(ADAPTERS[model]) for model in models})
+    known = {model: facts(ADAPTERS[model]) for model in models}
     outcomes = {m: outcomes_of("rc"[n % 2] * 12, style="x" * 12) for n, m in enumerate(models)}
-    compared = compare(outcomes, known=known)
+    compared = compare(outcomes, provenance=known)
     own = [pair for pair in compared if pair.difference.p_adjusted is not None]
     assert ["".join(pair[:2]) for pair in own] == family
     assert number_of_tests(compared) == len(family)

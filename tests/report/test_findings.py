@@ -14,7 +14,7 @@ from refract.rates.comparison import DEFAULTS
 from refract.rates.rate import Difference, DropDecision, Interval
 from refract.report.comparisons import compare_models, compare_nearest
 from refract.report.sentences import change
-from refract.report.view import JudgeScore, View, known_of
+from refract.report.view import JudgeScore, View
 from tests.builders import judge_error, outcome_lines, rate, suite_facts
 from tests.report.views import answered, facts, lines_of, pages_of, sentence, view_of
 
@@ -34,7 +34,7 @@ def report_of(view: View, *answers: Any) -> str:
 
 def compared(outcomes: dict[str, Any], provenance: dict[str, Any]) -> str:
     """The sentence on the model nearest to the one called plain."""
-    nearest = compare_nearest(outcomes, DEFAULTS, "plain", known_of(provenance))
+    nearest = compare_nearest(outcomes, DEFAULTS, "plain", provenance)
     rates = [rate("refusal_rate", 1, 2, model=model) for model in outcomes]
     view = view_of(*rates, provenance=provenance, reference="plain", nearest=nearest)
     return sentence(report_of(view), "Compared")
@@ -148,9 +148,8 @@ def test_the_nearest_model_has_the_p_that_is_corrected_for_all_models():
         "low": of_kinds("c" * 66 + "r" * 14, "c" * 80),
         "other": of_kinds("c" * 50 + "r" * 30, "c" * 79 + "r"),
     }
-    known = known_of(models)
-    every = compare_models(outcomes, DEFAULTS, "plain", known)
-    near = compare_nearest(outcomes, DEFAULTS, "plain", known, every)
+    every = compare_models(outcomes, DEFAULTS, "plain", models)
+    near = compare_nearest(outcomes, DEFAULTS, "plain", models, every)
     # Three pairs with harmful, helpful prompts and discrimination each: 6 losses, p 2/2⁶.
     harmful = near.differences[0]
     assert (near.model, harmful.category, harmful.p) == ("low", "harmful", 2 / 2**6)
@@ -167,9 +166,9 @@ def test_the_nearest_model_has_the_p_that_is_corrected_for_all_models():
 def test_a_live_model_is_set_against_the_nearest_live_one(adapters, nearest):
     models = {f"m{n}": facts(adapter) for n, adapter in enumerate(adapters.split())}
     models["m2"]["model"]["definition"]["dtype"] = "int8"
-    found = compare_nearest(dict.fromkeys(models, PLAIN), DEFAULTS, "m0", known_of(models))
+    found = compare_nearest(dict.fromkeys(models, PLAIN), DEFAULTS, "m0", models)
     assert (found.model, found.reference) == (nearest, "m0")
-    assert compare_nearest({"m0": PLAIN}, DEFAULTS, "m0", known_of(models)) is None
+    assert compare_nearest({"m0": PLAIN}, DEFAULTS, "m0", models) is None
 
 
 def test_which_model_over_refuses_most_and_on_what():

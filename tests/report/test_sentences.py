@@ -19,7 +19,7 @@ from refract.rates.rate import Rate
 from refract.report.comparisons import compare_nearest
 from refract.report.first_table import first_table
 from refract.report.sentences import sentences_of
-from refract.report.view import View, harmless_counts, known_of
+from refract.report.view import View, harmless_counts
 from tests.builders import outcome_line
 from tests.report.views import facts
 
@@ -73,7 +73,7 @@ def grid(seed: int) -> Grid:
             for rate in rate_table(CountedSuite(sources, outcomes, fields=["area"])):
                 rates[model].append(rate.keyed(suite=suite, model=model))
     reference = next(iter(models))
-    nearest = compare_nearest(lines, DEFAULTS, reference, known_of(models))
+    nearest = compare_nearest(lines, DEFAULTS, reference, models)
     harmless = {model: harmless_counts(own) for model, own in lines.items()}
     view = View(rates, models, reference=reference, nearest=nearest, harmless=harmless)
     return Grid(view, lines, rows)
