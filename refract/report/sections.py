@@ -53,7 +53,6 @@ from refract.report.sentences import sentences_of
 from refract.report.view import View
 from refract.report.wording import (
     clusters_of,
-    count_text,
     kinds_text,
     p_text,
     short_estimate,
@@ -345,6 +344,10 @@ def _trend_cells(trend: Trend) -> dict[str, object]:
     return {"slope": f"{trend.slope:+.3f}{ends}", "dispersion": dispersion}
 
 
+def _count(usage: Mapping[str, Any], kind: str) -> str:
+    return MISSING if usage.get(kind) is None else f"{usage[kind]:,}"
+
+
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
     models, suites, judges = [], [], []
@@ -368,9 +371,9 @@ def _provenance(inputs: Inputs) -> Data:
             "revision or content": content,
             "decoding": "not known" if definition["adapter"] == "recorded" else decoding,
             "arithmetic": identity.get("arithmetic") or MISSING,
-            "prompt tokens": count_text(usage.get("prompt_tokens")),
-            "answer tokens": count_text(usage.get("completion_tokens")),
-            "cost (USD)": count_text(usage.get("cost_usd")),
+            "prompt tokens": _count(usage, "prompt_tokens"),
+            "answer tokens": _count(usage, "completion_tokens"),
+            "cost (USD)": _count(usage, "cost_usd"),
         }
         models.append(row)
     for name, suite in view.suites.items():

@@ -19,6 +19,8 @@ WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 ALONE = "°"
 UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
 
+short_estimate = partial(estimate_text, places=2)
+
 
 class Titles(NamedTuple):
     """Display names, by name; a name that has none stands for itself. ``draws`` says how
@@ -46,14 +48,6 @@ def percent(confidence: float) -> str:
     return f"{round(100 * confidence, 6):g} %"
 
 
-def count_text(count: float | None) -> str:
-    """A count with its thousands apart."""
-    return MISSING if count is None else f"{count:,}"
-
-
-short_estimate = partial(estimate_text, places=2)
-
-
 def title_of(measure: Measure) -> str:
     """A measure in words."""
     return measure.title or measure.name.replace("_", " ")
@@ -64,36 +58,31 @@ def negated(interval: Interval | None) -> Interval | None:
     return interval and Interval(-interval.high, -interval.low)
 
 
-def rate_parts(rate: Rate | None) -> tuple[str, str, str]:
-    """A rate, its interval, and all else that limits it, such as ``118/129 (7
-    partial); 5 % cut off``."""
-    if rate is None:
-        return MISSING, "", ""
+def plain_estimate(rate: Rate) -> str:
+    """A rate with its interval, in three decimals: ``0.912 [0.850, 0.950]``."""
     if rate.value is None:
-        return MISSING, "", detail_text(rate)
-    interval = interval_text(rate.shown) + alone_mark(rate) or "(no interval)"
-    return decimals(rate.value), interval, detail_text(rate, before_n="/")
+        return MISSING
+    return f"{decimals(rate.value)} {interval_text(rate.shown) + _alone(rate) or '(no interval)'}"
 
 
-def detail_text(rate: Rate, before_n: str = "of ") -> str:
-    """Counts and limits of a rate: ``118/129 (7 partial); 5 % cut off``, with its clusters,
-    and the bounds for what was not judged. A mean has ``of 12`` for counts."""
+def rate_text(rate: Rate | None) -> str:
+    """The same with counts and limits: ``0.912 [0.850, 0.950] 118/129 (7 partial); 5 % cut
+    off``, with its clusters, and the bounds for what was not judged. A mean has ``/12`` for
+    counts."""
+    if rate is None:
+        return MISSING
     counts, share = rate.counts, rate.counts.cut_off_share
     if rate.value is None:
-        parts = ["0/0"]
+        parts = [f"{MISSING} 0/0"]
     else:
         kinds = []
         if counts.partial:
             kinds.append(f"{counts.partial} partial")
-        if refused_by_provider(rate):
-            kinds.append(f"{counts.by_provider} by the provider")
-        text = (
-            f"{before_n}{counts.n}"
-            if counts.successes is None
-            else f"{counts.successes}/{counts.n}"
-        )
-        text += f" ({', '.join(kinds)})" if kinds else ""
-        parts = [text + clusters_text(rate)]
+        if _by_provider(rate):
+            kinds.append(f"{_by_provider(rate)} by the provider")
+        of = f"{'' if counts.successes is None else counts.successes}/{counts.n}"
+        of += f" ({', '.join(kinds)})" if kinds else ""
+        parts = [f"{plain_estimate(rate)} {of}{clusters_text(rate)}"]
     if share:
         parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
     bounds = bounds_text(rate)
@@ -106,37 +95,28 @@ def short_text(rate: Rate | None) -> str:
     """A rate in two decimals: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
     if rate is None:
         return MISSING
-    estimate = short_estimate(rate.value, rate.shown)
-    return f"{estimate}{alone_mark(rate)}{provider_text(rate)}"
+    return f"{short_estimate(rate.value, rate.shown)}{_alone(rate)}{provider_text(rate)}"
 
 
-def alone_mark(rate: Rate) -> str:
+def _alone(rate: Rate) -> str:
     """The mark of an interval of which it is not known how the judge's errors move it."""
     return ALONE if rate.judge_unknown and rate.shown else ""
 
 
-def refused_by_provider(rate: Rate) -> int:
+def _by_provider(rate: Rate) -> int:
     """How many of the answers that a rate counts the provider refused."""
-    counted = BY_PROVIDER in rate.measure.counted
-    return rate.counts.by_provider or 0 if counted else 0
+    return rate.counts.by_provider or 0 if BY_PROVIDER in rate.measure.counted else 0
 
 
 def provider_text(rate: Rate) -> str:
     """The share that the provider refused, to stand behind a rate; empty where none was."""
-    if not refused_by_provider(rate):
-        return ""
-    share = refused_by_provider(rate) / rate.counts.n
-    return f", of these {decimals(share, places=2)} by the provider"
-
-
-def rate_text(rate: Rate | None) -> str:
-    """The parts of a rate in one text: ``0.912 [0.850, 0.950] 118/129``."""
-    return " ".join(filter(None, rate_parts(rate)))
+    refused = _by_provider(rate)
+    share = decimals(refused / rate.counts.n, places=2) if refused else ""
+    return f", of these {share} by the provider" if refused else ""
 
 
 def clusters_of(rate: Rate) -> str:
-    """The clusters that a rate's rows come in: ``26 requests (design effect
-    2.1)``."""
+    """The clusters that a rate's rows come in: ``26 requests (design effect 2.1)``."""
     clusters = rate.counts.clusters
     if not clusters or clusters >= rate.counts.n:
         return ""
@@ -154,14 +134,10 @@ def clusters_text(rate: Rate) -> str:
 
 def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
     """What clusters do to a number: ``1.8 effective``, ``design effect 2.1``."""
-    equal = numbers.effective_clusters
-    effect = numbers.design_effect
-    notes = []
-    if equal and equal < UNEQUAL * clusters:
-        notes.append(f"{settled(equal):.1f} effective")
-    if effect is not None:
-        notes.append(f"design effect {settled(effect):.1f}")
-    return notes
+    equal, effect = numbers.effective_clusters, numbers.design_effect
+    unequal = equal and equal < UNEQUAL * clusters
+    notes = [f"{settled(equal):.1f} effective"] if equal and unequal else []
+    return notes + ([] if effect is None else [f"design effect {settled(effect):.1f}"])
 
 
 def bounds_text(rate: Rate) -> str:
