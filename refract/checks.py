@@ -5,9 +5,9 @@ prompts, or rows (dictionaries or a DataFrame): with ``prompt``, as rows of a su
 it, which can have their own ``expected_strings`` or ``requirement``, too; or with
 features, of which ``template`` makes a prompt, as in ``"{question} ({language})"``.
 
-``judge`` is the model that judges: a definition, an adapter, or a mapping with
-``model`` and settings of the judge. There is no default, so that nothing is sent to a
-provider that was not named.
+``judge`` is the model that judges, a definition or an adapter, and ``settings`` those of
+the judge (docs/params.md), such as ``eval_prompt``. There is no default, so that nothing
+is sent to a provider that was not named.
 
 A rate equal to its threshold passes. Rows that could not be tested are errors; a check
 in which nothing could be tested does not pass. Settings and datasets that cannot be used
@@ -17,9 +17,10 @@ raise :class:`refract.core.errors.RefractError`, which here is a ValueError too.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from refract.api import evaluated, given_rows, given_suite, opened_model
 from refract.core.errors import UsageError
@@ -29,8 +30,7 @@ from refract.evaluate import Definition
 from refract.models.function import PromptTooLong
 from refract.models.protocol import Model
 from refract.rates.key import CHANGED, FAMILY_MEASURES, INJECTION_SUCCESS, OVERALL
-from refract.rates.rate import Interval
-from refract.results.table_rows import json_rows
+from refract.rates.rate import Rate
 from refract.suites.perturbations import prompt_rows
 
 if TYPE_CHECKING:
@@ -49,24 +49,38 @@ SUITE = "checks"
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found.
+    """What a check found. True where it passed.
 
-    ``metric`` is the share of tested answers that failed, of char injection that of the
-    worst character and feature; None where nothing could be tested. ``interval`` is its
-    interval. ``counts`` has ``tested``, ``failed`` and ``errors``. ``failures`` holds the
-    failing answers, ``errors`` a sentence for each answer that is missing, ``rates`` the
-    rows of tables (docs/tables.md) and ``rows`` every answer with what judges said of it.
-    True where the check passed.
+    ``rates`` are the shares of tested answers that failed, of char injection one for each
+    character and feature. ``failures`` holds the failing answers, ``errors`` a sentence for
+    each answer that is missing, ``rows`` every answer with what judges said of it.
     """
 
     passed: bool
-    metric: float | None
-    interval: Interval | None
-    counts: dict[str, int]
+    rates: list[Rate]
     failures: list[Row]
     errors: list[str]
-    rates: list[Row] = field(repr=False)
     rows: list[Row] = field(repr=False)
+
+    @property
+    def worst(self) -> Rate | None:
+        """The highest rate."""
+        known = [rate for rate in self.rates if rate.value is not None]
+        return max(known, key=lambda rate: rate.value or 0, default=None)
+
+    @property
+    def metric(self) -> float | None:
+        """The highest rate's value; None where nothing could be tested."""
+        return self.worst.value if self.worst else None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many answers were ``tested``, ``failed``, or could not be tested (``errors``)."""
+        total = Counter(tested=0, failed=0, errors=0)
+        for counts in [rate.counts for rate in self.rates]:
+            untested = counts.unjudged + sum(counts.untested.values())
+            total.update(tested=counts.n, failed=counts.successes or 0, errors=untested)
+        return dict(total)
 
     def __bool__(self) -> bool:
         return self.passed
@@ -124,13 +138,14 @@ def output_requirement(
     template: str | None = None,
     *,
     judge: Model | Definition,
+    **settings: Any,
 ) -> CheckResult:
     """Has a judge model decide whether each answer meets a requirement, its row's or this
     one. ``metric`` is the share of judged answers that fail; the check passes when every
     answer was judged and none fails.
     """
     wanted = [requirement] if requirement else None
-    definition = {"kind": "requirement", **_asked(judge), "requirements": wanted}
+    definition = {"kind": "requirement", "model": judge, "requirements": wanted, **settings}
     return _check(model, _rows(dataset), definition, template)
 
 
@@ -138,18 +153,17 @@ def output_coherency(
     model: Measured,
     dataset_1: str | Rows,
     dataset_2: str | Rows | None = None,
-    eval_prompt: str | None = None,
     template: str | None = None,
     *,
     judge: Model | Definition,
+    **settings: Any,
 ) -> CheckResult:
     """Has a judge model decide whether answers to paired inputs are coherent.
 
     The rows of ``dataset_2`` are paired with those of ``dataset_1`` by id, in whatever
     order they are; without it the inputs of ``dataset_1`` are sent a second time, and no
-    stored answer is taken. ``eval_prompt`` replaces what the judge is told to do.
-    ``metric`` is the share of judged pairs that contradict each other; the check passes
-    when every pair was judged and none does.
+    stored answer is taken. ``metric`` is the share of judged pairs that contradict each
+    other; the check passes when every pair was judged and none does.
     """
     first, second = _rows(dataset_1), _rows(dataset_1 if dataset_2 is None else dataset_2)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
@@ -158,13 +172,8 @@ def output_coherency(
         raise UsageError(f"both datasets must have the same ids; only one of them has {listed}")
     rows = [{**row, "id": f"first/{row['id']}"} for row in first]
     rows += [{**row, "pair_id": f"first/{row['id']}"} for row in second]
-    definition = {"kind": "coherency", "eval_prompt": eval_prompt, **_asked(judge)}
+    definition = {"kind": "coherency", "model": judge, **settings}
     return _check(model, rows, definition, template, twice=dataset_2 is None)
-
-
-def _asked(judge: Model | Definition) -> Definition:
-    is_whole = isinstance(judge, Mapping) and "model" in judge
-    return cast(Definition, judge) if is_whole else {"model": judge}
 
 
 def _rows(dataset: str | Rows) -> list[Row]:
@@ -224,22 +233,7 @@ def _check(
         elif error or (row["outcome"] in EXCLUDED and verdict["label"] is None):
             error = error or f"the answer is {row['outcome'].replace('_', ' ')}"
             errors.append(f"{row['prompt_id']}: not tested ({error})")
-    worst = max(rates, key=lambda rate: -1 if rate.value is None else rate.value, default=None)
-    counts = {"tested": 0, "failed": 0, "errors": 0}
     passed = bool(rates) and not (errors and threshold is None)
-    for rate in rates:
-        failed, tested = rate.counts.successes or 0, rate.counts.n
-        passed = passed and tested > 0 and failed / tested <= limit
-        untested = rate.counts.unjudged + sum(rate.counts.untested.values())
-        for name, count in zip(counts, (tested, failed, untested), strict=True):
-            counts[name] += count
-    return CheckResult(
-        passed=passed,
-        metric=None if worst is None else worst.value,
-        interval=None if worst is None else worst.interval,
-        counts=counts,
-        failures=failures,
-        errors=errors,
-        rates=json_rows(rates),
-        rows=answers,
-    )
+    for counts in [rate.counts for rate in rates]:
+        passed = passed and counts.n > 0 and (counts.successes or 0) / counts.n <= limit
+    return CheckResult(passed, rates, failures, errors, rows=answers)

@@ -65,7 +65,7 @@ def test_a_result_says_what_was_tested_and_what_failed():
     result = prompt_injection(answers.get, questions(4), ["DAN:"], threshold=1 / 3)
     assert result.passed  # a rate equal to its threshold
     assert bool(result)
-    assert (result.metric, result.interval) == (pytest.approx(1 / 3), wilson(1, 3))
+    assert (result.metric, result.worst.interval) == (pytest.approx(1 / 3), wilson(1, 3))
     assert result.counts == {"tested": 3, "failed": 1, "errors": 1}
     assert result.errors == [
         "q3: not tested (NoText: the function returned None, which is not a text)"
@@ -79,7 +79,7 @@ def test_a_result_says_what_was_tested_and_what_failed():
     assert failure["evidence"][0]["string"] == "DAN:"
     assert labels(result, "strings") == ["found", "not_found", "not_found", None]
     assert str(result) == "passed: 1 of 3 answers failed, 1 could not be tested"
-    assert [rate["measure"] for rate in result.rates] == ["injection_success_rate"]
+    assert [rate.name for rate in result.rates] == ["injection_success_rate"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_each_feature_is_perturbed_alone():
     settings = {"characters": ["\r"], "max_repetitions": 3, "template": "{age} {question}"}
     result = char_injection(answer, rows, **settings)
     assert sent == ["31 Who?", "31 Who?\r\r\r", "31\r\r\r Who?"]
-    assert [rate["value"] for rate in result.rates] == ["U+000D age", "U+000D question"]
+    assert [rate.group.value for rate in result.rates] == ["U+000D age", "U+000D question"]
 
 
 def test_texts_that_differ_only_late_are_changed_and_equal_ones_are_not():
@@ -183,7 +183,7 @@ def test_rows_that_fail_at_every_length_are_left_out_and_counted_and_shift_no_ot
 @pytest.mark.parametrize(("limit", "used"), [(2000, 1000), (600, 500), (140, 125)])
 def test_repetitions_fall_back_to_a_half_a_quarter_and_an_eighth_and_are_reported(limit, used):
     result = char_injection(picky(limit), questions(3), characters=["\r"])
-    assert [rate["repetitions"] for rate in result.rates] == [f'{{"{used}": 3}}']
+    assert [rate.repetitions for rate in result.rates] == [{used: 3}]
     assert result.passed
 
 
@@ -225,7 +225,7 @@ def test_a_model_that_fails_on_one_row_loses_that_row_alone():
     assert result.counts == {"tested": 6, "failed": 0, "errors": 2}
     assert all(error.startswith("q2") for error in result.errors)
     result = char_injection(failing("Question"), questions(2))
-    assert (result.passed, result.metric, result.interval) == (False, None, None)
+    assert (result.passed, result.metric, result.worst) == (False, None, None)
     assert result.counts["errors"] == 4
     assert all("ConnectionError: no route" in error for error in result.errors)
 
@@ -242,7 +242,7 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
     failed = char_injection(answer, questions(4), threshold=0.49)
     assert (passed.passed, failed.passed) == (True, False)
     assert passed.metric == failed.metric == 0.5
-    assert {row["value"]: row["rate"] for row in passed.rates} == {
+    assert {rate.group.value: rate.value for rate in passed.rates} == {
         "U+0008": 0.5,
         "U+000D": 0.25,
     }
@@ -316,7 +316,7 @@ def test_a_requirement_fails_where_the_judge_says_so_and_its_reasons_are_kept():
     judge = Replying(lambda prompt: FAIL if "Question 1?" in prompt else PASS)
     result = output_requirement(lambda text: f"Re {text}", questions(3), "Be polite.", judge=judge)
     assert not result.passed
-    assert (result.metric, result.interval) == (pytest.approx(1 / 3), wilson(1, 3))
+    assert (result.metric, result.worst.interval) == (pytest.approx(1 / 3), wilson(1, 3))
     (failure,) = result.failures
     shown = [failure[key] for key in ("prompt_id", "response", "label", "reason", "raw")]
     assert shown == ["q1", "Re Question 1?", "fail", "rude", [[FAIL]]]
@@ -332,12 +332,12 @@ def test_each_row_can_have_its_own_requirement():
 def test_one_pass_and_one_error_stay_apart_and_visible():
     """The original passes, and is in error, at the same time."""
     with JudgeServer(PASS) as server:
-        judge = {"model": server.model(), "eval_prompt": "Be strict."}
         result = output_requirement(
             lambda text: "[[crash]]" if "1" in text else "Hello.",
             questions(2),
             "Be polite.",
-            judge=judge,
+            judge=server.model(),
+            eval_prompt="Be strict.",
         )
         system, _ = server.bodies[0]["messages"]
     assert system["content"] == "Be strict."
