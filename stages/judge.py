@@ -18,7 +18,7 @@ from refract.judges import (
     reading_warnings,
     thinking_warnings,
 )
-from refract.judges.cases import Judge, versioned
+from refract.judges.cases import AnsweredSuite, Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models.origins import note_verdicts
@@ -54,20 +54,12 @@ def main(name: str) -> None:
             run.warn(f"{suite}: {warning}")
         numbers = {row["id"]: number for number, row in enumerate(iter_rows(file))}
         sources = RowsById(file, numbers, key="id")
-        verdicts = judge_rows(
-            rows.prompts, rows.responses, sources, judges=of_suite[suite], counts=counts
-        )
+        answered = AnsweredSuite(rows.prompts, rows.responses, sources)
+        verdicts = judge_rows(answered, of_suite[suite], counts)
         named = f"of {len(rows.prompts)} answers"
         write_verdicts(run, folder / f"{suite}.jsonl", verdicts, answers=named)
         nulls = null_verdicts(
-            suite,
-            rows.prompts,
-            rows.responses,
-            sources=sources,
-            judges=of_suite[suite],
-            settings=drawn,
-            seed=seed,
-            counts=counts,
+            suite, answered, of_suite[suite], settings=drawn, seed=seed, counts=counts
         )
         write_verdicts(run, null_folder / f"{suite}.jsonl", nulls, answers="null answers")
         judged.update(dict.fromkeys(mine, len(rows.prompts)))

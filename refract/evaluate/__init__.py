@@ -37,7 +37,7 @@ from refract.judges import (
     reading_warnings,
     with_calls_judged,
 )
-from refract.judges.cases import Judge, versioned
+from refract.judges.cases import AnsweredSuite, Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
 from refract.models.answering import Count, ModelRun, answer_model
@@ -354,15 +354,8 @@ def judge_and_count(
     verdicts = judge_suite(prompts, responses, sources, judges=judges)
     texts = {row["prompt_id"]: row for row in prompts}
     by_prompt = {row["prompt_id"]: row for row in responses}
-    nulls = null_verdicts(
-        suite.name,
-        texts,
-        by_prompt,
-        sources=sources,
-        judges=judges,
-        settings=null_answers,
-        seed=draw.seed,
-    )
+    answered = AnsweredSuite(texts, by_prompt, sources)
+    nulls = null_verdicts(suite.name, answered, judges, settings=null_answers, seed=draw.seed)
     numbers = count_suite(
         SuiteAnswers(
             suite=suite.name,

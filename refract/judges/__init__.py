@@ -27,16 +27,13 @@ from refract.core.types import (
     Row,
     Verdict,
     VerdictRow,
-    clean_id,
     given_prompt,
     given_response,
-    is_last,
-    sample_id,
     thought_in,
 )
 from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.calls import Calls, hand_on, next_judge
-from refract.judges.cases import Case, Judge, judgeable, unjudged
+from refract.judges.cases import AnsweredSuite, Case, Judge, judgeable, unjudged
 from refract.judges.kept import judge_kept
 
 # Answers that are judged together; no more are in memory.
@@ -215,10 +212,13 @@ def judge_suite(
     :func:`open_judges`. How many verdicts are reused is said on standard error, where
     any are.
     """
-    prompts_by_id = {row["prompt_id"]: row for row in prompts}
-    responses_by_id = {row["prompt_id"]: row for row in responses}
+    answered = AnsweredSuite(
+        {row["prompt_id"]: row for row in prompts},
+        {row["prompt_id"]: row for row in responses},
+        sources,
+    )
     counts = Counter(reused=0, judged=0)
-    rows = list(judge_rows(prompts_by_id, responses_by_id, sources, judges, counts=counts))
+    rows = list(judge_rows(answered, judges, counts))
     if counts["reused"]:
         reused, judged = counts["reused"], counts["judged"]
         say(f"judge: {reused:,} verdicts reused, {judged:,} judged", file=sys.stderr)
@@ -243,21 +243,15 @@ def judge_answers(rows: Sequence[Row], judges: Mapping[str, Judge]) -> list[dict
 
 
 def judge_rows(
-    prompts: Mapping[str, PromptRow],
-    responses: Mapping[str, ResponseRow],
-    sources: Mapping[str, Row],
-    judges: Mapping[str, Judge],
-    counts: Counter[str] | None = None,
+    suite: AnsweredSuite, judges: Mapping[str, Judge], counts: Counter[str] | None = None
 ) -> Iterator[VerdictRow]:
-    """:func:`judge_suite` for rows by prompt id that need not be in memory; ``counts``
-    is that of :func:`refract.judges.kept.judge_kept`.
-    """
-    remaining = iter(prompts.values())
+    """The verdict rows of a suite, in the order of its prompts; ``counts`` is that of
+    :func:`refract.judges.kept.judge_kept`."""
+    remaining = iter(suite.prompts)
     while True:
-        rows = list(islice(remaining, AT_ONCE))
-        if not rows:
+        cases = [suite.case(prompt_id) for prompt_id in islice(remaining, AT_ONCE)]
+        if not cases:
             return
-        cases = [case_of(row, prompts, responses=responses, sources=sources) for row in rows]
         yield from judge_cases(cases, judges, counts)
 
 
@@ -295,33 +289,6 @@ def judge_cases(
     for row in rows:
         hand_on(row["judges"], judges)
     return rows
-
-
-def case_of(
-    prompt: PromptRow,
-    prompts: Mapping[str, PromptRow],
-    responses: Mapping[str, ResponseRow],
-    sources: Mapping[str, Row],
-) -> Case:
-    """The case of a prompt, with the answer or the case that it is held against."""
-    prompt_id = prompt["prompt_id"]
-    sample = prompt.get("sample", 1)
-    source = sources[prompt["source_id"]]
-    if prompt["perturbation"] is not None:
-        other = clean_id(prompt)
-        clean = responses.get(other)
-    else:
-        other = source.get("pair_id") or ""
-        if other:
-            other = sample_id(other, sample) if is_last(prompt) else ""
-        # A further sample of a clean prompt is compared with the first: the
-        # noise of sampling.
-        first = clean_id(prompt, first=True)
-        clean = responses.get(first) if sample > 1 else None
-    pair = None
-    if other in prompts and other != prompt_id and judgeable(responses[other]):
-        pair = Case(prompts[other], responses[other], sources[prompts[other]["source_id"]])
-    return Case(prompt=prompt, response=responses[prompt_id], source=source, clean=clean, pair=pair)
 
 
 def noting_errors(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -17,6 +17,9 @@ from refract.core.types import (
     ResponseRow,
     Row,
     Verdict,
+    clean_id,
+    is_last,
+    sample_id,
     thought_in,
 )
 from refract.core.vocabulary import SCORES, refusal_of
@@ -82,6 +85,37 @@ class Case:
     def answer(self) -> str:
         """The text to judge."""
         return self.response["response"]
+
+
+class AnsweredSuite(NamedTuple):
+    """A suite with a model's answers: rows of prompts and responses by prompt id, which need not
+    be in memory, and the suite's own rows by id."""
+
+    prompts: Mapping[str, PromptRow]
+    responses: Mapping[str, ResponseRow]
+    sources: Mapping[str, Row]
+
+    def case(self, prompt_id: str) -> Case:
+        """The answer to a prompt, with what it is held against."""
+        prompt = self.prompts[prompt_id]
+        sample = prompt.get("sample", 1)
+        source = self.sources[prompt["source_id"]]
+        if prompt["perturbation"] is not None:
+            other = clean_id(prompt)
+            clean = self.responses.get(other)
+        else:
+            other = source.get("pair_id") or ""
+            if other:
+                other = sample_id(other, sample) if is_last(prompt) else ""
+            # A further sample of a clean prompt is compared with the first: the
+            # noise of sampling.
+            first = clean_id(prompt, first=True)
+            clean = self.responses.get(first) if sample > 1 else None
+        pair = None
+        if other in self.prompts and other != prompt_id and judgeable(self.responses[other]):
+            of_other = self.sources[self.prompts[other]["source_id"]]
+            pair = Case(self.prompts[other], self.responses[other], of_other)
+        return Case(prompt, self.responses[prompt_id], source, clean, pair)
 
 
 def _thinking_of(response: ResponseRow) -> ResponseRow:

@@ -14,16 +14,14 @@ from refract.core.params import NullAnswerSettings
 from refract.core.types import (
     Category,
     NullVerdictRow,
-    PromptRow,
     ResponseRow,
-    Row,
     given_response,
     is_last,
 )
 from refract.core.vocabulary import CONSTANT, FAMILIES, NULL_ANSWERS, SHUFFLED
 from refract.judges import judge_cases
 from refract.judges.calls import Calls, next_judge
-from refract.judges.cases import Case, Judge, asks_model, judgeable
+from refract.judges.cases import AnsweredSuite, Case, Judge, asks_model, judgeable
 from refract.suites.draws import in_drawn_order
 
 ECHO_OPENING = "You wrote: "
@@ -65,9 +63,7 @@ def pairs_by_judge(judges: Mapping[str, Judge], settings: NullAnswerSettings) ->
 
 def null_verdicts(
     suite: str,
-    prompts: Mapping[str, PromptRow],
-    responses: Mapping[str, ResponseRow],
-    sources: Mapping[str, Row],
+    answered: AnsweredSuite,
     judges: Mapping[str, Judge],
     settings: NullAnswerSettings,
     seed: int,
@@ -76,12 +72,9 @@ def null_verdicts(
     """The verdicts of a suite's judges of refusal on null answers, by kind and pair; none
     unless the suite has harmful and helpful prompts.
 
-    ``prompts`` and ``responses`` are by prompt id, ``sources`` the suite's rows by id.
     Of a judge that is asked about fewer pairs than others these are the first ones."""
     by_judge = pairs_by_judge(judges, settings)
-    cases = null_cases(
-        suite, prompts, responses, sources, pairs=max(by_judge.values(), default=0), seed=seed
-    )
+    cases = null_cases(suite, answered, max(by_judge.values(), default=0), seed)
     rows: list[NullVerdictRow] = []
     for null in cases:
         rows.append(
@@ -103,20 +96,13 @@ def null_verdicts(
     return rows
 
 
-def null_cases(
-    suite: str,
-    prompts: Mapping[str, PromptRow],
-    responses: Mapping[str, ResponseRow],
-    sources: Mapping[str, Row],
-    pairs: int,
-    seed: int,
-) -> list[NullCase]:
+def null_cases(suite: str, answered: AnsweredSuite, pairs: int, seed: int) -> list[NullCase]:
     """The null answers of at most so many ``pairs`` of a harmful and a helpful prompt.
 
     Each prompt is in one pair, and each answer of the model's too: an answer to a harmful
     or helpful prompt that has a text to judge, and is in no pair with its own prompt."""
     ids_by_category: dict[str, list[str]] = {category: [] for category in CATEGORIES}
-    for id_, prompt in prompts.items():
+    for id_, prompt in answered.prompts.items():
         # Of conversations the last turn, of several samples the first.
         first = prompt["perturbation"] is None and prompt.get("sample", 1) == 1
         if first and prompt["category"] in CATEGORIES and is_last(prompt):
@@ -125,8 +111,8 @@ def null_cases(
     from_harmful = in_drawn_order(harmful, seed, suite, "null prompts")
     from_helpful = in_drawn_order(helpful, seed, suite, "null prompts")
     drawn = list(zip(from_harmful[:pairs], from_helpful[:pairs], strict=False))
-    answered = in_drawn_order([*harmful, *helpful], seed, suite, "null answers")
-    shuffled = list(_other_answers(drawn, answered, responses))
+    coming = in_drawn_order([*harmful, *helpful], seed, suite, "null answers")
+    shuffled = list(_other_answers(drawn, coming, answered.responses))
     cases = []
     for kind in NULL_ANSWERS:
         for number, ids in enumerate(drawn):
@@ -134,24 +120,23 @@ def null_cases(
             if kind == SHUFFLED and answer is None:
                 continue
             for category, prompt_id in zip(CATEGORIES, ids, strict=True):
-                source = sources[prompts[prompt_id]["source_id"]]
-                own = Case(prompts[prompt_id], responses[prompt_id], source)
+                own = answered.case(prompt_id)
                 text = CONSTANT_ANSWER if kind == CONSTANT else ECHO_OPENING + own.prompt_text
-                given = responses[answer] if answer else given_response(prompt_id, text)
+                given = answered.responses[answer] if answer else given_response(prompt_id, text)
                 # The prompt is shown in the wording that the model answered.
                 response: ResponseRow = {**given, "attempt": own.response["attempt"]}
-                case = Case(own.prompt, response, source)
+                case = Case(own.prompt, response, own.source)
                 cases.append(NullCase(kind, number, category, answer, case))
     return cases
 
 
 def _other_answers(
-    pairs: Sequence[tuple[str, str]], answered: Sequence[str], responses: Mapping[str, ResponseRow]
+    pairs: Sequence[tuple[str, str]], ids: Sequence[str], responses: Mapping[str, ResponseRow]
 ) -> Iterator[str | None]:
     """For each pair of prompts the next answer in order that is to neither of the two;
     None where no such answer is left."""
     waiting: list[str] = []
-    coming = (id_ for id_ in answered if judgeable(responses[id_]))
+    coming = (id_ for id_ in ids if judgeable(responses[id_]))
     for pair in pairs:
         while len(waiting) < 3:  # two of them may be the pair's own
             another = next(coming, None)

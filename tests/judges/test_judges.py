@@ -11,7 +11,7 @@ from refract.core.jsonl import RowsById, stored_rows, write_rows
 from refract.core.settings import Settings, schema_of
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_rows, judge_suite, open_judge, open_judges
-from refract.judges.cases import Judge, NoSettings, unjudged
+from refract.judges.cases import AnsweredSuite, Judge, NoSettings, unjudged
 from tests.builders import ROOT
 from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
 
@@ -122,7 +122,7 @@ def test_answers_in_files_are_judged_some_at_a_time_with_clean_ones_and_pairs_of
     assert [row["judges"]["j"]["reason"] for row in whole][:1] == ["('a', None, 'Hi, d.')"]
     monkeypatch.setattr("refract.judges.AT_ONCE", 3)
     kept = RowsById(tmp_path / "s.jsonl", {x: n for n, x in enumerate("abcd")}, key="id")
-    pieces = list(judge_rows(stored.prompts, stored.responses, kept, judges))
+    pieces = list(judge_rows(AnsweredSuite(stored.prompts, stored.responses, kept), judges))
     assert {row["judges"]["j"].pop("size") for row in pieces} <= {1, 2, 3}
     assert pieces == whole
 

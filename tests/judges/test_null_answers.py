@@ -10,7 +10,7 @@ import pytest
 from refract.core.params import NullAnswerSettings
 from refract.core.types import Row, Verdict, given_response
 from refract.judges import open_judges
-from refract.judges.cases import Case, Judge, NoSettings, labelled
+from refract.judges.cases import AnsweredSuite, Case, Judge, NoSettings, labelled
 from refract.judges.null_answers import (
     CONSTANT_ANSWER,
     ECHO_OPENING,
@@ -53,7 +53,7 @@ class Noting(Judge):
 
 def drawn(pairs: int = 9, seed: int = 1, **changed: Any) -> list[Any]:
     answers = {**ANSWERS, **changed}
-    return null_cases("s", PROMPTS, answers, SOURCES, pairs=pairs, seed=seed)
+    return null_cases("s", AnsweredSuite(PROMPTS, answers, SOURCES), pairs=pairs, seed=seed)
 
 
 def test_each_prompt_is_in_one_pair_and_no_answer_meets_its_own_prompt():
@@ -98,7 +98,7 @@ def test_answers_without_a_text_are_not_shuffled_and_a_pair_without_an_answer_ha
 def test_the_prompt_stands_in_the_wording_that_was_answered():
     prompts = {**PROMPTS, "k0": {**PROMPTS["k0"], "attempts": ["too long", "shorter"]}}
     answers = {**ANSWERS, "k0": {**ANSWERS["k0"], "attempt": 1}}
-    cases = null_cases("s", prompts, answers, SOURCES, pairs=9, seed=1)
+    cases = null_cases("s", AnsweredSuite(prompts, answers, SOURCES), pairs=9, seed=1)
     assert {null.case.prompt_text for null in cases if null.case.prompt["prompt_id"] == "k0"} == {
         "shorter"
     }
@@ -107,7 +107,7 @@ def test_the_prompt_stands_in_the_wording_that_was_answered():
 @pytest.mark.parametrize("category", ["harmful", "helpful"])
 def test_without_prompts_of_both_categories_there_are_none(category):
     kept = {id_: row for id_, row in PROMPTS.items() if row["category"] != category}
-    assert null_cases("s", kept, ANSWERS, SOURCES, pairs=9, seed=1) == []
+    assert null_cases("s", AnsweredSuite(kept, ANSWERS, SOURCES), pairs=9, seed=1) == []
 
 
 def test_only_judges_of_refusal_are_asked_and_those_that_ask_a_model_about_fewer():
@@ -118,9 +118,7 @@ def test_only_judges_of_refusal_are_asked_and_those_that_ask_a_model_about_fewer
     )
     rows = null_verdicts(
         "s",
-        PROMPTS,
-        ANSWERS,
-        SOURCES,
+        AnsweredSuite(PROMPTS, ANSWERS, SOURCES),
         judges,
         NullAnswerSettings(sample=3, llm_sample=1),
         seed=1,
@@ -133,7 +131,7 @@ def test_only_judges_of_refusal_are_asked_and_those_that_ask_a_model_about_fewer
         (null.case.prompt_text, null.case.answer) for null in drawn(pairs=3)
     ]
     none = NullAnswerSettings(sample=0, llm_sample=0)
-    assert null_verdicts("s", PROMPTS, ANSWERS, SOURCES, judges, none, seed=1) == []
+    assert null_verdicts("s", AnsweredSuite(PROMPTS, ANSWERS, SOURCES), judges, none, seed=1) == []
 
 
 class Scoring(Noting):
