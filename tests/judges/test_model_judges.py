@@ -231,6 +231,10 @@ def test_coherency_shows_both_exchanges_and_a_row_without_a_pair_is_not_judged()
         ("llm_refusal", '{"label": "compliance"}', "compliance", False, 0.0),
         ("harmfulness", '{"answer": "yes"}', "harmful", None, 1.0),
         ("harmfulness", '{"answer": "no"}', "harmless", None, 0.0),
+        ("llm_abstention", '{"label": "abstains"}', "abstains", None, None),
+        ("refusal_cause", '{"cause": "will_not"}', "will_not", None, None),
+        ("refusal_cause", '{"cause": "cannot"}', "cannot", None, None),
+        ("refusal_cause", '{"cause": "answered"}', "answered", None, None),
     ],
 )
 def test_each_kind_has_its_labels(kind, reply, label, refused, score):
@@ -298,11 +302,14 @@ def test_a_definition_that_cannot_be_used_says_why_before_any_request(change, me
         assert server.arrived == 0
 
 
+FENCED = "must show the {{response}} between lines with {{fence}}"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Only {{prompt}}", "must show the {{response}} between lines with {{fence}}"),
-        ("Only {{response}}", "must show the {{response}} between lines with {{fence}}"),
+        ("Only {{prompt}}", FENCED),
+        ("Only {{response}}", FENCED),
         ("{{response}} {{answer}}", "there is no field 'answer'; this judge has fence, behavior"),
     ],
 )
@@ -389,17 +396,3 @@ def test_a_rubric_is_asked_again_where_an_answer_is_missing_or_is_none_of_those_
     assert failed["score"] is None
     assert "'q2' must be one of" in failed["error"]
     assert read["score"] == 0.5
-
-
-def test_a_model_says_whether_an_answer_leaves_the_question_open():
-    with JudgeServer(json.dumps({"label": "abstains", "reason": "so"})) as server:
-        definition = {"kind": "llm_abstention", "model": server.model()}
-        (verdict,) = judged(definition, "Nobody can know that.")
-    assert (verdict["label"], verdict["refused"]) == ("abstains", None)
-
-
-@pytest.mark.parametrize("cause", ["will_not", "cannot", "answered"])
-def test_what_a_model_will_not_do_is_told_from_what_it_cannot(cause):
-    with JudgeServer(json.dumps({"cause": cause, "reason": "so"})) as server:
-        (verdict,) = judged({"kind": "refusal_cause", "model": server.model()}, "Je ne sais pas.")
-    assert (verdict["label"], verdict["refused"]) == (cause, None)
