@@ -138,7 +138,6 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "of models": (code("models"), {ANSWERS, VERDICTS, MEASURED}),
     "of engines": (code("engines"), {ANSWERS, VERDICTS, MEASURED}),
     "of judges": (code("judges"), {VERDICTS, MEASURED}),
-    "of published": (code("published"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of rates": (code("rates"), {RATES, MEASURED, REPORT}),
     "of statistics": (code("statistics"), {RATES, MEASURED, REPORT}),
     "of agreement": (code("agreement"), {RATES, MEASURED, REPORT}),

@@ -43,7 +43,9 @@ def reached_by(path: Path) -> set[Path]:
     for file in [path] if path.is_file() else path.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant):
-                named = re.fullmatch(r"(refract(?:\.\w+)+)(?::[\w.]+)?", str(node.value))
+                # Two parts alone are the group of a registry, such as refract.judges.
+                place = r"(?=.*:|\w+\.\w+\.)(refract(?:\.\w+)+)(?::[\w.]+)?"
+                named = re.fullmatch(place, str(node.value))
                 module = module_path(named[1]) if named else None
                 if module:  # a package without its modules, which have names of their own
                     package = module / "__init__.py"
