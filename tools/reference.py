@@ -1,5 +1,5 @@
 """``python -m tools.reference``: docs/params.md and docs/params.schema.json, from the settings, and the
-tables of docs/protocols.md and docs/published-suites.md.
+lists of the protocols and suites of refract-published, in its docs.
 
 In the pages the text between ``<!-- NAME: … -->`` and ``<!-- end -->`` is written here; the rest is
 written by hand. The schema is for editors, which find it by the first line of params.yaml.
@@ -34,8 +34,9 @@ from refract_published.protocols import CATALOGUE
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, SCHEMA = DOCS / "params.md", DOCS / "params.schema.json"
-PROTOCOLS_PAGE = DOCS / "protocols.md"
-SUITES_PAGE = DOCS / "published-suites.md"
+PUBLISHED_DOCS = DOCS.parent / "packages/refract-published/docs"
+PROTOCOLS_PAGE = PUBLISHED_DOCS / "protocols.md"
+SUITES_PAGE = PUBLISHED_DOCS / "published-suites.md"
 Schema = dict[str, Any]
 
 
@@ -236,21 +237,18 @@ def page(text: str) -> str:
 
 
 def suites_page(text: str) -> str:
-    """docs/published-suites.md with the table of published suites as the catalogue has them."""
-    lines = ["| kind | rows | licence, as stated |", "|" + 3 * "---|"]
+    """The page of published suites with the kinds that the catalogue has."""
+    lines = []
     for name in names_in(SUITES):
         importer: Any = find_importer(name)
-        rows = "" if importer.rows is None else f"{importer.rows:,}"
-        # That NC is not for commercial use is said once, above the table.
-        licence = re.sub(": not for commercial use(; share alike)?$", "", importer.licence)
-        kind = f"[`{name}`]({importer.file.replace(' ', '%20')}): {importer.title}"
-        lines.append(f"| {kind} | {rows} | {licence}{', gated' if importer.gated else ''} |")
-    return _with_table(text, "published suites", lines)
+        rows = "" if importer.rows is None else f" {importer.rows:,}"
+        lines.append(f"[`{name}`]({importer.file.replace(' ', '%20')}){rows}")
+    return _with_table(text, "published suites", ["", ";\n".join(lines)])
 
 
 def protocols_page(text: str) -> str:
-    """docs/protocols.md with the table of protocols as the catalogues have them."""
-    lines = ["| protocol | what | numbers | answers | judge |", "|" + 5 * "---|"]
+    """The page of protocols with the table of those that the catalogue has."""
+    lines = ["| protocol | numbers | answers | judge |", "|" + 4 * "---|"]
     first: dict[str, str] = {}
     for name in CATALOGUE.names():
         _, protocol = CATALOGUE.protocol(name)
@@ -262,13 +260,12 @@ def protocols_page(text: str) -> str:
         tokens = "?" if generation.max_tokens is None else generation.max_tokens
         temperature = "?" if generation.temperature is None else generation.temperature
         cells = (
-            protocol.of,
             numbers if same == name or len(measures) < 3 else f"those of `{same}`",
             f"{tokens} tokens, T {temperature}",
             ", ".join(f"`{judge}`" if judge else "`--judge`" for judge in judges),
         )
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    return _with_table(text, "protocols", lines)
+    return _with_table(text, "protocols", ["", *lines])
 
 
 def _with_table(text: str, name: str, lines: list[str]) -> str:

@@ -37,7 +37,7 @@ from refract_published.papers.recounts import harmbench as count_harmbench
 from tests.builders import ROOT
 from tests.outside import outside
 
-PAGE = ROOT / "docs/reproduce-papers.md"
+PAGE = Path(__file__).parents[1] / "docs/reproduce-papers.md"
 HARMBENCH = find(PAPERS, "harmbench", "").entry.published
 MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
 SHOWN = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
