@@ -8,19 +8,36 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
-from refract.core.jsonl import parse_json, read_rows
+from refract.core.jsonl import iter_rows, parse_json, read_rows
 from refract.core.registry import Registry, find
 from refract.core.types import Row
 
 # What pip installs to read a file, by its suffix.
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
-# Readers of other tools' logs: functions of a path that return a Log. ``log_kind`` has their names.
-LOGS = Registry({}, "refract.logs")
+
+
+class Logs(Registry):
+    """Readers of other tools' logs, by the names that ``log_kind`` gives: functions of a path
+    that return a Log."""
+
+    def code_of(self, name: str) -> dict[str, Path]:
+        """The code of the package that reads a file, by the file's path; {} for no log."""
+        path, rows = Path(name), list[Row]()
+        with suppress(RowError):
+            if path.suffix == ".jsonl":
+                rows = list(islice(iter_rows(path), 1))
+            elif path.suffix == ".json":
+                rows = read_row_file(path)
+        return super().code_of(log_kind(path, rows) or "")
+
+
+LOGS = Logs({}, "refract.logs")
 
 
 class Log(NamedTuple):
@@ -49,7 +66,7 @@ def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
         return "inspect"
     if len(rows) == 1 and isinstance(rows[0].get("eval"), dict) and "status" in rows[0]:
         return "inspect"
-    if rows and all({"doc_id", "doc", "arguments", "resps"} <= set(row) for row in rows):
+    if rows and {"doc_id", "doc", "arguments", "resps"} <= rows[0].keys():
         return "lm_eval"
     return None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RefractError
+from refract.core.file_formats import LOGS
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
 from refract.core.progress import read_object
@@ -56,6 +57,7 @@ KINDS: dict[str, tuple[Registry, ...]] = {
     "adapter": (ADAPTERS,),
     "arithmetic": (ARITHMETICS,),
     "kind": (JUDGES, PERTURBATIONS),
+    "path": (LOGS,),
     "protocol": (CATALOGUES,),
 }
 

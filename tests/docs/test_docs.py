@@ -160,7 +160,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "import-suite xstest data/published": _published_prompts,
     "reproduce-paper xstest": _published_answers,
     "--suite data/published/xstest": _published_prompts,
-    "import-suite xstest data/recorded": _published_answers,
     "import-suite generic": _own_prompts,
     "--labelled answers.csv": _labelled_answers,
     "refract correct": _label,

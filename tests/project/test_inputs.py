@@ -286,3 +286,19 @@ def test_a_wrong_definition_that_nothing_uses_stops_the_pipeline_first(computed,
     params["perturbations"]["typos"]["rate"] = 0.05
     project.set_params(params)
     assert project.repro().ran == set()
+
+
+@pytest.mark.parametrize(
+    ("definition", "packages"),
+    [
+        ({"adapter": "hf", "path": "other/answers.jsonl"}, set()),
+        ({"adapter": "vllm"}, {"refract_engines"}),
+        ({"kind": "rewrite"}, {"refract_dialogue"}),
+        ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),
+        ({"protocol": "xstest@1.0"}, {"refract_published"}),
+        ({"adapter": "recorded", "path": "log.json"}, {"refract_published"}),
+    ],
+)
+def test_the_code_of_a_package_is_hashed_where_a_definition_needs_it(project, definition, packages):
+    (project / "log.json").write_text('{"status": "success", "eval": {}}')
+    assert Hashes({}).of_code({"a": {"b": definition}}).keys() == packages

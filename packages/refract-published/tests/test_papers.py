@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import hashlib
 import json
 import re
-import shutil
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ruamel.yaml import YAML
 from statsmodels.stats import inter_rater
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
 from refract_published.papers import PAPERS
@@ -34,14 +28,11 @@ from refract_published.papers.cells import (
 )
 from refract_published.papers.recounts import fleiss_kappa
 from refract_published.papers.recounts import harmbench as count_harmbench
-from tests.builders import ROOT
 from tests.outside import outside
 
 PAGE = Path(__file__).parents[1] / "docs/reproduce-papers.md"
 HARMBENCH = find(PAPERS, "harmbench", "").entry.published
-MODELS = {"llama2orig": "Llama 2, with its system prompt", "gpt4": "GPT-4"}
 SHOWN = (REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE)
-SHARES = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
 
 
 def paper_cells(name: str, folder: Path) -> list[Cell]:
@@ -51,37 +42,6 @@ def paper_cells(name: str, folder: Path) -> list[Cell]:
 def cells_of(name: str) -> list[Cell]:
     """A paper's cells, computed from all published files that the tests have."""
     return paper_cells(name, outside("data"))
-
-
-@pytest.fixture(scope="module")
-def computed(tmp_path_factory) -> Path:
-    """A folder in which the page's refract commands were run, with the files and settings it names."""
-    folder = tmp_path_factory.mktemp("xstest")
-    (folder / "data/recorded").mkdir(parents=True)
-    for path in outside("data/raw/xstest/model_completions").glob("*.csv"):
-        shutil.copyfile(path, folder / "data/recorded" / path.name)
-    page = PAGE.read_text("utf-8").partition("## XSTest's answers as a model")[2]
-    yaml = YAML(typ="safe", pure=True)
-    params = yaml.load(ROOT / "params.yaml")
-    for block in re.findall(r"```yaml\n(.*?)```", page, re.S):
-        for catalogue, entries in yaml.load(block).items():
-            params[catalogue] |= entries
-    yaml.dump(params, folder / "params.yaml")
-    with contextlib.chdir(folder):
-        for line in re.findall(r"^\$ refract (.*)$", page, re.M):
-            done = CliRunner().invoke(app, line.split())
-            assert done.exit_code == 0, f"{line}: {done.output} {done.exception}"
-    return folder
-
-
-def shares(results: Path) -> dict[str, list[float]]:
-    """Percentages of compliance, full and partial refusal, by category."""
-    found: dict[str, dict[str, float]] = {}
-    for row in json.loads(results.read_text("utf-8"))["tables"]:
-        if row["field"] == "category":
-            assert sum(row[key] for key in row if key.startswith("excluded_")) == 0
-            found.setdefault(row["value"], {})[row["measure"]] = 100 * row["successes"] / row["n"]
-    return {category: [rates[name] for name in SHARES] for category, rates in found.items()}
 
 
 # What the published files give.
@@ -293,23 +253,3 @@ def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file,
     assert done.code in (1, 2)
     assert message in done.err
     assert "Traceback" not in done.err
-
-
-# XSTest through the pipeline.
-
-
-def test_every_number_of_the_page_is_what_its_commands_give(computed):
-    lines = []
-    for model, name in MODELS.items():
-        by_category = shares(computed / f"{model}.rules.json")
-        for category, prompts in (("helpful", "safe"), ("harmful", "unsafe")):
-            cells = " | ".join(f"{value:.1f}" for value in by_category[category])
-            lines.append(f"| {name} | {prompts} | {cells} |\n")
-    assert "".join(lines) in PAGE.read_text("utf-8")
-
-
-def test_the_pages_hashes_are_those_of_the_files_that_the_numbers_are_of():
-    page = PAGE.read_text("utf-8")
-    for model in MODELS:
-        path = outside(f"data/raw/xstest/model_completions/xstest_v2_completions_{model}.csv")
-        assert f"`{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}…` of {model}" in page

@@ -16,7 +16,10 @@ from refract_published.logs.messages import conversation, images_in
 
 def read(path: Path) -> Log:
     """The answers in a file of samples, which says nothing of its run. Raises RowError."""
-    return Log(lm_eval_rows(read_rows(path)))
+    try:
+        return Log(lm_eval_rows(read_rows(path)))
+    except KeyError as error:
+        raise RowError(f"{path}: a row of samples has no {error}") from None
 
 
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
