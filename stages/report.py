@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refract.core.params import grid, load_params
-from refract.core.progress import StageRun, answer_line, run_stage, warning_lines
+from refract.core.progress import StageRun, run_stage, warning_lines
 from refract.core.showing import say
 from refract.report.report_files import write_report
 from refract.results.current import left_over, named
@@ -21,8 +21,6 @@ def main() -> None:
     if names := left_over(root, models):
         say(f"report: without {named(names)}, which the grid does not name; their results are kept")
     run.end(written)
-    if line := answer_line(root, models):
-        say(line)
     for line in warning_lines(root, models):
         say(line)
 

@@ -16,7 +16,7 @@ from refract.cli.options import EstimandOf, Models, Suites, listed, yaml_values
 from refract.cli.printing import print_by_suite, print_table, print_text
 from refract.core.jsonl import write_bytes
 from refract.core.params import decision_settings, grid
-from refract.core.progress import answer_line, warning_lines
+from refract.core.progress import warning_lines
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.export import EXPORTERS, Export, Exporter
@@ -25,12 +25,7 @@ from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.report.drawing import drawn
 from refract.report.figure_data import figures_of
-from refract.report.first_table import (
-    first_table,
-    threshold_lines,
-    threshold_table,
-    turns_table,
-)
+from refract.report.first_table import first_table, threshold_lines, threshold_table
 from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
 from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View, read_titles, read_view
@@ -64,7 +59,7 @@ def show(
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
     view = replace(view, rates=rates, titles=titles)
-    table, limits, turns = first_table(view, wide=wide), threshold_table(view), turns_table(view)
+    table, limits = first_table(view, wide=wide), threshold_table(view)
     if table.rows and wide:
         print_table(table.header, table.rows)
         say()
@@ -85,8 +80,6 @@ def show(
     further = further_table(view)
     if further.rows:
         print_table(further.header, further.rows)
-    if wide and turns.rows:
-        print_table(turns.header, turns.rows)
     missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
     notes = notes_of(absent, reasons, missing)
@@ -97,12 +90,10 @@ def show(
     if not ((root / REPORT).is_file() and (root / PAGE).is_file()):
         places.append("run: dvc repro")
     lines = [
-        *turns.notes,
         *(f"note: {note}" for note in notes),
         *arithmetic_lines(root, view.provenance, wide=wide),
         "; ".join(places),
-        answer_line(root, models) if wide else "",
-        *warning_lines(root, models, short=not wide),
+        *warning_lines(root, models),
     ]
     for line in lines:
         if line:

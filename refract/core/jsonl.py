@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from refract.core.conversations import Reply, with_answers
 from refract.core.errors import RowError
+from refract.core.played import OwnAnswers
 from refract.core.types import (
     PromptRow,
     ResponseRow,
@@ -204,14 +204,12 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
     if samples < 2 and not played:
         return StoredRows(RowsById(prompts, numbers), answers, judged)
     rows: dict[str, PromptRow] = {}
-    earlier: dict[str, list[Reply]] = {}
+    own = OwnAnswers()
     numbers.clear()
     for number, row in enumerate(sample_prompts(iter_prompts(prompts), max(1, samples))):
         id_ = row["prompt_id"]
         numbers[id_] = number
-        if played:
-            row = with_answers(row, answers.get(id_), earlier)
-        rows[id_] = row
+        rows[id_] = own.into(row, answers.get(id_) if played else None)
     return StoredRows(rows, answers, judged)
 
 

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
 from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
-from refract.core.tool_calls import call_problems
 from refract.core.vocabulary import Estimand
 
 # Dots, hyphens and bare numbers break the names of DVC's stages.
@@ -130,14 +129,6 @@ class SuiteSettings(Settings):
         description="functions that the model may call, for rows without `tools` of their own",
         json_schema_extra={"allowed": "a list as rows have it, or null"},
     )
-
-    @field_validator("tools")
-    @classmethod
-    def _has_names(cls, tools: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
-        problems = call_problems({"tools": tools}) if tools is not None else []
-        if problems:
-            raise ValueError(problems[0])
-        return tools
 
 
 class CommonSettings(Settings):

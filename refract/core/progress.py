@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,9 +17,8 @@ from refract.core.jsonl import write_json
 from refract.core.showing import printable, say
 from refract.core.types import Row
 
+# Seconds between two lines where no terminal shows progress, and before the first.
 EVERY_SECONDS = 60.0
-# Nothing is printed before, nor a rate.
-FIRST_SECONDS = 10.0
 # The last run of each stage.
 FOLDER = Path("data/runs")
 # Where a model's answers and verdicts come from.
@@ -29,62 +26,45 @@ RAN_FOLDER = Path("metrics/ran")
 
 
 class Progress:
-    """Counts rows done in one line: always shown on a terminal, elsewhere printed after
-    ten seconds and once a minute."""
+    """Counts rows done: on a terminal in one line that changes, elsewhere in one a minute."""
 
     def __init__(self, label: str, total: int) -> None:
-        self.label, self.total, self.done = label, total, 0
-        self._start = self._last = time.monotonic()
-        self._line: Any = None
-        self._first: threading.Timer | None = None
+        from rich.console import Console
+        from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=console,
+            disable=not console.is_terminal,
+            speed_estimate_period=600,
+            transient=True,
+        )
+        self._bar.add_task(printable(label), total=total, note="")
+        self._task = self._bar.tasks[0]
+        self._said = time.monotonic()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and self.total:
-            from rich.console import Console
-
-            self._line = Console(stderr=True).status(self._shown("starting"))
-            self._line.start()
-        elif self.total:
-            self._first = threading.Timer(FIRST_SECONDS, self._print)
-            self._first.daemon = True
-            self._first.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._line is not None:
-            self._line.stop()
-        if self._first is not None:
-            self._first.cancel()
-
-    def _print(self, note: str = "") -> None:
-        say(self._text(note), file=sys.stderr, flush=True)
-
-    def _shown(self, note: str) -> Any:
-        from rich.text import Text
-
-        return Text(printable(self._text(note)))
-
-    def _text(self, note: str = "") -> str:
-        """How many rows are done; once that is known, how fast, and how long the others take."""
-        text = f"{self.label}: {self.done}/{self.total} rows"
-        passed = time.monotonic() - self._start
-        if self.done and passed >= FIRST_SECONDS:
-            rate = self.done / passed
-            left = (self.total - self.done) / rate
-            text += f", {rate:.1f} rows/s" if rate >= 1 else f", {60 * rate:.1f} rows/min"
-            text += f", about {left:.0f} s" if left < 90 else f", about {left / 60:.0f} min"
-            text += " left"
-        return f"{text}, {note}" if note else text
+        self._bar.stop()
 
     def advance(self, rows: int = 1, note: str = "") -> None:
         """Counts ``rows`` more as done; ``note`` is shown beside them (tokens, errors, cost)."""
-        self.done += rows
+        task = self._task
+        self._bar.update(task.id, advance=rows, note=printable(note))
         now = time.monotonic()
-        if self._line is not None:
-            self._line.update(self._shown(note))
-        elif now - self._last >= EVERY_SECONDS:
-            self._last = now
-            self._print(note)
+        if self._bar.disable and now - self._said >= EVERY_SECONDS:
+            self._said = now
+            left = task.time_remaining
+            minutes = f"about {left / 60:.0f} min left" if left else ""
+            done = f"{task.description}: {task.completed:.0f}/{task.total:.0f} rows"
+            say(", ".join(filter(None, (done, minutes, note))), file=sys.stderr, flush=True)
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
@@ -133,11 +113,7 @@ class StageRun:
         count = len(self.warnings)
         warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
         say(f"{self.name}: {summary} in {seconds:.1f} s{warned}")
-        run = {
-            "summary": summary,
-            "seconds": round(seconds, 3),
-            "warnings": self.warnings,
-        }
+        run = {"summary": summary, "seconds": round(seconds, 3), "warnings": self.warnings}
         write_json(FOLDER / f"{self.name}.json", {**run, **details})
 
 
@@ -151,61 +127,25 @@ def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
     return {name: run for name, run in runs.items() if "warnings" in run}
 
 
-def warning_lines(root: Path, models: Sequence[str], *, short: bool = False) -> list[str]:
+def warning_lines(root: Path, models: Sequence[str]) -> list[str]:
     """The warnings of the last runs, each once with the models that have it; and counts
-    over all models of what needs no warning (``3 of 900 answers not judged``).
-
-    ``short`` leaves out these counts, what the result table says too (thresholds, cut
-    off, not judged), and, but for errors, remarks in brackets and what is to be done."""
-    runs = last_runs(root, models)
+    over all models of what needs no warning (``3 of 900 answers not judged``)."""
     common: dict[tuple[str, str], list[str]] = {}
-    for name, run in runs.items():
+    total: Counter[str] = Counter()
+    for name, run in last_runs(root, models).items():
         stage, _, model = name.partition("@")
+        total.update(run.get("counted", {}))
         for text in run["warnings"]:
-            if short and " answers are errors" not in text:
-                if re.search(r"\d+ of \d+ (thresholds|answers) ", text):
-                    continue
-                text = re.sub(r" \(.*?\)", "", text.partition("; ")[0])
-            if text:
-                common.setdefault((stage, text), []).append(model)
+            common.setdefault((stage, text), []).append(model)
     lines = [f"warnings ({sum(map(len, common.values()))}):"] if common else []
     for (stage, text), having in common.items():
-        named = f"@{', '.join(having)}" if any(having) else ""
-        if len(having) == len(models) > 1:
-            named = f", each of {len(models)} models"
-        lines.append(f"  {stage}{named}: {text}")
-    if short:
-        return lines
-    total: Counter[str] = Counter()
-    for run in runs.values():
-        total.update(run.get("counted", {}))
+        lines.append(f"  {'@'.join(filter(None, (stage, ', '.join(having))))}: {text}")
     answers = total.pop("answers", 0)
     counts = [f"{count:,} {kind}" for kind, count in total.items() if count]
     if counts:
         shares = f"of {answers:,} answers {', '.join(counts)}"
         lines.append(f"counted, beside each rate in the report: {shares}")
     return lines
-
-
-def answer_line(root: Path, models: Sequence[str]) -> str:
-    """How many answers were generated, and how many came from the store, which all
-    projects of a user share; "" where no model ran on this machine."""
-    total: Counter[str] = Counter()
-    stores: set[str] = set()
-    for run in last_runs(root, models).values():
-        if "store" in run:
-            stores.add(run["store"])
-            for counts in run["answers"].values():
-                total.update(counts)
-    if not stores:
-        return ""
-    others = total["reused"] - total["from_store"]
-    read = f", {total['read']:,} read from files" if total["read"] else ""
-    return (
-        f"answers, when each model last ran here: {total['from_store']:,} from the store "
-        f"({', '.join(sorted(stores))}), {others:,} reused from this project's own rows, "
-        f"{total['generated']:,} generated{read}"
-    )
 
 
 def ran_file(model: str) -> Path:

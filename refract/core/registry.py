@@ -23,6 +23,7 @@ from refract.core.errors import MissingPackage, ParamsError
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "dialogue": {
         "refract.commands": ("rewrite",),
+        "refract.judges": ("calls",),
         "refract.perturbations": ("rewrite",),
     },
     "engines": {

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from refract.agreement.judged_answers import counted_rows
-from refract.core.conversations import answered_prompts
 from refract.core.environment import code_sha256, library_versions
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, sha256_file
 from refract.core.params import NULL_ANSWERS, DecisionSettings, NullAnswerSettings
+from refract.core.played import answered_prompts
 from refract.core.showing import say
 from refract.core.types import (
     NullVerdictRow,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from refract.core.jsonl import canonical_json
 from refract.core.params import grid, run_seed
-from refract.core.types import PromptRow, ToolCall, sample_prompts
+from refract.core.types import PromptRow
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
 from refract.models.protocol import AdapterError, Answer, Model, Request
@@ -79,37 +78,18 @@ def estimate_model(
         # An unknown turn of a conversation counts as long as it may be.
         longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))
         prompts = {suite: suites.prompts[suite] for suite in times}
+        turns = requests_by_turn(prompts, model, seed, samples=times, identity=identity)
         answers: dict[str, Answer] = {}
-        keys: dict[str, dict[str, str]] = {}
-        for turn in requests_by_turn(
-            prompts, model, seed, samples=times, answers=answers, identity=identity, keys=keys
-        ):
-            known = store.get(turn)
-            answers |= dict.fromkeys(turn, longest) | known
-            for suite, rows in prompts.items():
-                for row in sample_prompts(rows, times[suite]):
-                    key = keys[suite][row["prompt_id"]]
-                    if key in turn and key not in known:
-                        answers[key] = _going_on(longest, row)
-            counts += _counted(turn, known, settings)
+        while turns.requests:
+            known = store.get(turns.requests)
+            counts += _counted(turns.requests, known, settings)
+            answers |= turns.answered_at_most(longest) | known
+            turns.go_on(answers)
     sent, made = -(-counts["characters"] // CHARACTERS_PER_TOKEN), counts["answers"]
     price, dollars = defined.get("price"), None
     if price:
         dollars = (sent * price["input"] + made * price["output"]) / 1e6
     return Estimate(counts["requests"], counts["stored"], sent, made, dollars)
-
-
-def _going_on(longest: Answer, row: PromptRow) -> Answer:
-    """The longest answer to a step, with a call of the next result, so that another step
-    follows."""
-    results = row.get("tool_results")
-    if not results:
-        return longest
-    result = results[min(row["turn"], len(results)) - 1]
-    if "name" not in result:
-        return longest
-    call: ToolCall = {"name": result["name"], "arguments": result.get("arguments", {})}
-    return replace(longest, tool_calls=[call])
 
 
 def _identity(model: Model) -> str:

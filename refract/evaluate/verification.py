@@ -363,19 +363,17 @@ def _requests(
         definition = model.opened[1] if model.opened else {}
         samples = samples_of(model, definition, samples)
     answers = {str(row.get("request_sha256")): answer_in(row) for row in rows}
-    keys: dict[str, dict[str, str]] = {}
     turns = requests_by_turn(
         {suite: asked.prompts},
         model,
         seed or 0,
         samples={suite: samples or 1},
-        answers=answers,
         identity=source.identity,
-        keys=keys,
     )
-    for turn in turns:
-        requests |= turn
-    ids |= keys[suite]
+    while turns.requests:
+        requests |= turns.requests
+        turns.go_on(answers)
+    ids |= turns.keys[suite]
     return requests
 
 

@@ -32,7 +32,6 @@ from refract.core.types import (
     thought_in,
 )
 from refract.core.vocabulary import FAMILIES, language_code
-from refract.judges.calls import Calls, hand_on, next_judge
 from refract.judges.cases import AnsweredSuite, Case, Judge, judgeable, unjudged
 from refract.judges.kept import judge_kept
 
@@ -47,7 +46,6 @@ JUDGES = Registry(
         "refusal": "refract.judges.refusal:Refusal",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
-        "calls": "refract.judges.calls:Calls",
         "abstention": "refract.judges.abstention:Abstention",
         "similarity": "refract.judges.similarity:Similarity",
         "coherency": "refract.judges.llm:Coherency",
@@ -62,6 +60,7 @@ JUDGES = Registry(
     "Settings",
     "judge",
     "judges_empty",
+    "hands_on",
     "cases_a_process",
     "languages",
     "other_languages",
@@ -175,8 +174,8 @@ def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -
     similarity compares answers to perturbed prompts, so there must be some.
     """
     where = f"suites.{suite}: judges:"
-    first, *others = judges
-    if isinstance(judges[first], Calls) and next_judge(others, judges) is None:
+    first = next(iter(judges))
+    if judges[first].hands_on and next_judge(first, judges) is None:
         raise ParamsError(
             f"{where} {first} reads calls alone; put a judge behind it that reads "
             f"texts, as in [{first}, refusal]"
@@ -198,6 +197,24 @@ def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -
                 f"{where} {name} compares answers to perturbed prompts, and the "
                 "suite has no perturbations; add some, or leave it out"
             )
+
+
+def next_judge(name: str, judges: Mapping[str, Judge]) -> str | None:
+    """The first judge behind this one that reads texts and labels refusal."""
+    names = list(judges)
+    for other in names[names.index(name) + 1 :]:
+        if FAMILIES[judges[other].FAMILY].tells_refusal and not judges[other].hands_on:
+            return other
+    return None
+
+
+def _hand_on(verdicts: dict[str, Verdict], judges: Mapping[str, Judge]) -> None:
+    """Lets the next judge of refusal decide what one that ``hands_on`` left open."""
+    for name, judge in judges.items():
+        if judge.hands_on and verdicts[name]["label"] is None:
+            following = next_judge(name, judges)
+            if following is not None:
+                verdicts[name] = {"reason": f"by {following}", **verdicts[following]}
 
 
 def judge_suite(
@@ -287,7 +304,7 @@ def judge_cases(
             for row in rows:
                 row["judges"][name]["reads"] = "thinking"
     for row in rows:
-        hand_on(row["judges"], judges)
+        _hand_on(row["judges"], judges)
     return rows
 
 

@@ -199,6 +199,10 @@ class Judge(Protocol):
     judges_empty: bool = False
     """Whether it is given empty answers, too."""
 
+    hands_on: ClassVar[bool] = False
+    """Whether answers that it gives no label are decided by the next judge of refusal, which
+    has to read texts."""
+
     reads: Literal["answer", "thinking"] = "answer"
     """Which text of a row it is given as the answer, by its definition."""
 

@@ -19,8 +19,7 @@ from refract.core.types import (
     is_last,
 )
 from refract.core.vocabulary import CONSTANT, FAMILIES, NULL_ANSWERS, SHUFFLED
-from refract.judges import judge_cases
-from refract.judges.calls import Calls, next_judge
+from refract.judges import judge_cases, next_judge
 from refract.judges.cases import AnsweredSuite, Case, Judge, asks_model, judgeable
 from refract.suites.draws import in_drawn_order
 
@@ -45,16 +44,14 @@ def pairs_by_judge(judges: Mapping[str, Judge], settings: NullAnswerSettings) ->
     """How many pairs of prompts each judge of refusal among a suite's judges is asked
     about; those that are asked about none are left out."""
     pairs = {}
-    names = list(judges)
-    for place, name in enumerate(names):
-        judge = judges[name]
+    for place, (name, judge) in enumerate(judges.items()):
         # A further judge of another family is not counted by what it refuses.
         counted = place == 0 or judge.FAMILY == "refusal"
         if not counted or not FAMILIES[judge.FAMILY].tells_refusal:
             continue
         reader = judge
-        if isinstance(judge, Calls):  # the next judge reads what it leaves open
-            reader = judges[next_judge(names[place + 1 :], judges) or name]
+        if judge.hands_on:  # the next judge reads what it leaves open
+            reader = judges[next_judge(name, judges) or name]
         size = settings.llm_sample if asks_model(type(reader)) else settings.sample
         if size:
             pairs[name] = size

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,15 +18,14 @@ from queue import Empty, Queue
 from types import MappingProxyType
 from typing import Any, Self
 
-from refract.core.conversations import Reply, after_calls, filled, reply_in
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json, write_rows
 from refract.core.params import without_resources
+from refract.core.played import played
 from refract.core.progress import Progress, read_object
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.core.types import (
-    Attempt,
     ErrorInfo,
     Message,
     PromptRow,
@@ -298,99 +296,66 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
     )
 
 
+class Turns:
+    """The requests of suites to a model, turn by turn: of these prompts, which have one turn
+    each, all at once. Of conversations that are played refract-dialogue has such a class.
+
+    ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each
+    prompt's request by suite and prompt id, in prompt order, "" where there is none so
+    far."""
+
+    played = False
+    """Whether turns may follow."""
+
+    def __init__(
+        self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int, identity: str
+    ) -> None:
+        self.suites, self.model = suites, model
+        self._seed = seed if model.samples else None
+        self._identity = identity or canonical_json(identity_of(model))
+        self.requests: dict[str, Request] = {}
+        self.keys: dict[str, dict[str, str]] = {suite: {} for suite in suites}
+        for suite, rows in suites.items():
+            for row in rows:
+                self.add(suite, row)
+
+    def add(self, suite: str, row: PromptRow) -> None:
+        """Adds the request of a prompt."""
+        request = request_of(row, self._seed)
+        key = request_sha256(self._identity, request, self.model)
+        self.keys[suite][row["prompt_id"]] = key
+        self.requests.setdefault(key, request)
+
+    def go_on(self, answers: Mapping[str, Answer]) -> None:
+        """Makes ``requests`` those of the next turns, now that there are ``answers``, by
+        hash, to all so far."""
+        self.requests = {}
+
+    def note(self) -> str:
+        """What is to be said of turns that could not follow."""
+        return ""
+
+    def answered_at_most(self, longest: Answer) -> dict[str, Answer]:
+        """The longest answer to each request, for an estimate of what follows."""
+        return dict.fromkeys(self.requests, longest)
+
+
 def requests_by_turn(
     suites: Mapping[str, Iterable[PromptRow]],
     model: Model,
     seed: int,
     samples: Mapping[str, int],
-    answers: Mapping[str, Answer],
     identity: str = "",
-    keys: dict[str, dict[str, str]] | None = None,
-    unscripted: Counter[str] | None = None,
-) -> Iterator[dict[str, Request]]:
-    """The requests of suites by hash: first all that follow no answer; then, as long as
-    there are any, the next turns of conversations, which hold the model's own answers
-    before them.
-
-    ``answers``, by hash, must have those to one yield before the next; a turn after one
-    without an answer, or without text, is not asked, and has the answer before it where
-    that is a refusal by a signal of the provider. ``samples``: answers to each
-    prompt of a suite, where not one. ``identity``: the model's, as JSON, where not the
-    one it states. ``keys`` gets the hash of each prompt's request by suite and prompt
-    id, in prompt order, "" where there is none so far: of a step behind the last of a
-    model that calls tools, that of its last. ``unscripted`` counts the calls that ended
-    such a conversation, since nothing says what they return.
-    """
-    keys = {} if keys is None else keys
-    identity = identity or canonical_json(identity_of(model))
-    # The model's own turns before each of a conversation's.
-    replies: dict[tuple[str, str], list[Reply]] = {}
-    waiting: list[tuple[str, PromptRow]] = []
-    requests: dict[str, Request] = {}
-
-    def add(suite: str, row: PromptRow) -> None:
-        request = request_of(row, seed if model.samples else None)
-        key = request_sha256(identity, request, model)
-        keys[suite][row["prompt_id"]] = key
-        requests.setdefault(key, request)
-
-    for suite, rows in suites.items():
-        keys[suite] = {}
-        for row in sample_prompts(rows, samples.get(suite, 1)):
-            if "after" in row:
-                keys[suite][row["prompt_id"]] = ""
-                waiting.append((suite, row))
-            else:
-                add(suite, row)
-    yield requests
-    while waiting:
-        still_waiting: list[tuple[str, PromptRow]] = []
-        requests = {}
-        for suite, row in waiting:
-            before = answers.get(keys[suite][row["after"]])
-            played = "tool_results" not in row
-            if before is None:
-                still_waiting.append((suite, row))
-                continue
-            if played and not speaks(before):
-                if before.finish_reason == "refusal":  # which ended the conversation
-                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
-                else:
-                    still_waiting.append((suite, row))
-                continue
-            earlier = replies.get((suite, row["after"]), [])
-            reply = reply_in(before.response, before.finish_reason, before.tool_calls)
-            own_turns = [*earlier, reply]
-            if not played:
-                ended_before = len(earlier) < row["turn"] - 2
-                if ended_before or after_calls([], own_turns, row) is None:
-                    if unscripted is not None and not ended_before:
-                        unscripted.update(call["name"] for call in reply.calls)
-                    replies[suite, row["prompt_id"]] = earlier
-                    keys[suite][row["prompt_id"]] = keys[suite][row["after"]]
-                    continue
-            replies[suite, row["prompt_id"]] = own_turns
-            attempts: list[Attempt] = []
-            for attempt in row["attempts"]:
-                if played:
-                    attempts.append(filled(attempt, [turn.text for turn in own_turns]))
-                else:
-                    attempts.append(after_calls(attempt, own_turns, row) or attempt)
-            histories = {canonical_json(attempt[:-1]) for attempt in attempts}
-            if len(histories) > 1:
-                # The change is in an earlier turn, so that what was answered there is
-                # what goes on.
-                attempts = attempts[: before.attempt + 1]
-            add(suite, {**row, "attempts": attempts})
-        if not requests:
-            return
-        waiting = still_waiting
-        yield requests
-
-
-def speaks(answer: Answer) -> bool:
-    """Whether a conversation can go on after an answer: the model said something."""
-    return answer.finish_reason not in ("content_filter", "error") and bool(answer.response.strip())
+) -> Turns:
+    """The requests of suites, by turn. ``samples``: answers to each prompt of a suite, where
+    not one. ``identity``: the model's, as JSON, where not the one it states. Raises
+    :class:`MissingPackage`."""
+    rows = {}
+    for suite, prompts in suites.items():
+        rows[suite] = list(sample_prompts(prompts, samples.get(suite, 1)))
+    has_turns = any("turn" in row for suite_rows in rows.values() for row in suite_rows)
+    kind: type[Turns] = played("requests") if has_turns else Turns
+    return kind(rows, model, seed, identity)
 
 
 def answer_prompts(
@@ -413,17 +378,9 @@ def answer_prompts(
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
     unread = list(folders)
-    keys: dict[str, dict[str, str]] = {}
-    unscripted: Counter[str] = Counter()
-    for requests in requests_by_turn(
-        suites,
-        model,
-        seed=seed,
-        samples=samples,
-        answers=answers,
-        keys=keys,
-        unscripted=unscripted,
-    ):
+    turns = requests_by_turn(suites, model, seed=seed, samples=samples)
+    while turns.requests:
+        requests = turns.requests
         answers |= _stored(store, requests)
         stored |= answers.keys() & requests.keys()
         while unread and not answers.keys() >= requests.keys():
@@ -437,15 +394,14 @@ def answer_prompts(
         new_answers, new_keys = generate(model, missing, store, name=name)
         answers |= new_answers
         generated |= new_keys
-    if unscripted:
-        calls = ", ".join(f"{tool} ({count})" for tool, count in sorted(unscripted.items()))
-        text = f"conversations ended at calls that `tool_results` says nothing of: {calls}"
-        say(f"{name or 'answers'}: {text}", file=sys.stderr)
+        turns.go_on(answers)
+    if turns.note():
+        say(f"{name or 'answers'}: {turns.note()}", file=sys.stderr)
     counts = {suite: Count() for suite in suites}
     is_exact = identity_of(model).get("arithmetic") == "exact"
     states = store.states(answers) if is_exact else {}
     responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
-    for suite, suite_keys in keys.items():
+    for suite, suite_keys in turns.keys.items():
         count = counts[suite]
         for prompt_id, key in suite_keys.items():
             answer = answers[key] if key else NOT_ASKED

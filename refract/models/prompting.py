@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from refract.core.jsonl import canonical_json
-from refract.core.tool_calls import MARKERS, calls_in
+from refract.core.played import played
+from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
 from refract.models import checkpoint, turn
@@ -169,7 +170,7 @@ class Prompting:
         if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
             options = {**options, "tools": list(tools)}
         elif tools:
-            messages = turn.with_tools(messages, tools)
+            messages = played("offer")(messages, tools)
         if any(message["role"] == "tool" for message in messages):
             if not (self._templated and _TOOL_ROLE.search(str(self.tokenizer.chat_template))):
                 raise ValueError(
@@ -271,7 +272,7 @@ class Prompting:
         response = turn.with_prefill(self.settings.prefill, response)
         calls = None
         if prompt.tools:
-            response, calls = calls_in(response, prompt.tools)
+            response, calls = played("read")(response, prompt.tools)
         finish: FinishReason = "stop" if row.ended else "length"
         return Answer(
             response,

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from refract.core.published_text import Source, SourceError, fetched_text
-from refract.core.tool_calls import INSTRUCTION
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
 
@@ -75,16 +74,6 @@ def with_system_prompt(messages: Sequence[Message], system: str | None) -> list[
     if system is None or any(message["role"] == "system" for message in messages):
         return list(messages)
     return [{"role": "system", "content": system}, *messages]
-
-
-def with_tools(messages: Sequence[Message], tools: Sequence[Row]) -> list[Message]:
-    """The messages with the tools in the system message, for a template that has no
-    place for them."""
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False, sort_keys=True) for tool in tools)
-    content, turns = INSTRUCTION.format(tools=listed), list(messages)
-    if turns and turns[0]["role"] == "system":
-        content = f"{turns.pop(0)['content']}\n\n{content}"
-    return [{"role": "system", "content": content}, *turns]
 
 
 def with_call_ids(messages: Sequence[Message], *, as_text: bool = False) -> list[Row]:

@@ -16,6 +16,7 @@ from refract.core.errors import RefractError
 from refract.core.file_formats import LOGS
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
+from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
@@ -24,12 +25,14 @@ from refract.models import ADAPTERS, checkpoint, lora, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
 from refract.models.protocol import LASTING_ERRORS
-from refract.rates.key import INSTALLED
+from refract.rates.key import INSTALLED as MEASURES
+from refract.rates.key import installed_measures
 from refract.suites.perturbations import PERTURBATIONS
 from refract.suites.protocols import CATALOGUES
+from refract.suites.rows import is_played
 
 # Counted up when the code would see something else in the same files.
-VERSION = 3
+VERSION = 4
 PARAMS = Path("params.yaml")
 STATE = Path("data/runs/inputs.json")
 # Marker file: makes DVC re-run the stage, which retries failed requests.
@@ -61,6 +64,8 @@ KINDS: dict[str, tuple[Registry, ...]] = {
     "protocol": (CATALOGUES,),
 }
 
+SECTIONS = Registry({}, "refract.sections")
+
 Stat = list[int] | None
 
 
@@ -85,6 +90,8 @@ def nothing_changed(state: Mapping[str, Any]) -> bool:
     """Whether each file that the last look saw or wrote is as it was, with nothing to
     ask again."""
     if not state or state["again"]:
+        return False
+    if state["shown"] != sorted(name for _, name in shown_by_packages()):
         return False
     for path, seen in state["watched"].items():
         if stat_of(path) != seen:
@@ -217,7 +224,7 @@ def changed_files(params: Mapping[str, Any]) -> list[str]:
     """Which files that the definitions of the current folder's project name, wherever
     they are, are other ones than when ``check-inputs`` last looked here."""
     hashes = Hashes(read_state().get("hashes", {}))
-    catalogue, named = _catalogue(params)
+    catalogue, named, _ = _catalogue(params)
     looks = []
     for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
@@ -259,24 +266,30 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
 
     ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are
     hashes of an earlier look. Returns how many files were hashed."""
-    catalogue, named = _catalogue(params)
+    catalogue, named, has_played = _catalogue(params)
     hashes = Hashes(known)
+    plays = hashes.of_packages([(PLAYED, "prompts")] if has_played else [])
     again: dict[str, int] = {}
     written: dict[str, Any] = {}
     for name in params["grid"]["models"]:
         path = f"models/{name}.json"
         before = read_object(INPUTS / path)  # written last, here or where answers were made
         definition = params["models"][name]
-        answers = hashes.of_answers(ANSWERS / name) | hashes.of_code(definition)
+        answers = hashes.of_answers(ANSWERS / name) | hashes.of_code(definition) | plays
         written[path] = hashes.of_definition(definition, before) | answers
         written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
     for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
-        code = hashes.of_code(catalogue[path])
-        if path == "suites.json":  # measures of other packages count whether named or not
-            code |= hashes.of_packages((INSTALLED, name) for name in INSTALLED.installed())
+        code = {} if path == "validated.json" else plays
+        if path == "suites.json":  # rates do not ask what a perturbation does
+            code = code | hashes.of_code(catalogue[path]["suites"])
+            counting = [measure.name for measure in installed_measures() if measure.count]
+            code |= hashes.of_packages((MEASURES, name) for name in counting)
+        else:
+            code = code | hashes.of_code(catalogue[path])
         files = hashes.of_definition(named[path], before) | code
         written[path] = {**catalogue[path], "files": files}
+    written["report.json"] = hashes.of_packages(shown_by_packages())
     for path, value in written.items():
         write_json(INPUTS / path, value)
     for file in INPUTS.rglob("*.json"):
@@ -289,14 +302,20 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
         "hashes": hashes.seen,
         "written": {path: (INPUTS / path).read_text("utf-8") for path in written},
         "again": again,
+        "shown": sorted(name for _, name in shown_by_packages()),
     }
     write_json(STATE, state)
     return len(hashes.seen)
 
 
-def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a stage reads of params.yaml, by the file that it depends on, and the
-    definitions whose files are hashed for it."""
+def shown_by_packages() -> list[tuple[Registry, str]]:
+    """The measures and sections of the report that installed packages bring."""
+    return [(registry, name) for registry in (MEASURES, SECTIONS) for name in registry.installed()]
+
+
+def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """What a stage reads of params.yaml, by the file that it depends on, the definitions
+    whose files are hashed for it, and whether a suite has rows that are played."""
     names = {"suites": params["grid"]["suites"]}
     suites: dict[str, Any] = {}
     prompts: dict[str, Any] = {}
@@ -305,14 +324,15 @@ def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     rows: dict[str, str | None] = {}
     used: dict[str, Any] = {}
     perturbations: set[str] = set()
-    sampled = False
+    sampled = has_played = False
     for name in names["suites"]:
         suites[name] = suite = params["suites"][name]
         prompts[name] = {key: suite[key] for key in OF_PROMPTS if key in suite}
         judged[name] = {key: suite[key] for key in OF_JUDGES if key in suite}
         files[name] = {"file": suite["file"]}
         own = {judge: params["judges"][judge] for judge in suite["judges"]}
-        rows[name] = _rows_read(Path(suite["file"]), own)
+        rows[name], plays = _rows_read(Path(suite["file"]), own)
+        has_played = has_played or plays or bool(suite.get("tools"))
         used |= own
         perturbations.update(suite.get("perturbations") or ())
         sampled = sampled or bool(suite.get("sample"))
@@ -335,25 +355,27 @@ def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         "suites.json": files,
         "validated.json": measured,
     }
-    return catalogue, hashed
+    return catalogue, hashed, has_played
 
 
-def _rows_read(file: Path, judges: Mapping[str, Any]) -> str | None:
-    """The hash of what judges read of a suite's rows: their columns, those that join
-    rows, and the language. None for a file that cannot be read, which is said where
-    prompts are made of it."""
+def _rows_read(file: Path, judges: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """The hash of what judges read of a suite's rows (their columns, those that join rows, and
+    the language), and whether some are played. None for a file that cannot be read, which is
+    said where prompts are made of it."""
     columns: set[str] | None = {"id", "pair_id", "language"}
     for name, definition in judges.items():
         read = read_judge(name, definition)[0].columns
         columns = None if columns is None or read is None else columns | {*read}
     total = hashlib.sha256()
+    has_played = False
     try:
         for row in iter_rows(file):
+            has_played = has_played or is_played(row)
             shown = {key: row[key] for key in row if columns is None or key in columns}
             total.update(canonical_json(shown).encode())
-    except RefractError:
-        return None
-    return total.hexdigest()
+    except (RefractError, KeyError, TypeError):
+        return None, False
+    return total.hexdigest(), has_played
 
 
 def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
 
 from refract.core.errors import ParamsError
+from refract.core.played import played
 from refract.core.vocabulary import BY_PROVIDER, CONTROLS, JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
@@ -51,9 +52,12 @@ Pair = tuple[Counted, Counted]  # the answers to a row and to the row it is pair
 
 
 def clean_table(suite: CountedSuite) -> list[Rate]:
-    """All rates of a suite's clean prompts, and the differences to the rows they are paired
-    with."""
-    return with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
+    """All rates of a suite's clean prompts, the differences to the rows they are paired with,
+    and of conversations that are played those by turn."""
+    rates = with_one_interval(rate_table(suite) + share_table(suite) + pair_table(suite))
+    if any("turn" in row for row in suite.rows):
+        rates += played("rates")(suite)
+    return rates
 
 
 def rate_table(suite: CountedSuite) -> list[Rate]:

@@ -45,7 +45,7 @@ from refract.report.comparison_tables import (
     perturbed_table,
 )
 from refract.report.comparisons import ALL_PAIRS
-from refract.report.first_table import first_table, threshold_table, turns_table
+from refract.report.first_table import first_table, threshold_table
 from refract.report.judge_notes import judge_tables
 from refract.report.markdown import ShownTable, environment, shown_table, tidy
 from refract.report.page_data import PageData
@@ -112,7 +112,7 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
 
     titles, pages = {}, {}
     bodies = {(page.name, page.title): written("pages", page, {}) for page in PAGES}
-    for name in INSTALLED.installed().keys() - {page.name for page in PAGES}:
+    for name in sorted(INSTALLED.installed().keys() - {page.name for page in PAGES}):
         page: InstalledSection = find(INSTALLED, name, "section of the report")
         bodies[name, page.title] = tidy(page.markdown(inputs))
     for (name, title), body in bodies.items():
@@ -409,7 +409,6 @@ FRONT = (
     Section("thresholds", "Thresholds", _results),
     Section("compared", "Models compared", _compared),
     Section("perturbed", "What perturbations did", _robustness),
-    Section("conversations", "Conversations", lambda x: {"turns": turns_table(x.view)}),
     Section("attacks", "Attacks, injections and pairs", _attacks),
     Section("more", "More"),
 )

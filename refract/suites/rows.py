@@ -11,11 +11,12 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from refract.core.errors import ParamsError, RefractError
+from refract.core.errors import MissingPackage, ParamsError, RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
+from refract.core.played import played
 from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
-from refract.core.tool_calls import call_problems
+from refract.core.tool_calls import ATTACK_CALLS, NAMING
 from refract.core.types import Row
 from refract.core.vocabulary import CONTROLS
 
@@ -34,6 +35,8 @@ FOLDING = ("case_sensitive", "punctuation_sensitive")
 UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
+# Fields for the package refract-dialogue: what a model may call, and what that returns.
+OF_DIALOGUE = ("tools", *NAMING, ATTACK_CALLS, "tool_results", "max_steps")
 # Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
@@ -148,26 +151,20 @@ def user_places(row: Row) -> list[int]:
     return [place for place, message in enumerate(messages) if message["role"] == "user"]
 
 
-def played_turns(row: Row) -> list[int]:
-    """The numbers of the user's turns that the model answers where a row's conversation
-    is played: those without an assistant's message behind them. Empty where only the last
-    has none."""
-    places = user_places(row)
-    played = []
-    for turn, (place, following) in enumerate(pairwise([*places, -1]), 1):
-        if following in (place + 1, -1):
-            played.append(turn)
-    return played if len(played) > 1 else []
+def is_played(row: Row) -> bool:
+    """Whether a row is one for refract-dialogue: the model answers several of its turns, or
+    is offered tools."""
+    roles = [message["role"] for message in row.get("messages", ())]
+    follows = any(pair == ("user", "user") for pair in pairwise(roles))
+    return follows or any(field in row for field in OF_DIALOGUE)
 
 
-def insisted(row: Row) -> Row:
-    """A row that asks ``insist`` times, as a conversation that repeats its request; any
-    other as it is."""
-    if row.get("insist", 1) == 1 or "prompt" not in row:
-        return row
-    request = {"role": "user", "content": row["prompt"]}
-    others = {field: value for field, value in row.items() if field != "prompt"}
-    return {**others, "messages": [request] * row["insist"]}
+def _played_problems(row: Row) -> list[str]:
+    try:
+        problems: list[str] = played("problems")(row)
+    except MissingPackage as error:
+        return [str(error)]
+    return problems
 
 
 def row_problems(row: Row) -> list[str]:
@@ -187,13 +184,8 @@ def row_problems(row: Row) -> list[str]:
     if category not in CATEGORIES:
         problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {category!r:.60})")
     problems += _content_problems(row) + field_problems(row)
-    if "insist" in row and "prompt" not in row:
-        problems.append("'insist' repeats a 'prompt', and the row has none")
-    if not problems and "tool_results" in row and played_turns(insisted(row)):
-        problems.append(
-            "'tool_results' are for one request of the user's, and the row has several that are "
-            "played"
-        )
+    if not problems and is_played(row):
+        problems = _played_problems(row)
     return problems
 
 
@@ -214,10 +206,6 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task_strings": ("a list of texts", _are_texts),
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),
-    "insist": (
-        "a whole number from 1 to 20",
-        lambda value: type(value) is int and 1 <= value <= 20,
-    ),
     "answerable": ("true or false", lambda value: isinstance(value, bool)),
     "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
     "language": ("a code such as en or pt-BR", _is_text),
@@ -240,7 +228,8 @@ def field_problems(row: Row) -> list[str]:
                     "but what the search leaves out (spaces, invisible characters; quotes and "
                     "punctuation by the row's flags)"
                 )
-    problems += call_problems(row)
+    if any(field in row for field in OF_DIALOGUE):
+        problems += _played_problems(row)
     if "rubric" in row:
         problems += _rubric_problems(row)
     elif "rubric_score" in row:

@@ -186,7 +186,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "rubric_score",
         "control",
     }
-    known |= {"answerable", "images", "tools", "tool_results", "max_steps", "insist"}
+    known |= {"answerable", "images", "tools", "tool_results", "max_steps"}
     known |= {ATTACK_CALLS, *NAMING}
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)

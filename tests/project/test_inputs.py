@@ -64,7 +64,7 @@ def hf(**more) -> dict:
 def test_nothing_changed_hashes_nothing_and_writes_nothing(project, monkeypatch, capsys):
     main()
     first = inputs()
-    stages = {"prompts.json", "judges.json", "suites.json", "validated.json"}
+    stages = {"prompts.json", "judges.json", "suites.json", "validated.json", "report.json"}
     assert set(first) == {"models/m.json", "verdicts/m.json", *stages}
     before = {path: path.stat().st_mtime_ns for path in INPUTS.rglob("*.json")}
     monkeypatch.setattr(named_files, "sha256_file", lambda path: pytest.fail(str(path)))

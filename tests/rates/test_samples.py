@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.core.conversations import answered_prompts
 from refract.core.errors import ParamsError, RowError
+from refract.core.played import answered_prompts
 from refract.core.types import clean_id, prompt_of_sample, sample_prompts
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of

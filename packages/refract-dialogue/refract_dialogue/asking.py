@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,7 +12,6 @@ import typer
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.core.params import run_seed
-from refract.core.published_text import Source
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.evaluate import Suite, evaluate
@@ -23,7 +20,7 @@ from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_model, project_root, read_project
 from refract.suites.draws import sample_rows
 from refract.suites.perturbations import changed_at, features_of, read_perturbation
-from refract.suites.perturbations.attacks import PLACE, filled, whole_text
+from refract.suites.perturbations.attacks import filled
 from refract.suites.rows import load_suite
 from refract_dialogue.rewriting import RewriteSettings, kept_rewritings, source_sha256
 
@@ -50,28 +47,24 @@ def rewrite(
 def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> dict[str, str]:
     """The texts of all suites that name the perturbation, each once, by ``source_sha256``.
     Raises :class:`ParamsError` where none names it."""
-    suites = {
-        suite: definition
-        for suite, definition in project.params["suites"].items()
-        if name in (definition.get("perturbations") or ())
-    }
-    if not suites:
-        raise ParamsError(
-            f"perturbations.{name}: no suite names it; add it to the perturbations of one in params.yaml"
-        )
     texts: dict[str, str] = {}
     seed = run_seed(project.params)
-    for suite, definition in suites.items():
+    for suite, definition in project.params["suites"].items():
+        if name not in (definition.get("perturbations") or ()):
+            continue
         rows = load_suite(project.folder / definition["file"])
         stratified = bool(definition.get("stratified"))
         size = definition.get("sample")
         for row in sample_rows(rows, size, seed=seed, suite=suite, stratified=stratified):
             place = changed_at(row, settings)
-            if place is None:
-                continue
-            features = features_of(place.until)
-            for feature in settings.features or features:
-                texts[source_sha256(features[feature])] = features[feature]
+            features = features_of(place.until) if place else {}
+            for feature, text in features.items():
+                if settings.features is None or feature in settings.features:
+                    texts[source_sha256(text)] = text
+    if not texts:
+        raise ParamsError(
+            f"perturbations.{name}: no suite has a text for it; add it to the perturbations of one"
+        )
     return texts
 
 
@@ -116,10 +109,10 @@ def _asked(
 ) -> Iterator[Row]:
     """What became of each text, as a row of the file."""
     definition = find_model(settings.model, project)
-    asked = [
-        {"id": sha, "category": "helpful", **request(settings.instruction, text)}
-        for sha, text in texts.items()
-    ]
+    asked = []
+    for sha, text in texts.items():
+        prompt = filled(settings.instruction, text)
+        asked.append({"id": sha, "category": "helpful", "prompt": prompt})
     evaluation = evaluate(
         [Suite(name, asked, {"judges": ["refusal"]})],
         open_model(settings.model, definition),
@@ -130,7 +123,7 @@ def _asked(
         seed=run_seed(project.params),
     )
     for row in evaluation.rows():
-        outcome, text = row["outcome"], written(row["response"], settings.field)
+        outcome, text = row["outcome"], row["response"].strip().strip('"“”')
         if outcome == "compliance" and (row["finish_reason"] != "stop" or not text):
             outcome = "not read" if row["finish_reason"] == "stop" else "cut_off"
         yield {
@@ -142,22 +135,3 @@ def _asked(
             "request_sha256": row["request_sha256"],
             "answer_sha256": row["answer_sha256"],
         }
-
-
-def request(instruction: str | Source, text: str) -> Row:
-    """The content of a suite's row that asks for a rewriting of the text."""
-    if PLACE in whole_text(instruction):
-        return {"prompt": filled(instruction, text)}
-    system = {"role": "system", "content": whole_text(instruction)}
-    return {"messages": [system, {"role": "user", "content": text}]}
-
-
-def written(answer: str, field: str | None) -> str | None:
-    """What the model wrote; None where its answer is not the JSON that was asked for."""
-    if field is None:
-        return answer.strip().strip('"“”')
-    try:
-        text = json.loads(re.sub(r"^```(json)?|```$", "", answer.strip()))[field]
-    except (ValueError, TypeError, KeyError):
-        return None
-    return text.strip() if isinstance(text, str) else None

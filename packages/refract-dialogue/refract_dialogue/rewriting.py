@@ -13,7 +13,6 @@ from pydantic import Field
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_json
 from refract.core.types import Row
-from refract.suites.perturbations.attacks import Frame
 from refract.suites.perturbations.variants import (
     FeatureSettings,
     Noisy,
@@ -25,23 +24,17 @@ from refract.suites.perturbations.variants import (
 class RewriteSettings(FeatureSettings):
     file: str = Field(description="the JSONL file that `refract rewrite` writes; keep it in git")
     model: str = Field(description="who rewrites: a name from `models`")
-    instruction: Frame = Field(
-        description="what the model is asked; one without {prompt}, of a publisher, is its system "
-        "prompt, and the text the user's message"
-    )
-    field: str | None = Field(
-        None,
-        description="the field of the model's JSON that holds what it wrote; null: its whole answer",
+    instruction: str = Field(
+        pattern=r"\{prompt\}",
+        description="what the model is asked",
+        json_schema_extra={"allowed": "a text with {prompt} in it"},
     )
 
     @property
     def made_by(self) -> str:
         """A hash of model and instruction, which its rows hold, so that neither changes
         unseen."""
-        asked = self.instruction
-        return sha256_json(
-            [self.model, asked if isinstance(asked, str) else asked.sha256, self.field]
-        )
+        return sha256_json([self.model, self.instruction, None])
 
 
 def source_sha256(text: str) -> str:
@@ -52,8 +45,7 @@ def source_sha256(text: str) -> str:
 def kept_rewritings(settings: RewriteSettings) -> dict[str, Row]:
     """The rows of the file by this model and instruction, by ``source_sha256``."""
     path = Path(settings.file)
-    stat = path.stat() if path.is_file() else None
-    return _rows_by(path, settings.made_by, stat.st_mtime_ns) if stat else {}
+    return _rows_by(path, settings.made_by, path.stat().st_mtime_ns) if path.is_file() else {}
 
 
 @functools.lru_cache(maxsize=16)

@@ -6,11 +6,10 @@ import pytest
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.published_text import Source
 from refract.models.store import ResponseStore
 from refract.project import Project
 from refract.suites.perturbations import suite_prompts
-from refract_dialogue.asking import request, write_rewritings, written
+from refract_dialogue.asking import write_rewritings
 
 
 @pytest.fixture
@@ -45,28 +44,6 @@ def test_a_rewriting_is_asked_once_kept_in_a_file_and_no_variant_where_it_was_de
     before = path.read_bytes()
     assert write_rewritings("reworded", project, ResponseStore(None))[1] == {"kept": 12}
     assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("answer", "field", "text"),
-    [
-        ('  "Why did it burn?" ', None, "Why did it burn?"),
-        ('{"mutated_text": " Why? "}', "mutated_text", "Why?"),
-        ('```json\n{"mutated_text": "Why?"}\n```', "mutated_text", "Why?"),
-        *((answer, "mutated_text", None) for answer in ("Why?", "[]", "{}", '{"mutated_text": 1}')),
-    ],
-)
-def test_what_the_model_wrote_is_its_answer_or_a_field_of_its_json(answer, field, text):
-    assert written(answer, field) == text
-
-
-def test_a_published_instruction_without_a_place_is_the_system_prompt(tmp_path):
-    (tmp_path / "text.txt").write_text("Rewrite persuasively.")
-    sha = hashlib.sha256(b"Rewrite persuasively.").hexdigest()
-    source = Source(path=str(tmp_path / "text.txt"), sha256=sha)
-    system = {"role": "system", "content": "Rewrite persuasively."}
-    assert request(source, "Why?") == {"messages": [system, {"role": "user", "content": "Why?"}]}
-    assert request("Say: {prompt}", "Why?") == {"prompt": "Say: Why?"}
 
 
 def test_a_rewriting_by_another_model_or_instruction_counts_as_missing(project):

@@ -150,13 +150,11 @@ def answer_shard(
             name, wanted, suites=prompts, fixed=fixed, samples=samples
         ):
             suites = {suite: prompts[suite] for suite in times}
-            played = any("after" in row for rows in suites.values() for row in rows)
             before: dict[str, Answer] = {}  # which turns of conversations go on from
-            turns = requests_by_turn(suites, model, seed=seed, samples=times, answers=before)
-            for turn, requests in enumerate(turns):
-                # A conversation is in the part of its first turn: only of those there
-                # are answers.
-                mine = requests if turn else shard.of(requests)
+            turns = requests_by_turn(suites, model, seed=seed, samples=times)
+            # A conversation is in the part of its first turn: only of those there are answers.
+            mine = shard.of(turns.requests)
+            while turns.requests:
                 missing = {}
                 for key, request in mine.items():
                     attempts = len(request.attempts)
@@ -169,11 +167,13 @@ def answer_shard(
                 run.from_store += len(missing) - len(generated)
                 run.errors += [answer.error for answer in responses.values() if answer.error]
                 kept |= responses
-                if played:
+                if turns.played:
                     for key, answer in known_answers(*files):
                         if key in mine:
                             before[key] = answer
                     before |= responses
+                turns.go_on(before)
+                mine = turns.requests
         rows = kept_rows(answers.whole(kept))
         lines = [dump_row(row) for row in rows]
     if lines:

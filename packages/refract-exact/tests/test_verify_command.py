@@ -316,7 +316,7 @@ def test_answers_of_an_engine_are_checked_by_their_tokens_against_its_own_checkp
     rows, engine = read_rows(file), read_project(Path()).params["models"]["engine"]
     adapter = open_model("engine", engine)
     prompts_ = suite_prompts(read_project(Path()).params, "own").rows
-    (requests,) = requests_by_turn({"own": prompts_}, adapter, 3, {}, {})
+    requests = requests_by_turn({"own": prompts_}, adapter, 3, {}).requests
     of_engine = [{**row, "request_sha256": key} for row, key in zip(rows, requests, strict=True)]
     changed = {3: EDITS["replaced"][0](rows[3])}
     of_engine = [edited(row, **changed.get(i, {})) for i, row in enumerate(of_engine)]

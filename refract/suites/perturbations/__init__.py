@@ -6,23 +6,21 @@ A new kind is a function and its Perturbation, named in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
 from refract.core.params import definition, run_seed
+from refract.core.played import played
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.tool_calls import call_problems
 from refract.core.types import (
-    OWN_ANSWER,
     Attempt,
     Message,
     PromptRow,
     Row,
     given_prompt,
-    turn_id,
 )
 from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations.variants import (
@@ -33,9 +31,8 @@ from refract.suites.perturbations.variants import (
 from refract.suites.protocols import fixed_by
 from refract.suites.rows import (
     SuiteError,
-    insisted,
+    is_played,
     load_suite,
-    played_turns,
     user_places,
 )
 
@@ -145,6 +142,18 @@ def changed_at(row: Row, settings: Settings) -> Place | None:
     return Place(turn, {**row, "messages": messages[:end]}, messages[end:])
 
 
+class OneTurn:
+    """The prompts of a row of which the model answers the last turn alone."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def prompts(self, prompt: PromptRow, first: int = 1) -> Iterable[PromptRow]:
+        """A row for each turn that is answered of the clean prompt, or of a variant that
+        changes the ``first`` one."""
+        return [prompt]
+
+
 def prompt_rows(
     rows: Sequence[Row],
     suite: str,
@@ -167,26 +176,16 @@ def prompt_rows(
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for source in rows:
-        row = insisted(source)
-        played = played_turns(row)
+        turns = OneTurn(source)
+        if tools or is_played(source):
+            turns = played("prompts")(source, tools, f"suite {suite}")
+        row = turns.row
         clean: PromptRow = {
             **given_prompt(row["id"], as_sent(row, features_of(row), template)),
             "suite": suite,
             "category": row["category"],
         }
-        offered = row.get("tools", tools)
-        if offered:
-            clean["tools"] = list(offered)
-            problems = call_problems({**row, "tools": offered})
-            if problems:
-                raise SuiteError(f"suite {suite}: row {row['id']!r}: {problems[0]}")
-        if "tool_results" in row:
-            results = clean["tool_results"] = row["tool_results"]
-            steps = row.get("max_steps", len(results) + 1)
-            if not any(result.get("always") for result in results):
-                steps = min(steps, len(results) + 1)
-            played = list(range(1, steps + 1))
-        prompts = list(_turns(clean, played, 1))
+        prompts = list(turns.prompts(clean))
         for name, (kind, settings) in kinds.items():
             place = changed_at(row, settings)
             if place is None:
@@ -205,8 +204,7 @@ def prompt_rows(
                     "attempts": attempts,
                     "seed": seed if kind.drawn else None,
                 }
-                first = 1 if "tool_results" in whole else place.turn
-                prompts += _turns(whole, played, first)
+                prompts += turns.prompts(whole, place.turn)
         for prompt in prompts:
             id_ = prompt["prompt_id"]
             if id_ in taken and id_ != row["id"]:
@@ -216,48 +214,6 @@ def prompt_rows(
                     "row another id"
                 )
             yield prompt
-
-
-def _turns(whole: PromptRow, played: Sequence[int], first: int) -> Iterator[PromptRow]:
-    """A row for each turn (or step, with tools) of a prompt that the model answers, from
-    its ``first`` own one on; the prompt itself where only the last turn is answered."""
-    if not played:
-        yield whole
-        return
-    before = None
-    for turn in played:
-        base = whole["prompt_id"] if turn >= first else whole["source_id"]
-        id_ = turn_id(base, turn, played[-1])
-        if turn >= first:
-            attempts = whole["attempts"]
-            if "tool_results" not in whole:
-                attempts = [_up_to(turn, attempt) for attempt in attempts]
-            prompt: PromptRow = {
-                **whole,
-                "prompt_id": id_,
-                "attempts": attempts,
-                "turn": turn,
-                "turns": played[-1],
-            }
-            if before is not None:
-                prompt["after"] = before
-            yield prompt
-        before = id_
-
-
-def _up_to(turn: int, attempt: Attempt) -> list[Message]:
-    """A conversation up to one of the user's turns, with places for the model's own answers."""
-    messages: list[Message] = []
-    for message in attempt:
-        assert not isinstance(message, str)  # only conversations are played
-        if message["role"] == "user":
-            if messages and messages[-1]["role"] == "user":
-                messages.append(OWN_ANSWER)
-            turn -= 1
-        messages.append(message)
-        if not turn:
-            break
-    return messages
 
 
 class SuitePrompts(NamedTuple):

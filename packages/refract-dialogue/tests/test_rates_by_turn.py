@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.turns import step_table, turn_table
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import wilson
+from refract_dialogue.rates import step_table, turn_table
 from tests.builders import OUTCOMES, prompt_row
 
 NAMES = OUTCOMES | {"d": "degenerate"}

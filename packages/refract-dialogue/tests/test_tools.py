@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 from refract.api import judge_rows
-from refract.core.conversations import is_call
 from refract.core.jsonl import read_rows
-from refract.core.tool_calls import call_problems, calls_in
-from refract.judges import JUDGES
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
 from refract.models.store import (
@@ -25,10 +22,15 @@ from refract.models.store import (
 from refract.rates.counting import outcome
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError
+from refract_dialogue.calls import is_call
+from refract_dialogue.local_tools import calls_in
+from refract_dialogue.rows import problems
 from tests.builders import Project, ask
 from tests.builders import in_order as answers
 from tests.fault_server import FaultServer
 from tests.small_models import TEMPLATE, model, save_tokenizer
+
+__all__ = ["tiny"]  # a fixture
 
 
 def tool(name: str) -> dict:
@@ -222,7 +224,7 @@ def test_a_call_is_named_by_its_arguments_too(named, is_one):
     ],
 )  # fmt: skip
 def test_lint_names_what_is_wrong_with_tools(row, problem):
-    found = call_problems(row)
+    found = problems(row)
     assert (not found) if problem is None else problem in found[0]
 
 
@@ -286,6 +288,5 @@ def test_calls_need_a_judge_of_texts_behind_them():
     from refract.core.errors import ParamsError
     from refract.judges import check_counted, open_judges
 
-    assert "calls" in JUDGES
     with pytest.raises(ParamsError, match="put a judge behind it that reads texts, as in"):
         check_counted("s", open_judges({"c": {"kind": "calls"}}), perturbed=False)

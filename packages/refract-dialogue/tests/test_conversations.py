@@ -10,9 +10,9 @@ import re
 import pytest
 
 import refract
-from refract.core.conversations import answered_prompts
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
+from refract.core.played import answered_prompts
 from refract.core.tables import read_table
 from refract.core.types import is_last
 from refract.evaluate import Suite, evaluate
@@ -197,17 +197,14 @@ def test_report_page_and_failures_show_the_conversation(played):
     with contextlib.chdir(project.folder):
         validate_judges.main()
         report.main()
-    front = (project.folder / "metrics/report.md").read_text("utf-8")
-    assert "Conversations" in front
-    pages = "".join(x.read_text("utf-8") for x in (project.folder / "metrics/report").glob("*.md"))
+    folder = project.folder / "metrics/report"
+    turns = (folder / "conversations.md").read_text("utf-8")
+    assert "of harmful conversations refused at every turn 0.25 \\[" in turns
+    pages = "".join(x.read_text("utf-8") for x in folder.glob("*.md"))
     assert "earlier turn" not in pages
     page = (project.folder / "data/report/report.html").read_text("utf-8")
     shown = f"[user]\\nrrc, turn 1\\n\\n[assistant]\\n{NO} (1 messages)\\n\\n[user]\\nrrc, turn 2"
     assert json.dumps(shown)[1:-1].replace("\\\\n", "\\n").replace("'", "'") in page
-    shown = project.refract("show", "--wide").output
-    assert "of harmful conversations refused at every turn 0.25 [" in shown
-    for source in ("made_up", "served"):
-        assert project.refract("table", "--model", source).exit_code == 0
 
 
 def test_judges_get_the_last_turn_its_answer_and_the_conversation_before(played):

@@ -1,0 +1,234 @@
+"""Conversations turn by turn: the model's own answers, and what tools return, in their places.
+
+A conversation goes on in one of two ways. Where its script has a further turn of the user's,
+that turn follows whatever the model said. Where it has ``tool_results``, results follow as long
+as the model calls tools, and what the user says meanwhile; its last answer is that of all further
+steps, so that the last step of each such conversation has the answer that it came to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from refract.core.jsonl import canonical_json
+from refract.core.types import (
+    OWN_ANSWER,
+    UNFINISHED,
+    Attempt,
+    FinishReason,
+    Message,
+    PromptRow,
+    ResponseRow,
+    Row,
+    ToolCall,
+)
+from refract.models.answering import Turns
+from refract.models.protocol import Answer
+from refract_dialogue.calls import is_call
+
+
+class Reply(NamedTuple):
+    """What a conversation goes on from: an answer's text, and its calls of tools."""
+
+    text: str
+    calls: Sequence[ToolCall] = ()
+
+
+def reply_in(
+    text: str, finish_reason: FinishReason, calls: Sequence[ToolCall] | None = None
+) -> Reply:
+    """The reply in an answer. Calls of one that failed, or that was refused by a signal of
+    the provider, lead nowhere."""
+    goes_on = finish_reason in ("stop", *UNFINISHED)
+    return Reply(text, calls or ()) if goes_on else Reply(text)
+
+
+def following(prompt: PromptRow, replies: Sequence[Reply]) -> list[Attempt] | None:
+    """A turn's attempts behind the replies before it; None where the conversation has
+    ended before it, as only one with ``tool_results`` does."""
+    if "tool_results" not in prompt:
+        return [_filled(attempt, replies) for attempt in prompt["attempts"]]
+    attempts: list[Attempt] = []
+    if len(replies) >= prompt["turn"] - 1:
+        for attempt in prompt["attempts"]:
+            messages = _after_calls(attempt, replies, prompt["tool_results"])
+            if messages is None:
+                return None
+            attempts.append(messages)
+    return attempts or None
+
+
+def _filled(attempt: Attempt, replies: Iterable[Reply]) -> Attempt:
+    """A conversation with the model's own answers in their places, empty where there are
+    no more."""
+    if isinstance(attempt, str):
+        return attempt
+    left = iter(replies)
+    messages = []
+    for message in attempt:
+        if message == OWN_ANSWER:
+            message = {**message, "content": next(left, Reply("")).text}
+        messages.append(message)
+    return messages
+
+
+def _after_calls(
+    attempt: Attempt, replies: Sequence[Reply], results: Sequence[Row]
+) -> list[Message] | None:
+    """A conversation behind the model's replies, with what followed each: the results of
+    its calls, and what the user says behind them or behind a text without calls; each
+    once, in order, unless it is there ``always``. None where nothing follows a reply, or
+    one of its calls."""
+    messages: list[Message] = []
+    if isinstance(attempt, str):
+        messages.append({"role": "user", "content": attempt})
+    else:
+        messages += attempt
+    left = list(results)
+    for reply in replies:
+        answer: Message = {"role": "assistant", "content": reply.text}
+        messages.append(answer)
+        if reply.calls:
+            answer["tool_calls"] = list(reply.calls)
+        elif not reply.text.strip():
+            return None
+        result: Row | None = None
+        for call in reply.calls or (None,):
+            result = _first_result(call, left)
+            if result is None:
+                return None
+            if not result.get("always"):
+                left.remove(result)
+            if call is not None:
+                content = result["result"]
+                messages.append({"role": "tool", "content": content, "name": call["name"]})
+        if result is not None and "user" in result:
+            messages.append({"role": "user", "content": result["user"]})
+    return messages
+
+
+def _first_result(call: ToolCall | None, results: Sequence[Row]) -> Row | None:
+    """The first result of a call; without one, the first text of the user's alone."""
+    for result in results:
+        is_result = "name" in result
+        if call is None:
+            if not is_result:
+                return result
+        elif is_result and is_call(call, result):
+            return result
+    return None
+
+
+def with_answers(
+    prompt: PromptRow, response: ResponseRow | None, earlier: dict[str, list[Reply]]
+) -> PromptRow:
+    """A turn with the model's own answers in their places (an empty text where there is
+    none).
+
+    ``earlier`` has the answers before each turn, and to it, by its id. The ``response`` to
+    this turn is added to it, so that turns have to come in order."""
+    replies = earlier.get(prompt.get("after", ""), [])
+    reply = Reply("")
+    if response is not None:
+        calls = response.get("tool_calls")
+        reply = reply_in(response["response"], response["finish_reason"], calls)
+    attempts = following(prompt, replies)
+    if attempts is None:  # the conversation ended with the last of these answers
+        earlier[prompt["prompt_id"]] = replies
+        attempts = following({**prompt, "turn": 1}, replies[:-1]) or prompt["attempts"]
+    else:
+        earlier[prompt["prompt_id"]] = [*replies, reply]
+    return {**prompt, "attempts": attempts, "script": prompt["attempts"]}
+
+
+class PlayedTurns(Turns):
+    """First all requests that follow no answer; then, as long as there are any, the next turns
+    of conversations, which hold the model's own answers before them.
+
+    A turn after one without an answer, or without text, is not asked, and has the answer
+    before it where that is a refusal by a signal of the provider. Steps behind the last of a
+    model that calls tools have the request of its last."""
+
+    played = True
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        self._waiting: list[tuple[str, PromptRow]] = []
+        # The model's own turns before each of a conversation's.
+        self._replies: dict[tuple[str, str], list[Reply]] = {}
+        # Calls that ended a conversation, since nothing says what they return.
+        self._unscripted: Counter[str] = Counter()
+        super().__init__(*arguments, **named)
+
+    def add(self, suite: str, row: PromptRow) -> None:
+        """Takes up a prompt; one behind another turn waits for the answer to that."""
+        if "after" in row:
+            self.keys[suite][row["prompt_id"]] = ""
+            self._waiting.append((suite, row))
+        else:
+            super().add(suite, row)
+
+    def go_on(self, answers: Mapping[str, Answer]) -> None:
+        """Makes ``requests`` those of the next turns."""
+        self.requests = {}
+        waiting, self._waiting = self._waiting, []
+        for suite, row in waiting:
+            self._follow(suite, row, answers)
+
+    def _follow(self, suite: str, row: PromptRow, answers: Mapping[str, Answer]) -> None:
+        """Adds the request of a turn whose conversation has come to it."""
+        keys = self.keys[suite]
+        before = answers.get(keys[row["after"]])
+        scripted = "tool_results" in row
+        if before is None or not (scripted or _speaks(before)):
+            if before is not None and before.finish_reason == "refusal":  # which ended it
+                keys[row["prompt_id"]] = keys[row["after"]]
+            else:
+                self._waiting.append((suite, row))
+            return
+        earlier = self._replies.get((suite, row["after"]), [])
+        reply = reply_in(before.response, before.finish_reason, before.tool_calls)
+        replies = [*earlier, reply]
+        attempts = following(row, replies)
+        if attempts is None:
+            if len(replies) == row["turn"] - 1:
+                self._unscripted.update(call["name"] for call in reply.calls)
+            self._replies[suite, row["prompt_id"]] = earlier
+            keys[row["prompt_id"]] = keys[row["after"]]
+            return
+        self._replies[suite, row["prompt_id"]] = replies
+        if len({canonical_json(attempt[:-1]) for attempt in attempts}) > 1:
+            # The change is in an earlier turn, so that what was answered there is what goes on.
+            attempts = attempts[: before.attempt + 1]
+        super().add(suite, {**row, "attempts": attempts})
+
+    def answered_at_most(self, longest: Answer) -> dict[str, Answer]:
+        """The longest answer to each request; to a step one with a call of the next result,
+        so that another step follows."""
+        answers = super().answered_at_most(longest)
+        for suite, rows in self.suites.items():
+            for row in rows:
+                key = self.keys[suite][row["prompt_id"]]
+                results = row.get("tool_results")
+                if key not in self.requests or not results:
+                    continue
+                result = results[min(row["turn"], len(results)) - 1]
+                if "name" in result:
+                    arguments = result.get("arguments", {})
+                    call: ToolCall = {"name": result["name"], "arguments": arguments}
+                    answers[key] = replace(longest, tool_calls=[call])
+        return answers
+
+    def note(self) -> str:
+        """What conversations ended at, where a script says nothing of it."""
+        if not self._unscripted:
+            return ""
+        calls = ", ".join(f"{tool} ({count})" for tool, count in sorted(self._unscripted.items()))
+        return f"conversations ended at calls that `tool_results` says nothing of: {calls}"
+
+
+def _speaks(answer: Answer) -> bool:
+    """Whether a conversation can go on after an answer: the model said something."""
+    return answer.finish_reason not in ("content_filter", "error") and bool(answer.response.strip())
