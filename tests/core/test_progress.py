@@ -66,7 +66,6 @@ def test_where_there_is_no_terminal_progress_is_a_line_a_minute(monkeypatch, cap
     assert printed.endswith("9 tokens\n")
 
 
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [({}, ("PASSIVE", "30000")), ({"OMP_WAIT_POLICY": "ACTIVE"}, ("ACTIVE", None))],

@@ -30,8 +30,6 @@ from tests.builders import in_order as answers
 from tests.fault_server import FaultServer
 from tests.small_models import TEMPLATE, model, save_tokenizer
 
-__all__ = ["tiny"]  # a fixture
-
 
 def tool(name: str) -> dict:
     parameters = {"type": "object", "properties": {"to": {"type": "string"}}}
