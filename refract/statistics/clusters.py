@@ -12,7 +12,7 @@ from math import erfc, fsum, gcd, sqrt
 from typing import NamedTuple
 
 from refract.statistics.paired import tango
-from refract.statistics.proportions import Proportion, normal_quantile, wilson, wilson_at
+from refract.statistics.proportions import normal_quantile, wilson_at
 
 # Up to so large a sum of changes exchanges are counted exactly: in at most a second.
 MOST_EXACT = 100_000
@@ -344,41 +344,6 @@ def _residuals(sample: ClusteredValues) -> tuple[dict[Hashable, float], float]:
     imaginary = (1 + len(values) / len(residuals)) / 2
     squares = sum(residual * residual for residual in residuals.values())
     return residuals, squares + imaginary**2 / 4
-
-
-def macro_mean(
-    means: Sequence[float], sizes: Sequence[int], confidence: float = 0.95
-) -> Proportion | None:
-    """The mean of means in [0, 1] of groups of so many independent values; None without a group.
-
-    Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) / n_g / G² over
-    G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores at most that. The interval is
-    Wilson's for the number of values that would have this variance in one group, as of other
-    designs (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334).
-    For the variance two positives and two negatives are added to each group (Agresti & Coull 1998,
-    The American Statistician 52:119), so that groups that do not vary leave a width. One group
-    gives Wilson's interval of its mean, and groups that are alike that of all their values. Raises
-    ValueError for lists of different length, and for a group without values."""
-    if len(means) != len(sizes):
-        raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
-    if not means:
-        return None
-    if min(sizes) < 1:
-        raise ValueError(f"each group needs a value (got a group of {min(sizes)})")
-    value = min(1.0, max(0.0, sum(means) / len(means)))
-    shares = []
-    variances = []
-    for mean, n in zip(means, sizes, strict=True):
-        p = (mean * n + 2) / (n + 4)
-        shares.append(p)
-        variances.append(p * (1 - p) / n)
-    spread = sum(variances) / len(means) ** 2
-    centre = sum(shares) / len(means)
-    effective = centre * (1 - centre) / spread
-    limits = wilson(value * effective, effective, confidence)
-    assert limits is not None
-    # rounding must not leave the average outside of its own interval
-    return Proportion(value, min(limits.low, value), max(limits.high, value))
 
 
 def clustered_mcnemar(

@@ -18,7 +18,6 @@ from refract.statistics.clusters import (
     clustered_mcnemar,
     clustered_mean,
     effective_clusters,
-    macro_mean,
     satterthwaite,
     t_quantile,
 )
@@ -267,7 +266,6 @@ def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
     assert clustered_mean([], []) is None
     assert clustered_difference([], [], []) is None
     assert clustered_mcnemar([], [], []) == 1.0
-    assert macro_mean([], []) is None
 
 
 rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=60)
@@ -367,31 +365,6 @@ def test_of_very_many_prompts_the_test_of_a_contrast_is_the_normal_approximation
     # The sum of the squares of changes, each over its number of prompts, is the variance.
     z = (99 / 1000 - 1 / 499) / math.sqrt(401 / 1000**2 + 1 / 499**2)
     assert clustered_contrast_test(lost, one) == pytest.approx(2 * norm.sf(z), rel=1e-3)
-
-
-# Means of groups
-
-GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)
-
-
-def test_each_group_counts_the_same_and_one_or_several_alike_have_wilsons_interval():
-    assert macro_mean([1.0, 0.0], [1, 99]).value == 0.5
-    for groups in (1, 3):
-        found = macro_mean([0.4] * groups, [10] * groups)
-        assert (found.low, found.high) == pytest.approx(wilson(4 * groups, 10 * groups))
-    # Two positives and two negatives more: shares of 4/8 and 6/14 with p(1 - p)/n of 1/16 and 6/245.
-    spread, centre = (1 / 16 + 24 / 98 / 10) / 4, (1 / 2 + 3 / 7) / 2
-    effective = centre * (1 - centre) / spread
-    found = macro_mean([0.5, 0.4], [4, 10], 0.9)
-    assert found == pytest.approx((0.45, *wilson(0.45 * effective, effective, 0.9)))
-    even, uneven = macro_mean([0.5, 0.0], [500, 500]), macro_mean([0.5, 0.0], [4, 996])
-    assert uneven.high - uneven.low > 5 * (even.high - even.low)
-
-
-@given(GROUPS)
-def test_the_interval_holds_the_average_and_stays_between_0_and_1(groups):
-    found = macro_mean([mean for mean, _ in groups], [size for _, size in groups])
-    assert 0 <= found.low <= found.value <= found.high <= 1
 
 
 def _apart(k, n, name):

@@ -10,7 +10,6 @@ from refract.statistics.clusters import (
     clustered_difference,
     clustered_mcnemar,
     clustered_mean,
-    macro_mean,
 )
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.hypotheses import benjamini_hochberg, holm
@@ -31,8 +30,6 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
         (lambda: clustered_difference([True], [True], []), r"cluster.*\(got 1"),
         (lambda: clustered_mcnemar([True], [True], []), r"cluster.*\(got 1"),
         (lambda: clustered_mean([0.5, 1.5], [0, 1]), r"between 0 and 1 \(got 1.5\)"),
-        (lambda: macro_mean([0.5, 0.5], [3]), "2 means and 1 sizes"),
-        (lambda: macro_mean([0.5, 0.5], [3, 0]), "group of 0"),
         (lambda: prediction_powered(Sample([True], [], [])), r"same length \(got 1 and 0\)"),
         (
             lambda: prediction_powered(Sample([True], [True], [True], ["a"], [])),

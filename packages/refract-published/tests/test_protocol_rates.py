@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given as given_any
+from hypothesis import strategies as st
 
 from refract.core.types import given_response
 from refract.judges.cases import labelled, unjudged
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.rate import Interval
 from refract.results.table_rows import rate_to_row
-from refract.statistics.clusters import macro_mean
+from refract.statistics.proportions import wilson
 from refract_published.judges.readers import READERS
 from refract_published.protocols import CATALOGUE
-from refract_published.protocols.counting import macro_rate, protocol_judge, protocol_table
+from refract_published.protocols.counting import (
+    macro_mean,
+    macro_rate,
+    protocol_judge,
+    protocol_table,
+)
 from small_protocol import chosen
 from tests.builders import rate as share
 
@@ -209,3 +216,35 @@ def test_a_group_of_which_nothing_was_judged_is_in_the_bounds_of_the_average_as_
     assert found.bounds == (0.25, 0.75)
     assert found.outer.low == macro_mean([0.5, 0.0], [10, 1]).low
     assert found.outer.high == macro_mean([0.5, 1.0], [10, 1]).high
+
+
+GROUPS = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 50)), min_size=1, max_size=9)
+
+
+def test_each_group_counts_the_same_and_one_or_several_alike_have_wilsons_interval():
+    assert macro_mean([1.0, 0.0], [1, 99]).value == 0.5
+    for groups in (1, 3):
+        found = macro_mean([0.4] * groups, [10] * groups)
+        assert (found.low, found.high) == pytest.approx(wilson(4 * groups, 10 * groups))
+    # Two positives and two negatives more: shares of 4/8 and 6/14 with p(1 - p)/n of 1/16 and 6/245.
+    spread, centre = (1 / 16 + 24 / 98 / 10) / 4, (1 / 2 + 3 / 7) / 2
+    effective = centre * (1 - centre) / spread
+    found = macro_mean([0.5, 0.4], [4, 10], 0.9)
+    assert found == pytest.approx((0.45, *wilson(0.45 * effective, effective, 0.9)))
+    even, uneven = macro_mean([0.5, 0.0], [500, 500]), macro_mean([0.5, 0.0], [4, 996])
+    assert uneven.high - uneven.low > 5 * (even.high - even.low)
+
+
+@given_any(GROUPS)
+def test_the_interval_holds_the_average_and_stays_between_0_and_1(groups):
+    found = macro_mean([mean for mean, _ in groups], [size for _, size in groups])
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"), [([3], "2 means and 1 sizes"), ([3, 0], "group of 0")]
+)
+def test_groups_that_cannot_be_averaged_are_named(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        macro_mean([0.5, 0.5], sizes)
+    assert macro_mean([], []) is None

@@ -12,7 +12,7 @@ from refract.core.vocabulary import BY_PROVIDER, JUDGED
 from refract.rates.counting import CONFIDENCE, Counted, CountedSuite, mean_rate, rate_of
 from refract.rates.key import Group, Key, Measure
 from refract.rates.rate import Counts, Rate
-from refract.statistics.clusters import macro_mean
+from refract.statistics.proportions import Proportion, wilson
 from refract_published.protocols.definitions import Chosen, ProtocolMeasure
 
 REFUSED, COMPLIED = ("refusal", "harmless"), ("compliance", "harmful")
@@ -68,6 +68,41 @@ def protocol_measure(name: str) -> Measure:
 def macro_name(name: str) -> str:
     """What the macro average of a protocol's measure is called."""
     return f"{name}_macro"
+
+
+def macro_mean(
+    means: Sequence[float], sizes: Sequence[int], confidence: float = 0.95
+) -> Proportion | None:
+    """The mean of means in [0, 1] of groups of so many independent values; None without a group.
+
+    Its variance is that of stratified sampling with equal weights, Σ p_g (1 - p_g) / n_g / G² over
+    G groups (Cochran 1977, Sampling Techniques, chapter 5), of scores at most that. The interval is
+    Wilson's for the number of values that would have this variance in one group, as of other
+    designs (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334).
+    For the variance two positives and two negatives are added to each group (Agresti & Coull 1998,
+    The American Statistician 52:119), so that groups that do not vary leave a width. One group
+    gives Wilson's interval of its mean, and groups that are alike that of all their values. Raises
+    ValueError for lists of different length, and for a group without values."""
+    if len(means) != len(sizes):
+        raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
+    if not means:
+        return None
+    if min(sizes) < 1:
+        raise ValueError(f"each group needs a value (got a group of {min(sizes)})")
+    value = min(1.0, max(0.0, sum(means) / len(means)))
+    shares = []
+    variances = []
+    for mean, n in zip(means, sizes, strict=True):
+        p = (mean * n + 2) / (n + 4)
+        shares.append(p)
+        variances.append(p * (1 - p) / n)
+    spread = sum(variances) / len(means) ** 2
+    centre = sum(shares) / len(means)
+    effective = centre * (1 - centre) / spread
+    limits = wilson(value * effective, effective, confidence)
+    assert limits is not None
+    # rounding must not leave the average outside of its own interval
+    return Proportion(value, min(limits.low, value), max(limits.high, value))
 
 
 def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
