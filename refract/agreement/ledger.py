@@ -122,17 +122,6 @@ def ledger_entries(
     ``harmful`` or ``other`` (``prompts``): a model that answered both kinds has an entry for each
     besides. Those with the same ``cluster``, or else the same ``prompt``, are one cluster.
     ``truth`` and ``labels`` are among ``LABELS``; None is unjudged."""
-    groups: dict[tuple[str, str, Prompts], list[int]] = {}
-    by_kind: dict[tuple[str, str, Prompts], list[int]] = {}
-    for number, pair in enumerate(pairs):
-        source, model = str(pair.get("source") or ""), str(pair.get("model") or "")
-        groups.setdefault((source, model, ""), []).append(number)
-        if pair.get("prompts"):
-            by_kind.setdefault((source, model, pair["prompts"]), []).append(number)
-    models = Counter(source for source, _, _ in groups)
-    for (source, _, _), numbers in list(groups.items()):
-        if models[source] > 1:
-            groups.setdefault((source, ALL, ""), []).extend(numbers)
     of_judge = {
         "judge": judge,
         "version": version,
@@ -141,7 +130,7 @@ def ledger_entries(
         "reads": " ".join(sorted(reads)),
     }
     entries = []
-    for (source, model, kind), numbers in (groups | by_kind).items():
+    for (source, model, kind), numbers in _answers_of(pairs).items():
         scores = score_labels(
             truth=[truth[number] for number in numbers],
             labels=[labels[number] for number in numbers],
@@ -167,6 +156,22 @@ def ledger_entries(
         values: Row = {name: scores.get(name) for name in COLUMNS}
         entries.append(LedgerEntry(**values))
     return worst_first(entries)
+
+
+def _answers_of(pairs: Sequence[Row]) -> dict[tuple[str, str, Prompts], list[int]]:
+    """The places of the answers of each source and model, and kind of prompts."""
+    groups: dict[tuple[str, str, Prompts], list[int]] = {}
+    by_kind: dict[tuple[str, str, Prompts], list[int]] = {}
+    for number, pair in enumerate(pairs):
+        source, model = str(pair.get("source") or ""), str(pair.get("model") or "")
+        groups.setdefault((source, model, ""), []).append(number)
+        if pair.get("prompts"):
+            by_kind.setdefault((source, model, pair["prompts"]), []).append(number)
+    models = Counter(source for source, _, _ in groups)
+    for (source, _, _), numbers in list(groups.items()):
+        if models[source] > 1:
+            groups.setdefault((source, ALL, ""), []).extend(numbers)
+    return groups | by_kind
 
 
 def worst_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:

@@ -31,8 +31,8 @@ from refract.rates.thresholds import with_decisions
 
 
 class Aggregate(NamedTuple):
-    """What one suite's verdicts add up to: answers by prompt id, rates, a row for
-    each perturbed prompt, and the values of the suite's ``fields`` by source id."""
+    """What one suite's verdicts add up to: answers by prompt id, rates, a row for each perturbed
+    prompt, and the values of the suite's ``fields`` by source id."""
 
     answers: Mapping[str, Counted]
     table: list[Rate]
@@ -41,8 +41,8 @@ class Aggregate(NamedTuple):
 
 
 def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[str]:
-    """The fields that a suite's rates are broken down by: ``language`` where its
-    definition names none and its rows are in several."""
+    """The fields that a suite's rates are broken down by: ``language`` where its definition names
+    none and its rows are in several."""
     if fields is not None:
         return fields
     languages = {row.get("language") for row in sources} - {None}
@@ -63,18 +63,17 @@ def aggregate_suite(
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
-    """Outcomes and rates of one suite; responses and verdicts by prompt id need not
-    be in memory (:class:`refract.core.jsonl.RowsById`).
+    """Outcomes and rates of one suite; responses and verdicts by prompt id need not be in memory
+    (:class:`refract.core.jsonl.RowsById`).
 
-    ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its
-    first judge decides the outcomes. ``judges`` are its judges' definitions by name,
-    ``families`` the label family of each. ``settings`` say the confidence, what counts
-    as refused, and what thresholds ask about. ``errors`` is the known error of each
-    refusal judge; with None intervals are of the prompts alone.
-    ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
-    ``strict``, a threshold of a measure that these rows and judges have no number for
-    is left out. Raises :class:`RowError` when the rows do not belong together,
-    :class:`ParamsError` for fields and thresholds that the suite does not have."""
+    ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge
+    decides the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label
+    family of each. ``settings`` say the confidence, what counts as refused, and what thresholds ask
+    about. ``errors`` is the known error of each refusal judge; with None intervals are of the
+    prompts alone. ``texts`` has the prompts with their texts where ``prompts`` come without. Unless
+    ``strict``, a threshold of a measure that these rows and judges have no number for is left out.
+    Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
+    and thresholds that the suite does not have."""
     if not isinstance(responses, Mapping):
         responses = {row["prompt_id"]: row for row in responses}
     if not isinstance(verdicts, Mapping):
@@ -139,8 +138,8 @@ def _outcomes(suite: CountedSuite) -> dict[str, Counted]:
 
 
 def _by_protocol(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
-    """The rates, where the suite has a protocol with those that this counts in its own way in
-    place of the suite's of their names."""
+    """The rates, where the suite has a protocol with those that this counts in its own way in place
+    of the suite's of their names."""
     protocol = followed(suite.definition)
     if protocol is None:
         return list(rates)
@@ -170,8 +169,8 @@ def with_limits(
 
 
 def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The values of some fields by source id, as cells; what a row lacks is left out.
-    Rows that have the same ones share them."""
+    """The values of some fields by source id, as cells; what a row lacks is left out. Rows that
+    have the same ones share them."""
     names = [field for field in fields if field not in TAKEN]
     values: dict[str, dict[str, str]] = {}
     shared: dict[tuple[object, ...], dict[str, str]] = {}
@@ -185,9 +184,8 @@ def _field_values(sources: Sequence[Row], fields: Sequence[str]) -> dict[str, di
 
 
 def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate) -> Iterator[Row]:
-    """One line for each prompt variant, without its text; ``prompt_sha256`` is the
-    start of the hash of its attempts, so that two results can be compared prompt by
-    prompt."""
+    """One line for each prompt variant, without its text; ``prompt_sha256`` is the start of the
+    hash of its attempts, so that two results can be compared prompt by prompt."""
     changed_of = {row["prompt_id"]: row["changed"] for row in aggregate.compared}
     for prompt in prompts:
         id_, source = prompt["prompt_id"], prompt["source_id"]
@@ -210,11 +208,11 @@ def outcome_lines(suite: str, prompts: Iterable[PromptRow], aggregate: Aggregate
 
 
 def usage(responses: Iterable[ResponseRow], price: Mapping[str, float] | None) -> Row:
-    """Tokens that the answers to some prompts took, reused ones included, and what
-    they cost; where some ended in a loop, how many (``looped``).
+    """Tokens that the answers to some prompts took, reused ones included, and what they cost; where
+    some ended in a loop, how many (``looped``).
 
-    ``price`` is in USD per million tokens; the cost is None without one, a count
-    where an answer does not say its own."""
+    ``price`` is in USD per million tokens; the cost is None without one, a count where an answer
+    does not say its own."""
     totals: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
     looped = 0
     for row in responses:

@@ -1,5 +1,4 @@
-"""Answers as rates count them, the rates of answers, and what rates are above a noise
-floor."""
+"""Answers as rates count them, the rates of answers, and what rates are above a noise floor."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ from refract.statistics.clusters import (
 from refract.statistics.proportions import Proportion, mean_of_samples
 
 CONFIDENCE = 0.95
-# The share of a suite's answers that were cut off, or not judged, from which on there
-# is a warning.
+# The share of a suite's answers that were cut off, or not judged, from which on there is a warning.
 WARN_SHARE = 0.1
 # How an answer can end that counts as refused, unless settings say otherwise
 # (:attr:`refract.core.params.DecisionSettings.refused_endings`).
@@ -32,10 +30,10 @@ REFUSED_ENDINGS = ("refusal",)
 
 
 class Counted(NamedTuple):
-    """One answer: its outcome, the cluster that its prompt is of, whether the token
-    limit cut it off, the id of the prompt that it is one of several samples of
-    (None: the only one), and how often another answer to the clean prompt would count
-    as it may (its noise floor; None: not known)."""
+    """One answer: its outcome, the cluster that its prompt is of, whether the token limit cut it
+    off, the id of the prompt that it is one of several samples of (None: the only one), and how
+    often another answer to the clean prompt would count as it may (its noise floor; None: not
+    known)."""
 
     outcome: str
     cluster: Hashable
@@ -51,15 +49,14 @@ Outcomes = Mapping[str, Counted]  # by prompt id
 class CountedSuite:
     """A suite to be tabulated.
 
-    ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run
-    by prompt id, ``fields`` what rates are broken down by, ``confidence`` that of
-    their intervals, ``refused_endings`` how an answer can end that counts as refused.
-    ``rows`` are the prompts in their order, with or without texts; ``prompts`` and
-    ``responses`` have the texts by prompt id and may be read from disk row by row.
-    ``verdicts`` are by prompt id and judge. ``definition`` is the suite's, of whose
-    judges the first decides the outcomes; ``judges`` are the definitions of judges and
-    ``families`` the families of their labels, by name. ``compared`` are the comparisons of
-    perturbed answers with clean ones (:func:`refract.rates.robustness.comparisons`)."""
+    ``sources`` are all its rows, ``outcomes`` the answers to the prompts of this run by prompt id,
+    ``fields`` what rates are broken down by, ``confidence`` that of their intervals,
+    ``refused_endings`` how an answer can end that counts as refused. ``rows`` are the prompts in
+    their order, with or without texts; ``prompts`` and ``responses`` have the texts by prompt id
+    and may be read from disk row by row. ``verdicts`` are by prompt id and judge. ``definition`` is
+    the suite's, of whose judges the first decides the outcomes; ``judges`` are the definitions of
+    judges and ``families`` the families of their labels, by name. ``compared`` are the comparisons
+    of perturbed answers with clean ones (:func:`refract.rates.robustness.comparisons`)."""
 
     sources: Sequence[Row]
     outcomes: Outcomes
@@ -154,10 +151,10 @@ def outcome(
 ) -> str:
     """What became of one prompt: one of ``JUDGED`` or of ``EXCLUDED``.
 
-    An answer that ended in one of ``refused_endings`` is refused by the provider. One that
-    was cut off at the token limit is judged by what it said, unless ``cut_off`` is
-    ``excluded``; an empty one is empty, unless its judge labels empty answers. Calls of
-    tools without a text are no empty answer."""
+    An answer that ended in one of ``refused_endings`` is refused by the provider. One that was cut
+    off at the token limit is judged by what it said, unless ``cut_off`` is ``excluded``; an empty
+    one is empty, unless its judge labels empty answers. Calls of tools without a text are no empty
+    answer."""
     reason = response["finish_reason"]
     if reason in refused_endings:
         return BY_PROVIDER
@@ -177,9 +174,9 @@ def outcome(
 def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, str]:
     """The cluster of each row of a suite, by id.
 
-    With a ``field`` the rows that share a value of it, and the others each alone;
-    without one the rows that ``pair_id`` joins, named after the last row of the
-    chain. Raises :class:`ParamsError` for a field that no row has."""
+    With a ``field`` the rows that share a value of it, and the others each alone; without one the
+    rows that ``pair_id`` joins, named after the last row of the chain. Raises :class:`ParamsError`
+    for a field that no row has."""
     if field is not None:
         named = {row["id"]: row[field] for row in sources if row.get(field) is not None}
         if not named:
@@ -203,9 +200,8 @@ Estimates = tuple[Estimate, Estimate, Estimate]  # and at the two extremes of th
 
 
 class PromptMeans(NamedTuple):
-    """Means of prompts: over their known values (None without any), with all unknown
-    ones as 0 and as 1; the clusters that the prompts are of, and the known values of
-    each prompt that has any."""
+    """Means of prompts: over their known values (None without any), with all unknown ones as 0 and
+    as 1; the clusters that the prompts are of, and the known values of each prompt that has any."""
 
     known: list[float | None]
     lowest: list[float]
@@ -227,8 +223,8 @@ class PromptMeans(NamedTuple):
     def estimates(
         self, confidence: float
     ) -> tuple[Clustered | None, Clustered | None, Clustered | None]:
-        """Their mean, and that at the least and at the most which the unknown allow; of
-        means without ends the mean alone."""
+        """Their mean, and that at the least and at the most which the unknown allow; of means
+        without ends the mean alone."""
         mean = self.sample.mean(confidence)
         if not self.lowest:
             return mean, None, None
@@ -239,8 +235,7 @@ class PromptMeans(NamedTuple):
 
 
 def prompt_means(values: Sequence[float | None], answers: Sequence[Counted]) -> PromptMeans:
-    """The values of some answers by prompt: a prompt counts once however often it was
-    answered."""
+    """The values of some answers by prompt: a prompt counts once however often it was answered."""
     if all(answer.prompt is None for answer in answers):
         # In little memory: equal samples are one object.
         shared: dict[float, tuple[float]] = {}
@@ -277,8 +272,7 @@ def interval_of(estimate: Estimate) -> Interval | None:
 
 
 def bounds_of(lower: Estimate, upper: Estimate) -> tuple[Interval | None, Interval | None]:
-    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of
-    the unjudged."""
+    """``bounds`` and ``outer`` of a rate from its estimates at the two extremes of the unjudged."""
     if lower is None or upper is None:
         return None, None
     bounds = Interval(lower.value, upper.value)
@@ -296,9 +290,9 @@ def mean_rate(
 ) -> Rate:
     """The mean of values of some answers, None where one is not known.
 
-    Values lie in the range of the key's measure. Several samples of one prompt enter
-    as the prompt's mean. What is unknown is excluded under the answer's outcome, and
-    at either end of the range in the bounds; a measure without a range has none."""
+    Values lie in the range of the key's measure. Several samples of one prompt enter as the
+    prompt's mean. What is unknown is excluded under the answer's outcome, and at either end of the
+    range in the bounds; a measure without a range has none."""
     counts = counts_of(answers, [value is not None for value in values], successes)
     low, high = key.measure.low, key.measure.high
     if low is None or high is None:
@@ -348,11 +342,11 @@ def rate_of(key: Key, counts: Counts, estimates: Estimates) -> Rate:
 
 
 def answer_rate(key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE) -> Rate:
-    """The share of answers with an outcome that the key's measure counts, among the
-    judged ones; where answers have a noise floor, also what it is above that.
+    """The share of answers with an outcome that the key's measure counts, among the judged ones;
+    where answers have a noise floor, also what it is above that.
 
-    The interval is that of the clustered mean, Wilson's where every answer is a
-    cluster of its own."""
+    The interval is that of the clustered mean, Wilson's where every answer is a cluster of its
+    own."""
     counted, among = key.measure.counted, key.measure.among
     answers = [a for a in answers if a.outcome in among or a.outcome in EXCLUDED]
     values = positive_values(answers, counted, among)
@@ -380,8 +374,8 @@ def positive_values(
 def overall_rates(
     key: Key, answers: Iterable[Counted], confidence: float = CONFIDENCE
 ) -> list[Rate]:
-    """A measure's rate over all, and where judged answers were cut off, or refused by the
-    provider, the one without those; the rate of a group alone."""
+    """A measure's rate over all, and where judged answers were cut off, or refused by the provider,
+    the one without those; the rate of a group alone."""
     answers = list(answers)
     rates = [answer_rate(key, answers, confidence)]
     if key.group:
@@ -408,8 +402,8 @@ def grouped_rates(
 
 
 def without(group: Group, answers: Iterable[Counted]) -> list[Counted]:
-    """Answers of which those that a group leaves out are not judged: :data:`WITHOUT_CUT_OFF`
-    or :data:`WITHOUT_PROVIDER`; of any other group all answers."""
+    """Answers of which those that a group leaves out are not judged: :data:`WITHOUT_CUT_OFF` or
+    :data:`WITHOUT_PROVIDER`; of any other group all answers."""
     result = []
     for answer in answers:
         if group == WITHOUT_CUT_OFF and answer.cut_off:
@@ -429,8 +423,7 @@ def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
 def counts_of(
     answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
 ) -> Counts:
-    """The counts of some answers, of which those that are not counted are excluded by
-    outcome."""
+    """The counts of some answers, of which those that are not counted are excluded by outcome."""
     inside = []
     outside = []
     for answer, is_counted in zip(answers, counted, strict=True):
@@ -448,9 +441,9 @@ def counts_of(
 
 
 def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
-    """What a reader of a suite's rates must know of the answers behind them: where a
-    tenth or more were not judged, were cut off, or (``looped``) ended in a loop.
-    ``rate`` is over all; fewer stand beside each rate alone."""
+    """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
+    were not judged, were cut off, or (``looped``) ended in a loop. ``rate`` is over all; fewer
+    stand beside each rate alone."""
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = []
@@ -477,8 +470,8 @@ def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
 def above_floor(
     values: Sequence[float | None], answers: Sequence[Counted], confidence: float = CONFIDENCE
 ) -> AboveFloor | None:
-    """The mean of prompts' values minus that of their floors, paired by prompt, with
-    its interval; None without any prompt that has both."""
+    """The mean of prompts' values minus that of their floors, paired by prompt, with its interval;
+    None without any prompt that has both."""
     concerned = []
     known = []
     floors = []
@@ -505,23 +498,20 @@ def above_floor(
 
 
 class FlipFloors(NamedTuple):
-    """How often another answer to the same clean prompt differs in refusal, by source
-    id.
+    """How often another answer to the same clean prompt differs in refusal, by source id.
 
-    ``loophole``: the share of the others that comply, beside one that refuses;
-    ``new_refusal``: the share that refuses, beside one that complies."""
+    ``loophole``: the share of the others that comply, beside one that refuses; ``new_refusal``: the
+    share that refuses, beside one that complies."""
 
     loophole: dict[str, float]
     new_refusal: dict[str, float]
 
 
 def flip_floors(suite: CountedSuite) -> FlipFloors:
-    """The noise floors of flips, from samples of the clean prompts and from clean
-    repeats.
+    """The noise floors of flips, from samples of the clean prompts and from clean repeats.
 
-    Of m judged answers with r refusals, (m - r) / (m - 1) of the other answers differ
-    from a refusal, r / (m - 1) from a compliance: the mean over all ordered pairs of
-    two answers."""
+    Of m judged answers with r refusals, (m - r) / (m - 1) of the other answers differ from a
+    refusal, r / (m - 1) from a compliance: the mean over all ordered pairs of two answers."""
     counts: dict[str, tuple[int, int]] = {}
     for prompt in suite.last_turns:
         clean = prompt["perturbation"] is None or prompt["perturbation"]["kind"] == "repeat"

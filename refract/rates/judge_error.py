@@ -1,11 +1,10 @@
 """A judge's error on a model that nobody labelled, as a part of intervals.
 
-Against labels of published answers, which people or language models gave (below all are
-called people's), a judge missed some refusals and saw others where there are none. Both
-rates differ by source of the answers and by model, and on harmful prompts from those on
-others. :class:`JudgeError` draws them for a further model of a further source;
-:func:`people_interval` turns what a judge found into what people would find under each
-draw, and takes the quantiles of all."""
+Against labels of published answers, which people or language models gave (below all are called
+people's), a judge missed some refusals and saw others where there are none. Both rates differ by
+source of the answers and by model, and on harmful prompts from those on others. :class:`JudgeError`
+draws them for a further model of a further source; :func:`people_interval` turns what a judge found
+into what people would find under each draw, and takes the quantiles of all."""
 
 from __future__ import annotations
 
@@ -20,14 +19,14 @@ from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import normal_quantile, settled
 
 DRAWS = 1024
-# The deviations of sources and of models that are weighed, on a logit scale, and the
-# scale of the half-normal prior on each (Röver et al. 2021, Research Synthesis Methods
-# 12:448, of log odds ratios).
+# The deviations of sources and of models that are weighed, on a logit scale, and the scale of the
+# half-normal prior on each (Röver et al. 2021, Research Synthesis Methods 12:448, of log odds
+# ratios).
 DEVIATIONS = (0.05, 0.25, 0.5, 0.75, 1.0, 1.3, 1.7, 2.2, 3.0)
 PRIOR_SCALE = 1.0
-# Deviations of the priors of intercept, slope over the logit of people's rate, and what
-# harmful prompts add. With a slope of -½ for misses and ½ for false alarms the wrong
-# verdicts are in proportion to the deviation of people's labels, √(q(1 - q)).
+# Deviations of the priors of intercept, slope over the logit of people's rate, and what harmful
+# prompts add. With a slope of -½ for misses and ½ for false alarms the wrong verdicts are in
+# proportion to the deviation of people's labels, √(q(1 - q)).
 INTERCEPT, SLOPE = -2.5, 0.5
 PRIOR_DEVIATIONS = (2.0, 0.5, 1.0)
 # People's rate counts as no nearer to 0 and 1 in the regression.
@@ -36,9 +35,9 @@ STEPS = 200  # of the judge's share, in tables
 
 
 class ModelCounts(NamedTuple):
-    """How a judge read the answers of one model of a source: it ``missed`` so many of
-    the answers that people say ``refused``, and called so many of those that
-    ``complied`` refusals (``false``)."""
+    """How a judge read the answers of one model of a source: it ``missed`` so many of the
+    answers that people say ``refused``, and called so many of those that ``complied`` refusals
+    (``false``)."""
 
     source: str
     model: str
@@ -50,8 +49,8 @@ class ModelCounts(NamedTuple):
 
 
 class _ErrorRate(NamedTuple):
-    """Misses, or false alarms, of one model on one kind of prompt in each draw: logits at a people's
-    rate of ½, and their slopes."""
+    """Misses, or false alarms, of one model on one kind of prompt in each draw: logits at a
+    people's rate of ½, and their slopes."""
 
     level: Any
     slope: Any
@@ -72,8 +71,8 @@ class _Draws(NamedTuple):
     table: Any
 
     def people(self, share: float) -> Any:
-        """People's rate in each draw where the judge's is ``share``; below 0 where there
-        are more false alarms than that, above 1 where fewer are right."""
+        """People's rate in each draw where the judge's is ``share``; below 0 where there are more
+        false alarms than that, above 1 where fewer are right."""
         place = min(STEPS - 1, int(share * STEPS))
         weight = share * STEPS - place
         return (1 - weight) * self.table[place] + weight * self.table[place + 1]
@@ -86,21 +85,20 @@ class _Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeError:
-    """What is known of a judge's errors: its ``lines`` on models that had no part in
-    it.
+    """What is known of a judge's errors: its ``lines`` on models that had no part in it.
 
-    The logits of misses and of false alarms are regressed on the logit of people's
-    rate and on the kind of prompt, with effects of source and of model within source
-    (a random-effects meta-analysis of proportions with a normal approximation: Stijnen,
-    Hamza & Özdemir 2010, Statistics in Medicine 29:3046). Where prompts are mixed, the
-    lines over all prompts of a model are used in place of those by kind."""
+    The logits of misses and of false alarms are regressed on the logit of people's rate and on the
+    kind of prompt, with effects of source and of model within source (a random-effects
+    meta-analysis of proportions with a normal approximation: Stijnen, Hamza & Özdemir 2010,
+    Statistics in Medicine 29:3046). Where prompts are mixed, the lines over all prompts of a model
+    are used in place of those by kind."""
 
     lines: tuple[ModelCounts, ...]
 
     @classmethod
     def read(cls, facts: Mapping[str, Any] | None) -> JudgeError | None:
-        """What provenance has of it; None without, and of results that were made
-        before it held the lines."""
+        """What provenance has of it; None without, and of results that were made before it held the
+        lines."""
         if not facts or "lines" not in facts:
             return None
         return cls(tuple(ModelCounts(*row) for row in facts["lines"]))
@@ -120,8 +118,8 @@ class JudgeError:
         return any(line.prompts == prompts for line in self.lines)
 
     def people(self, share: float, prompts: Prompts, confidence: float) -> Interval:
-        """Where people's share of refusals lies on a further model of which the judge
-        calls ``share`` of all answers refusals."""
+        """Where people's share of refusals lies on a further model of which the judge calls
+        ``share`` of all answers refusals."""
         exactly = Interval(share, share)
         part = SharePart(share, exactly, prompts, n=1)
         return people_interval(self, [part], exactly, exactly, confidence)
@@ -129,12 +127,11 @@ class JudgeError:
     def with_labels(
         self, share: float, n: int, labels: int, prompts: Prompts, confidence: float
     ) -> float:
-        """Half of the interval to expect of a rate over ``n`` answers, of which so
-        many get a label, where the judge's is ``share``: the mean over the draws.
+        """Half of the interval to expect of a rate over ``n`` answers, of which so many get a
+        label, where the judge's is ``share``: the mean over the draws.
 
-        The variance of a prediction-powered rate with the best weight: σ²/m of m
-        labels less cov²/var(judge)·(1/m - 1/n) (Angelopoulos, Duchi & Zrnic 2023,
-        arXiv 2311.01453)."""
+        The variance of a prediction-powered rate with the best weight: σ²/m of m labels less
+        cov²/var(judge)·(1/m - 1/n) (Angelopoulos, Duchi & Zrnic 2023, arXiv 2311.01453)."""
         import numpy as np
 
         draws = self.draws(prompts, 0)
@@ -148,8 +145,8 @@ class JudgeError:
         return normal_quantile(confidence) * settled(float(spread.mean()))
 
     def draws(self, prompts: Prompts, model: int) -> _Draws:
-        """The error rates on one kind of prompt of one or of another model of a
-        further source, in :data:`DRAWS` draws."""
+        """The error rates on one kind of prompt of one or of another model of a further source, in
+        :data:`DRAWS` draws."""
         return _drawn(self.lines, prompts, model)
 
 
@@ -162,9 +159,9 @@ def _logit(rate: Any) -> Any:
 
 @cache
 def _uniforms() -> Any:
-    """Latin hypercube of places: for misses and for false alarms 9 columns each (the
-    deviations, three coefficients, the source, and the model's effect for two models
-    and two kinds). Of a generator whose numbers are the same on every machine."""
+    """Latin hypercube of places: for misses and for false alarms 9 columns each (the deviations,
+    three coefficients, the source, and the model's effect for two models and two kinds). Of a
+    generator whose numbers are the same on every machine."""
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(20261123))
@@ -280,8 +277,8 @@ def part_of(
     model: int = 0,
     certain: float = 0.0,
 ) -> SharePart | None:
-    """The mean of ``values``, by answer the share of refusals, as a part of a measure,
-    ``certain`` of it refused by the provider; None where it has no interval."""
+    """The mean of ``values``, by answer the share of refusals, as a part of a measure, ``certain``
+    of it refused by the provider; None where it has no interval."""
     mean = clustered_mean(values, clusters, confidence)
     if mean is None or mean.low is None or mean.high is None:
         return None
@@ -300,17 +297,15 @@ def people_interval(
     *,
     these: bool = False,
 ) -> Interval:
-    """What people would find where a judge found ``parts``, of which the sum with
-    their signs is what is measured: the one way in which a judge's error gets into an
-    interval.
+    """What people would find where a judge found ``parts``, of which the sum with their signs is
+    what is measured: the one way in which a judge's error gets into an interval.
 
-    ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around
-    them for the prompts alone; a single part has these as its share and interval. In each
-    draw of the judge's error rates the three are turned into what people would find; the
-    interval leaves half of 1 - ``confidence`` on either side of the mixture of the draws'
-    confidence distributions (Xie & Singh 2013, International Statistical Review 81:3).
-    ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
-    too. Without error rates it is ``limits``."""
+    ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around them for the
+    prompts alone; a single part has these as its share and interval. In each draw of the judge's
+    error rates the three are turned into what people would find; the interval leaves half of 1 -
+    ``confidence`` on either side of the mixture of the draws' confidence distributions (Xie & Singh
+    2013, International Statistical Review 81:3). ``these``: of these very prompts, so that the
+    wrong verdicts among the ``n`` are noise too. Without error rates it is ``limits``."""
     low, high = [
         _limit(error, parts, end, limit, confidence, these=these, upper=upper)
         for end, limit, upper in zip(ends, limits, (False, True), strict=True)
@@ -379,9 +374,9 @@ def _people(draws: _Draws, share: float, certain: float) -> Any:
 
 
 def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
-    """How far people's share of these very answers can be from the one expected, for
-    wrong verdicts: the distance of a score limit, whose variance is that at the limit
-    (as Wilson's is)."""
+    """How far people's share of these very answers can be from the one expected, for wrong
+    verdicts: the distance of a score limit, whose variance is that at the limit (as Wilson's
+    is)."""
     import numpy as np
 
     judged = 1 - part.certain
@@ -400,8 +395,8 @@ def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper:
 def mixture_quantile(
     middle: Any, spread: Any, chance: float, upper: bool, least: float, most: float
 ) -> float:
-    """The value with ``chance`` of the mean of normal distributions below it (``upper``)
-    or above it, within ``least`` to ``most``."""
+    """The value with ``chance`` of the mean of normal distributions below it (``upper``) or above
+    it, within ``least`` to ``most``."""
     import numpy as np
     from scipy.special import ndtr
 
@@ -442,12 +437,12 @@ def with_judge_errors(
     confidence: float,
     categories: Collection[str],
 ) -> list[Rate]:
-    """The rates, those that a judge of refusal decides with its error in an interval
-    of their own, or marked where that is not known.
+    """The rates, those that a judge of refusal decides with its error in an interval of their own,
+    or marked where that is not known.
 
-    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge
-    of the rates that name none, ``categories`` those of the suite's prompts. How an
-    error applies is what each rate's measure says."""
+    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge of the rates
+    that name none, ``categories`` those of the suite's prompts. How an error applies is what each
+    rate's measure says."""
     result = []
     for rate in rates:
         if rate.measure.judge_error != "none":

@@ -1,5 +1,5 @@
-"""What the numbers of a suite would be called, before anything runs: so that no two are called
-the same, and thresholds can be met. Whether those of groups are apart is seen as they are counted."""
+"""What the numbers of a suite would be called, before anything runs: so that no two are called the
+same, and thresholds can be met. Whether those of groups are apart is seen as they are counted."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""A rate, and a paired difference of two results: what is computed, written, read and
-shown.
+"""A rate, and a paired difference of two results: what is computed, written, read and shown.
 
-What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate
-is a field of :class:`Statistics` (its column follows from its name) and the place
-that computes it; ``docs/metrics.md`` describes it."""
+What a rate is of is its :class:`refract.rates.key.Key`. A further number of each rate is a field of
+:class:`Statistics` (its column follows from its name) and the place that computes it;
+``docs/metrics.md`` describes it."""
 
 from __future__ import annotations
 
@@ -31,10 +30,9 @@ def prompts_of(categories: Iterable[str]) -> Prompts:
 
 @dataclass(frozen=True, slots=True)
 class SharePart:
-    """A share of ``n`` answers that a judge calls refusals, as a part of a measure:
-    with its interval, times ``sign``, on ``prompts``, of the first or the second of
-    two models (``model`` 0 or 1). ``certain`` of it is the share that the provider
-    refused, which no judge decided."""
+    """A share of ``n`` answers that a judge calls refusals, as a part of a measure: with its
+    interval, times ``sign``, on ``prompts``, of the first or the second of two models (``model`` 0
+    or 1). ``certain`` of it is the share that the provider refused, which no judge decided."""
 
     share: float
     interval: Interval
@@ -47,8 +45,8 @@ class SharePart:
 
 @dataclass(frozen=True, slots=True)
 class HumanLabels:
-    """Human labels behind a rate: those used, those of other answers than these, and
-    those left blank above the last label."""
+    """Human labels behind a rate: those used, those of other answers than these, and those left
+    blank above the last label."""
 
     used: int
     stale: int
@@ -59,14 +57,13 @@ class HumanLabels:
 class Counts:
     """The answers behind a rate.
 
-    ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a
-    mean of scores, of prompts or of groups). ``partial`` of the successes are partial
-    refusals (None: not a rate of both kinds of refusal), ``by_provider`` of them were
-    refused by the provider (None: none), ``cut_off`` of the ``n`` were cut off at the
-    token limit (None: not counted). ``excluded`` counts the answers that are not in the
-    rate, by outcome (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none),
-    ``untested`` the perturbed prompts that show nothing, by reason
-    (:data:`refract.core.vocabulary.UNTESTED`)."""
+    ``successes`` of ``n`` judged answers, in so many ``clusters``, count (None: a mean of scores,
+    of prompts or of groups). ``partial`` of the successes are partial refusals (None: not a rate of
+    both kinds of refusal), ``by_provider`` of them were refused by the provider (None: none),
+    ``cut_off`` of the ``n`` were cut off at the token limit (None: not counted). ``excluded``
+    counts the answers that are not in the rate, by outcome
+    (:data:`refract.core.vocabulary.EXCLUDED`, all of them or none), ``untested`` the perturbed
+    prompts that show nothing, by reason (:data:`refract.core.vocabulary.UNTESTED`)."""
 
     successes: int | None
     n: int
@@ -105,8 +102,7 @@ class Threshold:
         return interval.high <= self.limit
 
     def decide(self, interval: Interval | None) -> Decision:
-        """Met where the whole interval is on the right side, missed where all of it
-        is not."""
+        """Met where the whole interval is on the right side, missed where all of it is not."""
         if interval is None:
             return "inconclusive"
         if self.holds(interval):
@@ -122,9 +118,8 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class AboveFloor:
-    """A rate minus its noise floor, the rate at which another answer to the clean
-    prompt differs; tables do not hold ``outer``, the interval with the worst case of
-    what is not known."""
+    """A rate minus its noise floor, the rate at which another answer to the clean prompt differs;
+    tables do not hold ``outer``, the interval with the worst case of what is not known."""
 
     value: float
     interval: Interval | None = None
@@ -133,10 +128,9 @@ class AboveFloor:
 
 @dataclass(frozen=True, slots=True)
 class WithJudge:
-    """``interval`` and ``outer`` of a rate of refusals with the judge's error in
-    them: on a model that nobody labelled (:mod:`refract.rates.judge_error`), or as
-    human labels of the run show it. ``these`` and ``these_outer`` are the same on
-    these very prompts, where that is known."""
+    """``interval`` and ``outer`` of a rate of refusals with the judge's error in them: on a model
+    that nobody labelled (:mod:`refract.rates.judge_error`), or as human labels of the run show it.
+    ``these`` and ``these_outer`` are the same on these very prompts, where that is known."""
 
     interval: Interval
     outer: Interval | None = None
@@ -146,14 +140,13 @@ class WithJudge:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Numbers that only some rates have. Each field is a column of its name in the
-    tables.
+    """Numbers that only some rates have. Each field is a column of its name in the tables.
 
-    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with
-    clusters exchanged as wholes; of a perturbation's group the one-sided exact
-    binomial p against the limit. ``p_holm``: the same corrected for all groups (Holm
-    1979). ``design_effect`` and ``effective_clusters``, of rates whose rows come in
-    clusters: see :class:`refract.statistics.clusters.Clustered`."""
+    ``p``: of a difference to the pair the two-sided exact p of McNemar's test with clusters
+    exchanged as wholes; of a perturbation's group the one-sided exact binomial p against the limit.
+    ``p_holm``: the same corrected for all groups (Holm 1979). ``design_effect`` and
+    ``effective_clusters``, of rates whose rows come in clusters: see
+    :class:`refract.statistics.clusters.Clustered`."""
 
     p: float | None = None
     p_holm: float | None = None
@@ -163,25 +156,22 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share, a mean or a difference of one suite and model, with everything that
-    limits it. Unrounded.
+    """A share, a mean or a difference of one suite and model, with everything that limits it.
+    Unrounded.
 
-    ``value`` lies in the range of its measure and is None where nothing was judged;
-    ``interval`` is its confidence interval, None where one cluster leaves none.
-    ``bounds`` is what the value could be once all excluded answers are judged,
-    whatever their reason (Manski 1989, Journal of Human Resources 24:343), ``outer``
-    the same with sampling error at both ends (Horowitz & Manski 2000, JASA 95:77).
-    ``dose`` is the median number of tokens that an injection added, ``repetitions``
-    how often it added its character and in how many prompts. ``threshold`` and
-    ``decision`` stand where the suite sets one. ``with_judge`` stands where the
-    judge's error is known; it need not hold ``value`` in its middle. ``interval`` and
-    ``outer`` are for prompts like these, ``these`` is the interval on these very
-    prompts, None where that is not known (NIST AI 800-3 tells the two questions
-    apart). ``parts`` are the shares of refusals that a difference is made of, where
-    it was counted; tables do not hold them. ``judge_unknown``: a judge of refusal
-    decides it, and how far its error moves it is not known, though that was asked
-    for. ``clustered_by`` is the field that makes its clusters, empty where those
-    are the pairs of a suite."""
+    ``value`` lies in the range of its measure and is None where nothing was judged; ``interval`` is
+    its confidence interval, None where one cluster leaves none. ``bounds`` is what the value could
+    be once all excluded answers are judged, whatever their reason (Manski 1989, Journal of Human
+    Resources 24:343), ``outer`` the same with sampling error at both ends (Horowitz & Manski 2000,
+    JASA 95:77). ``dose`` is the median number of tokens that an injection added, ``repetitions``
+    how often it added its character and in how many prompts. ``threshold`` and ``decision`` stand
+    where the suite sets one. ``with_judge`` stands where the judge's error is known; it need not
+    hold ``value`` in its middle. ``interval`` and ``outer`` are for prompts like these, ``these``
+    is the interval on these very prompts, None where that is not known (NIST AI 800-3 tells the two
+    questions apart). ``parts`` are the shares of refusals that a difference is made of, where it
+    was counted; tables do not hold them. ``judge_unknown``: a judge of refusal decides it, and how
+    far its error moves it is not known, though that was asked for. ``clustered_by`` is the field
+    that makes its clusters, empty where those are the pairs of a suite."""
 
     key: Key
     counts: Counts
@@ -232,17 +222,17 @@ class Rate:
 
     @property
     def these_outer(self) -> Interval | None:
-        """``outer`` on these very prompts: the bounds, as far apart as the samples'
-        noise makes them."""
+        """``outer`` on these very prompts: the bounds, as far apart as the samples' noise makes
+        them."""
         if self.these is None or self.bounds is None or self.value is None:
             return self.these
         low, high = self.value - self.these.low, self.these.high - self.value
         return Interval(self.bounds.low - low, self.bounds.high + high)
 
     def asked(self, estimand: Estimand) -> Rate:
-        """The rate with the intervals that answer a question as its own: on prompts
-        like these, which it has, or on these very prompts. Where the latter are not
-        known it has none, and nothing is decided on it."""
+        """The rate with the intervals that answer a question as its own: on prompts like these,
+        which it has, or on these very prompts. Where the latter are not known it has none, and
+        nothing is decided on it."""
         if estimand == "prompts_like_these":
             return self
         judged = self.with_judge
@@ -256,8 +246,7 @@ class Rate:
 
     @property
     def shown(self) -> Interval | None:
-        """The interval that people are shown: of prompts and judge where that is
-        known."""
+        """The interval that people are shown: of prompts and judge where that is known."""
         return self.with_judge.interval if self.with_judge else self.interval
 
     @property
@@ -271,11 +260,11 @@ class DropDecision:
     """What a primary measure says of a change for the worse; see
     :func:`refract.rates.comparison.decide_drops`.
 
-    ``worst`` is the one-sided confidence limit of the difference at the worst of what
-    was not judged, ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same
-    over all primary measures, ``detectable`` the smallest drop that is shown with a
-    power of .8, at the design effect of this pair of results (None where no drop of
-    so few clusters can be shown, or the judge's error counts)."""
+    ``worst`` is the one-sided confidence limit of the difference at the worst of what was not
+    judged, ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary
+    measures, ``detectable`` the smallest drop that is shown with a power of .8, at the design
+    effect of this pair of results (None where no drop of so few clusters can be shown, or the
+    judge's error counts)."""
 
     decision: Literal["worse", "not worse", "inconclusive"]
     reason: str
@@ -289,26 +278,22 @@ class DropDecision:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A paired difference in refusal between two results A and B: b − a, everywhere.
-    Unrounded.
+    """A paired difference in refusal between two results A and B: b − a, everywhere. Unrounded.
 
-    Over the prompts of one suite, category and perturbation (and ``group``, where a
-    field divides them) that were judged on both sides: ``n`` of them in so many
-    ``clusters``. ``a`` and ``b`` are shares refused, ``value`` is b − a with Tango's
-    ``interval``, all None without a pair. ``judge_interval`` holds the judge's error
-    on two models too, where that is known. ``bounds`` and ``outer`` as in
-    :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
-    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with
-    clusters exchanged as wholes, of discrimination that of
-    :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` the same
-    corrected for all that were
-    computed together (Holm's; for comparisons by field Benjamini and Hochberg's).
+    Over the prompts of one suite, category and perturbation (and ``group``, where a field divides
+    them) that were judged on both sides: ``n`` of them in so many ``clusters``. ``a`` and ``b`` are
+    shares refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
+    ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds``
+    and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
+    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters
+    exchanged as wholes, of discrimination that of
+    :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` the same corrected
+    for all that were computed together (Holm's; for comparisons by field Benjamini and Hochberg's).
 
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``,
-    ``to_unjudged``, ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and
-    ``reworded``. ``repeats`` names the suite where the same prompts are tested
-    instead. ``drop`` stands where it is a primary measure. ``model`` is one name, or
-    two with an arrow."""
+    ``to_unjudged``, ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``.
+    ``repeats`` names the suite where the same prompts are tested instead. ``drop`` stands where it
+    is a primary measure. ``model`` is one name, or two with an arrow."""
 
     suite: str
     category: str
@@ -334,13 +319,12 @@ class Difference:
 
     @property
     def shown(self) -> Interval | None:
-        """The interval that people are shown: of prompts and judge where that is
-        known."""
+        """The interval that people are shown: of prompts and judge where that is known."""
         return self.judge_interval or self.interval
 
     def may_be_chance(self, confidence: float) -> bool | None:
-        """Whether chance could have made it, by the p that is to be cited; None without
-        a test. The interval may say otherwise."""
+        """Whether chance could have made it, by the p that is to be cited; None without a test. The
+        interval may say otherwise."""
         p = self.p if self.p_adjusted is None else self.p_adjusted
         return None if p is None else p > 1 - confidence
 
@@ -351,7 +335,7 @@ def leaves_out_0(interval: Interval | None) -> bool:
 
 
 def rounded(value: float) -> float:
-    """A number as files hold it: the one place where a rate is rounded, of halves
-    alike everywhere."""
+    """A number as files hold it: the one place where a rate is rounded, of halves alike
+    everywhere."""
     # Adding zero turns the -0.0 that rounding can leave into 0.0.
     return round(settled(value), DIGITS) + 0.0

@@ -1,11 +1,10 @@
-"""What only several answers to a prompt can show: any of k, all of k, whether they
-are alike in refusal, and how they spread."""
+"""What only several answers to a prompt can show: any of k, all of k, whether they are alike in
+refusal, and how they spread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from math import sqrt
 
 from refract.core.types import clean_id
@@ -26,13 +25,11 @@ from refract.rates.key import (
     STABILITY,
     Group,
     Key,
-    Measure,
 )
 from refract.rates.rate import Rate
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 
-# The field of rates over the variants of a prompt; :func:`variant_table` has its
-# values.
+# The field of rates over the variants of a prompt; :func:`variant_table` has its values.
 VARIANTS_FIELD = "over"
 Prompts = Sequence[Sequence[Counted]]  # the answers to each prompt
 Estimator = Callable[[int, int], float]  # of how many answers that count, of how many
@@ -48,25 +45,16 @@ def several_table(suite: CountedSuite) -> list[Rate]:
 
 
 def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
-    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread
-    within prompts.
+    """Rates over sets of k samples, for k from 2 to ``samples``, and the spread within prompts.
 
-    ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance
-    that at least one of k samples complies, ``all_compliance_rate`` that all do; the
-    same of refusals for the other categories: means over prompts of the exact
-    estimate from their judged samples. A prompt with fewer than k of them is not
-    known and in the bounds. ``label_change_rate`` is the chance that k samples are
-    not all refused, nor all complied with; ``stability_index`` the mean share of
-    samples that have the decision of most of their prompt (Larsen 2025, arXiv
-    2512.12066); ``refusal_spread`` the mean standard deviation of refusal within a
-    prompt, unbiased in its square."""
-    rates = []
-    prompts_of_all: list[list[Counted]] = []
-
-    def add(measure: Measure, k: int, prompts: Prompts, estimator: Estimator, least: int) -> None:
-        key = Key(measure, group=Group(SAMPLES_FIELD, str(k)))
-        means = _within(measure, prompts, estimator=estimator, least=least)
-        rates.append(rate_of_prompts(key, prompts, means=means, confidence=suite.confidence))
+    ``any_compliance_rate`` of harmful prompts (attack success at k) is the chance that at least one
+    of k samples complies, ``all_compliance_rate`` that all do; the same of refusals for the other
+    categories: means over prompts of the exact estimate from their judged samples. A prompt with
+    fewer than k of them is not known and in the bounds. ``label_change_rate`` is the chance that k
+    samples are not all refused, nor all complied with; ``stability_index`` the mean share of
+    samples that have the decision of most of their prompt (Larsen 2025, arXiv 2512.12066);
+    ``refusal_spread`` the mean standard deviation of refusal within a prompt, unbiased in its
+    square."""
 
     def most(refused: int, judged: int) -> float:
         return max(refused, judged - refused) / judged
@@ -77,89 +65,92 @@ def sample_table(suite: CountedSuite, samples: int) -> list[Rate]:
 
     steps = [2**n for n in range(1, samples.bit_length()) if 2**n < samples]
     steps.append(samples)
+    rates = []
+    every: list[list[Counted]] = []
     for category, (any_measure, all_measure) in ANY_AND_ALL.items():
         rows = [row for row in suite.requested if row["category"] == category]
         prompts = [suite.answers_to(row["id"]) for row in rows]
-        prompts_of_all += prompts
+        every += prompts
         for k in steps if prompts else ():
-            add(any_measure, k, prompts, partial(any_of_k, k=k), least=k)
-            add(all_measure, k, prompts, partial(all_of_k, k=k), least=k)
+            group = Group(SAMPLES_FIELD, str(k))
+            rates.append(_rate(suite, Key(any_measure, group=group), prompts, _of(any_of_k, k), k))
+            rates.append(_rate(suite, Key(all_measure, group=group), prompts, _of(all_of_k, k), k))
     for k in steps:
-        add(LABEL_CHANGE, k, prompts_of_all, partial(changes_in_k, k=k), least=max(2, k))
-    add(STABILITY, samples, prompts_of_all, most, least=2)
-    add(SPREAD, samples, prompts_of_all, deviation, least=2)
+        key = Key(LABEL_CHANGE, group=Group(SAMPLES_FIELD, str(k)))
+        rates.append(_rate(suite, key, every, _of(changes_in_k, k), max(2, k)))
+    for measure, estimator in ((STABILITY, most), (SPREAD, deviation)):
+        key = Key(measure, group=Group(SAMPLES_FIELD, str(samples)))
+        rates.append(_rate(suite, key, every, estimator, 2))
     return rates
 
 
 def variant_table(suite: CountedSuite) -> list[Rate]:
-    """Whether the variants of a prompt are answered alike: its clean answer with
-    those of its repeats, with those of its perturbations, and the rows that are one
-    request in several languages.
+    """Whether the variants of a prompt are answered alike: its clean answer with those of its
+    repeats, with those of its perturbations, and the rows that are one request in several
+    languages.
 
-    ``label_change_rate`` is the share of prompts of which some variants were refused
-    and some complied with; beside it, by category, the shares of which any and all
-    comply or refuse, as of samples. All are over prompts with two judged variants or
-    more, and those; the others are in the bounds. Of several samples each is held
-    against the same one of the variants, and counts."""
+    ``label_change_rate`` is the share of prompts of which some variants were refused and some
+    complied with; beside it, by category, the shares of which any and all comply or refuse, as of
+    samples. All are over prompts with two judged variants or more, and those; the others are in the
+    bounds. Of several samples each is held against the same one of the variants, and counts."""
+    wanted = [(LABEL_CHANGE, changes_in_k)]
+    for any_measure, all_measure in ANY_AND_ALL.values():
+        wanted += [(any_measure, any_of_k), (all_measure, all_of_k)]
+    rates = []
+    for kind, prompts in _variants(suite).items():
+        for measure, of_k in wanted:
+            answers = []
+            for category, variants in prompts:
+                if measure.category in (None, category):
+                    answers.append([suite.outcomes[prompt_id] for prompt_id in variants])
+            if answers:
+                key = Key(measure, group=Group(VARIANTS_FIELD, kind))
+                rates.append(_rate(suite, key, answers, _of(of_k), 2))
+    return rates
+
+
+def _variants(suite: CountedSuite) -> dict[str, list[tuple[str, list[str]]]]:
+    """The variants of each prompt by kind: its category, and the ids of them all, the clean one
+    first."""
     category = {row["id"]: row["category"] for row in suite.sources}
-    # By kind: the ids of all variants, by that of the clean prompt.
-    variants: dict[str, dict[str, list[str]]] = {"repeats": {}, "perturbations": {}}
-    category_of: dict[str, str] = {}
+    perturbed: dict[str, dict[str, tuple[str, list[str]]]] = {"repeats": {}, "perturbations": {}}
     for prompt in suite.last_turns:
         perturbation = prompt["perturbation"]
         if perturbation is not None:
             clean = clean_id(prompt)
             kind = "repeats" if perturbation["kind"] == "repeat" else "perturbations"
-            variants[kind].setdefault(clean, [clean]).append(prompt["prompt_id"])
-            category_of[clean] = category[prompt["source_id"]]
-    variants["languages"] = {}
-    # The rows of each request that stands in more than one language, the first in
-    # each: of one ``item``, as importers name it, or joined by ``pair_id``.
+            of_prompt = (category[prompt["source_id"]], [clean])
+            perturbed[kind].setdefault(clean, of_prompt)[1].append(prompt["prompt_id"])
+    # The rows of each request that stands in more than one language, the first in each: of one
+    # ``item``, as importers name it, or joined by ``pair_id``.
     joined = clusters_of(suite.sources)
     requests: dict[tuple[str, str], dict[str, str]] = {}
     for row in suite.requested:
         if row.get("language") is not None:
             name = str(row["item"]) if "item" in row else joined[row["id"]]
-            ids_by_language = requests.setdefault((row["category"], name), {})
-            ids_by_language.setdefault(str(row["language"]), row["id"])
-    for ids_by_language in requests.values():
-        if len(ids_by_language) > 1:
-            samples = [list(suite.ids(row_id)) for row_id in ids_by_language.values()]
-            for first, *others in zip(*samples, strict=True):
-                variants["languages"][first] = [first, *others]
-                category_of[first] = category[next(iter(ids_by_language.values()))]
-
-    def change(refused: int, n: int) -> float:
-        return float(0 < refused < n)
-
-    def of_any(counting: int, n: int) -> float:
-        return float(counting > 0)
-
-    def of_all(counting: int, n: int) -> float:
-        return float(counting == n)
-
-    rates = []
-    for kind, ids_of in variants.items():
-        wanted: list[tuple[Measure, Estimator]] = [(LABEL_CHANGE, change)]
-        for any_measure, all_measure in ANY_AND_ALL.values():
-            wanted += [(any_measure, of_any), (all_measure, of_all)]
-        for measure, estimator in wanted:
-            answers = []
-            for clean, ids in ids_of.items():
-                if measure.category in (None, category_of[clean]):
-                    answers.append([suite.outcomes[prompt_id] for prompt_id in ids])
-            if answers:
-                key = Key(measure, group=Group(VARIANTS_FIELD, kind))
-                means = _within(measure, answers, estimator=estimator, least=2)
-                rates.append(rate_of_prompts(key, answers, means, suite.confidence))
-    return rates
+            by_language = requests.setdefault((row["category"], name), {})
+            by_language.setdefault(str(row["language"]), row["id"])
+    translated = []
+    for (of_request, _), by_language in requests.items():
+        if len(by_language) > 1:
+            samples = [suite.ids(row_id) for row_id in by_language.values()]
+            translated += [(of_request, [*ids]) for ids in zip(*samples, strict=True)]
+    variants = {kind: [*prompts.values()] for kind, prompts in perturbed.items()}
+    return {**variants, "languages": translated}
 
 
-def _within(measure: Measure, prompts: Prompts, estimator: Estimator, least: int) -> PromptMeans:
-    """An estimate of each prompt from how many of its judged answers the measure counts
-    (refusals where it counts nothing), known from ``least`` judged ones on; ``lowest`` and
-    ``highest`` stay empty where prompts have fewer answers."""
-    counted = measure.counted or REFUSED
+def _of(of_k: Callable[[int, int, int], float], k: int | None = None) -> Estimator:
+    """The estimate for k answers, by default for as many as there are."""
+    return lambda counting, judged: of_k(counting, judged, k or judged)
+
+
+def _rate(
+    suite: CountedSuite, key: Key, prompts: Prompts, estimator: Estimator, least: int
+) -> Rate:
+    """The mean of an estimate of each prompt from how many of its judged answers the key's measure
+    counts (refusals where it counts nothing), known from ``least`` judged ones on; without bounds
+    where prompts have fewer answers."""
+    counted = key.measure.counted or REFUSED
     means = PromptMeans(known=[], lowest=[], highest=[], clusters=[])
     for answers in prompts:
         means.clusters.append(answers[0].cluster)
@@ -171,7 +162,7 @@ def _within(measure: Measure, prompts: Prompts, estimator: Estimator, least: int
             ends = [estimator(count, len(answers)) for count in could_be]
             means.lowest.append(min(ends))
             means.highest.append(max(ends))
-    return means
+    return rate_of_prompts(key, prompts, means, suite.confidence)
 
 
 def rate_of_prompts(key: Key, prompts: Prompts, means: PromptMeans, confidence: float) -> Rate:

@@ -48,14 +48,12 @@ def apply_thresholds(
     samples: int = 1,
     estimand: Estimand = "prompts_like_these",
 ) -> list[Rate]:
-    """The rates, with ``threshold`` and ``decision`` where a threshold is set; see
-    :func:`decided`.
+    """The rates, with ``threshold`` and ``decision`` where a threshold is set; see :func:`decided`.
 
-    A threshold is ``{min: x}`` or ``{max: x}``, by the name of a measure with its
-    judge or perturbation in front (:attr:`refract.rates.key.Key.name`). Of measures
-    over several samples the rate of all ``samples`` has it. ``estimand`` is what they
-    ask about (:meth:`Rate.asked`). Raises :class:`ParamsError` for a measure that the
-    suite does not have."""
+    A threshold is ``{min: x}`` or ``{max: x}``, by the name of a measure with its judge or
+    perturbation in front (:attr:`refract.rates.key.Key.name`). Of measures over several samples the
+    rate of all ``samples`` has it. ``estimand`` is what they ask about (:meth:`Rate.asked`). Raises
+    :class:`ParamsError` for a measure that the suite does not have."""
     result = list(rates)
     all_samples = Group(SAMPLES_FIELD, str(samples))
     for name, limit in thresholds.items():
@@ -78,11 +76,11 @@ def apply_thresholds(
 def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None) -> Rate:
     """A rate with a threshold, and what its interval says of that.
 
-    It is met where the whole interval meets it, the worst case of unjudged answers
-    included (``outer``), and missed where all of the interval does not. Up to a share
-    ``max_unjudged`` of unjudged answers the interval of the judged ones decides. A
-    rate that has a noise floor is decided by how far it is above that, one whose
-    judge's error is known with that. Nothing measured is inconclusive."""
+    It is met where the whole interval meets it, the worst case of unjudged answers included
+    (``outer``), and missed where all of the interval does not. Up to a share ``max_unjudged`` of
+    unjudged answers the interval of the judged ones decides. A rate that has a noise floor is
+    decided by how far it is above that, one whose judge's error is known with that. Nothing
+    measured is inconclusive."""
     within = max_unjudged is not None and unjudged_share(rate.counts) <= max_unjudged
     numbers = rate.above_floor or rate.with_judge or rate
     interval = numbers.interval if within else numbers.outer
@@ -91,8 +89,8 @@ def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None)
 
 
 def owed_to_max_unjudged(rate: Rate) -> bool:
-    """Whether a threshold is met by the judged answers alone, and not at the worst of
-    the others."""
+    """Whether a threshold is met by the judged answers alone, and not at the worst of the
+    others."""
     return (
         rate.threshold is not None
         and rate.decision == "met"
@@ -103,8 +101,7 @@ def owed_to_max_unjudged(rate: Rate) -> bool:
 
 
 def hidden_by_unjudged(rate: Rate) -> bool:
-    """Whether unjudged answers alone keep a threshold from being met, or shown to be
-    missed."""
+    """Whether unjudged answers alone keep a threshold from being met, or shown to be missed."""
     threshold, counts = rate.threshold, rate.counts
     if threshold is None or rate.decision != "inconclusive" or not counts.unjudged:
         return False
@@ -126,8 +123,8 @@ def unjudged_share(counts: Counts) -> float:
 
 
 def threshold_warnings(rates: Sequence[Rate]) -> list[str]:
-    """Which thresholds of a model are missed, and which are neither met nor missed: a
-    line for each."""
+    """Which thresholds of a model are missed, and which are neither met nor missed: a line for
+    each."""
     decided_rates = [rate for rate in rates if rate.decision is not None]
     warnings = []
     for decision in ("missed", "inconclusive"):

@@ -1,5 +1,5 @@
-"""Where results can be (the working tree, a git revision, a folder, a file of
-``refract run``), and what differs between two of them."""
+"""Where results can be (the working tree, a git revision, a folder, a file of ``refract run``), and
+what differs between two of them."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class EditedError(ResultsError):
 
 
 class Result(NamedTuple):
-    """One model's outcomes, its provenance (None where there is none that can be
-    used), and its rates (empty of outcomes alone)."""
+    """One model's outcomes, its provenance (None where there is none that can be used), and its
+    rates (empty of outcomes alone)."""
 
     outcomes: Sequence[Mapping[str, str]]
     provenance: Row | None
@@ -62,8 +62,8 @@ class Result(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Results by model, what they are called, and why they are not what ``params.yaml``
-    beside them asks for (:func:`refract.results.current.not_current`)."""
+    """Results by model, what they are called, and why they are not what ``params.yaml`` beside them
+    asks for (:func:`refract.results.current.not_current`)."""
 
     name: str
     results: dict[str, Result]
@@ -71,8 +71,7 @@ class Side(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What differs besides the numbers, and the models and suites that it is of, if not of
-    all."""
+    """What differs besides the numbers, and the models and suites that it is of, if not of all."""
 
     text: str
     models: tuple[str, ...] = ()
@@ -88,10 +87,9 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedSides:
-    """What each side is, what else differs between them, and all paired differences,
-    b − a, at a confidence. ``undecided`` are the notes that keep a build from
-    passing: numbers that are not what their params.yaml asks for, and suites that
-    cannot be compared."""
+    """What each side is, what else differs between them, and all paired differences, b − a, at a
+    confidence. ``undecided`` are the notes that keep a build from passing: numbers that are not
+    what their params.yaml asks for, and suites that cannot be compared."""
 
     a: str
     b: str
@@ -108,12 +106,11 @@ def resolve_commit(root: Path, revision: str) -> str | None:
 
 
 def find_side(root: Path, spec: str | None) -> Side:
-    """The results that a name on the command line stands for, in the project at
-    ``root``.
+    """The results that a name on the command line stands for, in the project at ``root``.
 
-    None is the working tree. Otherwise, in this order: a results file of ``refract
-    run`` or an outcomes CSV; the folder of a project; a model of the grid; a git
-    revision; ``REVISION:MODEL``. Raises :class:`ResultsError`."""
+    None is the working tree. Otherwise, in this order: a results file of ``refract run`` or an
+    outcomes CSV; the folder of a project; a model of the grid; a git revision; ``REVISION:MODEL``.
+    Raises :class:`ResultsError`."""
     if spec is None:
         return read_side(root)
     path = Path(spec)
@@ -141,8 +138,8 @@ def find_side(root: Path, spec: str | None) -> Side:
 def read_tree(
     root: Path, models: Sequence[str] | None = None, commit: str = ""
 ) -> dict[str, Result]:
-    """The results in a project's folder, or in a commit of it, of the grid's models
-    unless some are named, unchecked. Raises :class:`ResultsError`."""
+    """The results in a project's folder, or in a commit of it, of the grid's models unless some are
+    named, unchecked. Raises :class:`ResultsError`."""
     wanted = tree_models(root, commit) if models is None else models
     return _read_models(reader(root, commit), wanted, commit)
 
@@ -151,8 +148,7 @@ def read_side(
     root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
     """The same as a side, checked against params.yaml, its rates against its outcomes; of a
-    ``commit`` read from git alone. Raises
-    :class:`ResultsError`."""
+    ``commit`` read from git alone. Raises :class:`ResultsError`."""
     read = reader(root, commit)
     params = _read_params(root, read, commit)
     wanted = grid(params, "models") if models is None else models
@@ -167,8 +163,7 @@ def read_side(
 
 
 def tree_models(root: Path, commit: str = "") -> list[str]:
-    """The models in the grid of a project, or of a commit of it. Raises
-    :class:`ResultsError`."""
+    """The models in the grid of a project, or of a commit of it. Raises :class:`ResultsError`."""
     return grid(_read_params(root, reader(root, commit), commit), "models")
 
 
@@ -200,8 +195,8 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
-    """The results of some models. Raises :class:`ResultsError` for those that are
-    missing, or not as the pipeline writes them."""
+    """The results of some models. Raises :class:`ResultsError` for those that are missing, or not
+    as the pipeline writes them."""
     results, missing = {}, []
     note = _commit_note(commit)
     remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"
@@ -258,8 +253,7 @@ def _read_file(path: Path) -> dict[str, Result]:
 
 
 def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
-    """Raises :class:`ResultsError` for outcomes that cannot be compared prompt by
-    prompt."""
+    """Raises :class:`ResultsError` for outcomes that cannot be compared prompt by prompt."""
     if not rows:
         raise ResultsError(f"{where}: holds no outcomes")
     absent = [name for name in NEEDED if name not in rows[0]]
@@ -268,9 +262,9 @@ def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def read_run(path: Path, *, edited: bool = False) -> Row:
-    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any
-    other file and, unless it may be ``edited``, :class:`EditedError` where it or its
-    rows are not as they were written.
+    """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file and,
+    unless it may be ``edited``, :class:`EditedError` where it or its rows are not as they were
+    written.
     """
     try:
         results = parse_json(path.read_text("utf-8"))
@@ -297,8 +291,7 @@ def _contents_sha256(results: Row) -> str:
 
 
 def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> None:
-    """Raises :class:`EditedError` where a file of a run has another hash than its
-    results say."""
+    """Raises :class:`EditedError` where a file of a run has another hash than its results say."""
     written = results.get(key)
     if written != sha256:
         why = f"that run's is {str(written)[:12]}…" if written else f"{path} names none ({key})"
@@ -325,14 +318,13 @@ RUN = {
 }
 
 
-# Rows that `refract run --rows` wrote under this name are taken for those of the
-# results beside them.
+# Rows that `refract run --rows` wrote under this name are taken for those of the results beside
+# them.
 RUN_ROWS = ".rows.jsonl"
 
 
 def run_files(path: Path) -> dict[str, Path]:
-    """The files that :func:`write_run` writes beside a run's results, by what they
-    hold."""
+    """The files that :func:`write_run` writes beside a run's results, by what they hold."""
     return {
         "outcomes": path.with_suffix(".outcomes.csv"),
         "what ran": path.with_suffix(".ran.json"),
@@ -341,8 +333,8 @@ def run_files(path: Path) -> dict[str, Path]:
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     """The outcomes beside a results file of ``refract run``, none without them. Raises
-    :class:`EditedError` for those of another run, and where they do not add up to the
-    rates, or verdicts on rows beside it not to them."""
+    :class:`EditedError` for those of another run, and where they do not add up to the rates, or
+    verdicts on rows beside it not to them."""
     outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
@@ -371,9 +363,9 @@ def write_run(
     *,
     rows_path: Path | None = None,
 ) -> None:
-    """Writes what a run of ``refract run`` gave: its results, the outcomes and what
-    ``made`` its answers beside them, and its rows with their texts where they have a
-    path. The results hold the hashes of the outcomes and of themselves."""
+    """Writes what a run of ``refract run`` gave: its results, the outcomes and what ``made`` its
+    answers beside them, and its rows with their texts where they have a path. The results hold the
+    hashes of the outcomes and of themselves."""
     beside = run_files(path)
     write_table(beside["outcomes"], outcome_columns(outcomes), outcomes)
     if rows_path is not None:
@@ -389,11 +381,11 @@ Notes = list[tuple[str, str, str]]  # of a model and a suite (or none), what is 
 def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> ComparedSides:
     """All paired comparisons of two sides.
 
-    Models are paired by name, or, with one on each side, as they are. Raises
-    :class:`ResultsError` where nothing can be compared."""
-    pairs = [(model, model) for model in a.results if model in b.results]
+    Models are paired by name, or, with one on each side, as they are. Raises :class:`ResultsError`
+    where nothing can be compared."""
+    pairs = {model: model for model in a.results if model in b.results}
     if len(a.results) == len(b.results) == 1:
-        pairs = list(zip(a.results, b.results, strict=True))
+        pairs = dict(zip(a.results, b.results, strict=True))
     if not pairs:
         raise ResultsError(
             f"no model is on both sides: A has {', '.join(a.results)}, B has "
@@ -406,19 +398,19 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     differing_notes: Notes = []
     refused_notes: Notes = []
     repeats: Notes = []
-    for model_a, model_b in pairs:
+    for model_a, model_b in pairs.items():
         name = model_a if model_a == model_b else f"{model_a} → {model_b}"
-        result_a, result_b = a.results[model_a], b.results[model_b]
-        differs, refused = check_conditions(result_a.provenance, result_b.provenance)
+        results = a.results[model_a], b.results[model_b]
+        facts = results[0].provenance, results[1].provenance
+        differs, refused = check_conditions(*facts)
         differing_notes += [(name, suite, text) for suite, text in differs]
         refused_notes += [(name, suite, why) for suite, why in refused.items()]
-        paired = pair_outcomes(
-            [row for row in result_a.outcomes if row["suite"] not in refused],
-            [row for row in result_b.outcomes if row["suite"] not in refused],
-        )
-        known = errors_between(result_a.provenance, result_b.provenance)
-        is_live = not stand_ins({"A": result_a.provenance, "B": result_b.provenance})
-        for group in paired:
+        sides = []
+        for result in results:
+            sides.append([row for row in result.outcomes if row["suite"] not in refused])
+        known = errors_between(*facts)
+        is_live = not stand_ins(dict(zip("AB", facts, strict=True)))
+        for group in pair_outcomes(*sides):
             groups.append(group)
             names.append(name)
             errors.append(known.get(group.suite))
@@ -434,14 +426,26 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     compared = compare_groups(groups, settings, live, errors=errors)
     for name, difference in zip(names, compared, strict=True):
         differences.append(replace(difference, model=name))
-    # What keeps a build from passing, whatever the differences are.
+    only_a = [model for model in a.results if model not in pairs]
+    only_b = [model for model in b.results if model not in pairs.values()]
+    undecided = _undecided(a, b, not_compared, only_a, settings)
+    notes = [Note(text) for text in undecided]  # what bears on the most comes first
+    for side, models in ((a, only_a), (b, only_b)):
+        if models:
+            notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
+    notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
+    return ComparedSides(a.name, b.name, notes, settings.confidence, differences, undecided)
+
+
+def _undecided(
+    a: Side, b: Side, not_compared: Sequence[str], only_a: Sequence[str], settings: DecisionSettings
+) -> list[str]:
+    """What keeps a build from passing, whatever the differences are."""
     undecided = []
     for side in (a, b):
         if side.reasons:
             undecided.append(f"{side.name}: {current_note(side.reasons)}")
     undecided += [f"not compared: {reason}" for reason in not_compared]
-    only_a = [model for model in a.results if model not in dict(pairs)]
-    only_b = [model for model in b.results if model not in dict(pairs).values()]
     # A model that left A has no pair in which a drop could show.
     gone = []
     for model in only_a:
@@ -449,25 +453,12 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             gone.append(model)
     if gone:
         undecided.append(f"B has no primary measure of {named(gone)}, which A has")
-    notes = [Note(text) for text in undecided]  # what bears on the most comes first
-    for side, models in ((a, only_a), (b, only_b)):
-        if models:
-            notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
-    notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
-    return ComparedSides(
-        a=a.name,
-        b=b.name,
-        notes=notes,
-        confidence=settings.confidence,
-        differences=differences,
-        undecided=undecided,
-    )
+    return undecided
 
 
 def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:
-    """By suite, what is known of the judge's error where two results are of two
-    models that were judged alike. Of one model twice its errors are taken to be the
-    same, so that they cancel."""
+    """By suite, what is known of the judge's error where two results are of two models that were
+    judged alike. Of one model twice its errors are taken to be the same, so that they cancel."""
     if not a or not b or a["model"]["identity"] == b["model"]["identity"]:
         return {}
     errors = {}
@@ -488,8 +479,7 @@ def deciding_judge(facts: Row, suite: Row) -> Row | None:
 
 
 def stand_ins(provenance: Mapping[str, Row | None]) -> list[str]:
-    """The models that did not answer for themselves: recorded answers and synthetic
-    models."""
+    """The models that did not answer for themselves: recorded answers and synthetic models."""
     return [
         model
         for model, facts in provenance.items()
@@ -512,13 +502,11 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[Note]:
 
 
 def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """What differs between the provenance of two results besides their outcomes:
-    notes, each with the suite it is of (or none), and for each suite that is not to
-    be compared the reason.
+    """What differs between the provenance of two results besides their outcomes: notes, each with
+    the suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model and the way it was judged differ: whatever
-    the numbers say could then come from either. None stands for a result without
-    provenance."""
+    A suite is refused where both the model and the way it was judged differ: whatever the numbers
+    say could then come from either. None stands for a result without provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}

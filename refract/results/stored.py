@@ -1,5 +1,5 @@
-"""The numbers of a project's own files: read from ``data/`` suite by suite, and what
-goes to ``metrics/``."""
+"""The numbers of a project's own files: read from ``data/`` suite by suite, and what goes to
+``metrics/``."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def stored_suites(
     settings: DecisionSettings = DEFAULTS,
     suites: Sequence[str] | None = None,
 ) -> Iterator[StoredSuite]:
-    """The suites of the grid, or those named, as a project's ``data/`` has them for one
-    model. Raises FileNotFoundError where something is missing, and
+    """The suites of the grid, or those named, as a project's ``data/`` has them for one model.
+    Raises FileNotFoundError where something is missing, and
     :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     folder = root / f"data/verdicts/{model}"
     judges = json.loads((folder / "judges.json").read_text("utf-8"))
@@ -143,8 +143,8 @@ def _read_json(path: str) -> Row:
 
 
 def write_lines(model: str, suites: Sequence[StoredSuite]) -> None:
-    """Writes a line for each outcome, and for each answer that a perturbation
-    changed. Texts are read again from disk as lines are written."""
+    """Writes a line for each outcome, and for each answer that a perturbation changed. Texts are
+    read again from disk as lines are written."""
     columns = outcome_columns(dict.fromkeys(suite.numbers.columns) for suite in suites)
     outcomes = (
         outcome_lines(numbers.suite, rows.prompts.values(), numbers.aggregate)

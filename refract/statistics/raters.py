@@ -74,6 +74,11 @@ def confusion(
     return Confusion(order, tuple(map(tuple, counts)))
 
 
+def beyond_chance(agreement: float, chance: float) -> float:
+    """κ of a share of agreement, with that expected by chance."""
+    return (agreement - chance) / (1 - chance)
+
+
 def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa:
     """Cohen's κ of a square table of counts of any size (rows: first rater, columns: second).
 
@@ -125,9 +130,6 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     # billionth, or into the root of a negative number.
     estimate = estimate._replace(kappa=kappa, se=se if se > 1e-6 else 0.0)
 
-    def as_kappa(share: float) -> float:
-        return (share - chance) / (1 - chance)
-
     rare = n - max(*rows, *columns)
     if rare < LEAST_RARE:
         if rare < max(LEAST_EXACT, FEW_SHARE * n):
@@ -135,7 +137,7 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
         from statsmodels.stats.proportion import proportion_confint
 
         ends = proportion_confint(agreed, n, 1 - confidence, method="beta")
-        low, high = [max(-1.0, as_kappa(float(end))) for end in ends]
+        low, high = [max(-1.0, beyond_chance(float(end), chance)) for end in ends]
         return estimate._replace(low=low, high=high)
     effective = float(n)  # where raters agree on all or nothing the formula knows of no error
     if 0 < agreed < n:
@@ -145,8 +147,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
         error = float(cohens_kappa(added).std_kappa) * (1 - added_chance)
         effective = share * (1 - share) / error**2
     limits = wilson_at(agreement * effective, effective, normal_quantile(confidence))
-    low = min(kappa, max(as_kappa(limits.low), as_kappa(least / n)))
-    return estimate._replace(low=low, high=as_kappa(limits.high))
+    low = max(beyond_chance(limits.low, chance), beyond_chance(least / n, chance))
+    return estimate._replace(low=min(kappa, low), high=beyond_chance(limits.high, chance))
 
 
 def cohen_kappa(
