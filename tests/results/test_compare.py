@@ -210,29 +210,6 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_such(model
     assert {round(row.p_adjusted / row.p, 9) for row in compared if row.p_adjusted} == {2}
 
 
-def test_the_p_of_a_regression_is_called_what_its_column_is(cli, monkeypatch):
-    sides = {"a": side("a", o="r" * 30, s="r" * 30), "b": side("b", o="c" * 30, s="r" * 30)}
-    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
-    done = cli("compare", "a", "b", "--fail-on", "regression", "--format", "md", "--wide")
-    assert done.code == 1
-    (name,) = set(re.findall(r"p worse \([^)]*\)", done.out + done.err))
-    assert (f"| {name} |" in done.out, f", {name} " in done.err) == (True, True)
-    assert "p (Holm)" not in done.out + done.err
-
-
-def test_one_reason_is_said_once_and_the_model_above_the_table_alone(cli, monkeypatch):
-    sides = {name: side(name, o="rrrr") for name in "ab"}
-    for one in sides.values():
-        for row in one.results["o"].outcomes[:2]:
-            row["category"] = "borderline"
-    monkeypatch.setattr("refract.cli.compare.find_side", lambda _, name: sides[name])
-    done = cli("compare", "a", "b")
-    assert done.out.count("too few prompts") == 1
-    assert re.search(
-        r"(?m)^- s (harmful, s borderline|borderline, s harmful): too few prompts", done.out
-    )
-
-
 @pytest.mark.parametrize(
     ("gone", "category", "undecided"),
     [("o", "harmful", 1), ("s", "harmful", 1), ("o", "other", 0), ("", "harmful", 0)],
@@ -248,38 +225,14 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
     assert compare_sides(b, a).undecided == []  # one that is new is no regression
 
 
-def test_tables_list_the_flips_and_the_decisions(refract):
-    expected = tango(4, 1, 4, 0)
-    wide = refract("first", "HEAD:changed", "--flips", "--wide").stdout
-    assert f"-0.333 [{expected.low:+.3f}, {expected.high:+.3f}]" in wide
-    assert "1 reworded" in wide
-    assert wide.count("newly refused") == 2  # heading and alpha-09
-    # What a difference is and what is decided of it, the model's name once; nothing else unasked.
-    lines = refract("first", "HEAD:changed").stdout.splitlines()
-    start = lines.index("changed")
-    assert re.split(" {2,}", lines[start + 1].rstrip()) == (
-        ["suite, category", "n", "A", "B", "B − A [95 %]", "decision"]
-    )
-    assert lines[start + 3].strip() == "alpha"
-    row = f"  harmful 9 0.89 0.56 -0.33 [{expected.low:+.2f}, {expected.high:+.2f}] inconclusive"
-    assert lines[start + 4].startswith("  harmful")
-    assert lines[start + 4].split() == row.split()
-    markdown = refract("first", "HEAD:changed", "--format", "md", "--flips").stdout
-    assert "\n**changed**\n\n| suite | category | n | A | B | B − A " in markdown
-    assert "| changed | alpha | harmful |  | alpha-09 | newly refused |" in markdown
-
-
-@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("width", [40, 120])
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("show",),
         ("show", "--wide"),
-        ("compare", "first", "HEAD"),
         ("compare", "first", "HEAD", "--wide", "--flips"),
         ("estimate",),
         ("power", "--n", "129"),
-        ("demo",),
     ],
     ids=" ".join,
 )

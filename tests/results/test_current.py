@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from refract.core.jsonl import read_rows, write_json, write_rows
-from refract.core.progress import read_object
 from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
 from refract.results.current import left_over, result_files
@@ -95,33 +93,6 @@ def test_where_one_model_has_no_results_yet_the_others_are_read_and_it_is_named(
         assert "no results of sampling; run: dvc repro" in str(failed.exception)
 
 
-def test_it_is_said_how_many_answers_the_store_gave(project):
-    shown = project.refract("show", "--wide").stdout
-    assert "0 from the store (" in shown
-    assert "0 reused from this project's own rows, 48 generated" in shown
-    for path in (project.folder / "data/responses").glob("*/*.jsonl"):
-        path.unlink()
-    done = project.repro()
-    assert (
-        "model-inference@greedy: 24 answers reused (24 from the store), 0 generated" in done.output
-    )
-    line = f"48 from the store ({project.cache / 'responses.sqlite'})"
-    assert line in project.refract("show", "--wide").stdout
-
-
-def test_what_ran_is_noted_beside_the_numbers(computed: Project):
-    noted = read_object(computed.folder / "metrics/ran/greedy.json")
-    (run,) = noted["runs"]
-    assert noted["suites"]["alpha"]["runs"] == [[0, 12]]
-    assert run["code"]["commit"] == computed.command("git", "rev-parse", "HEAD~1").strip()
-    assert (run["code"]["dirty"], run["code"]["changed"]) == (False, [])
-    assert run["machine"]["processor"]
-    # A synthetic model computes with none; commands of these tests start with NumPy loaded.
-    assert {*run["libraries"]} <= {"numpy"}
-    assert run["started_at"].endswith("Z")
-    assert noted["judged"]["python"] == run["python"]
-
-
 @pytest.fixture(scope="module")
 def of_thresholds(tmp_path_factory) -> Project:
     """Two models whose thresholds are met, computed and committed."""
@@ -179,10 +150,6 @@ def swapped(rows: list) -> list:
     return [{**row, "category": other[row["category"]]} for row in rows]
 
 
-def without_its_threshold(rows: list) -> list:
-    return [row for row in rows if row["measure"] != "harmful_refusal_rate"]
-
-
 def rates_edited(rows: list) -> list:
     return [{**row, "rate": "0.1", "low": "0.05", "high": "0.2"} for row in rows]
 
@@ -198,10 +165,6 @@ CHANGES = {
         params_with(*THRESHOLDS, "harmful_refusal_rate", "min", value=0.99),
         "one, sampled: suites.alpha.thresholds.harmful_refusal_rate.min: 0.5 → 0.99",
     ),
-    "one more threshold": (
-        params_with(*THRESHOLDS, "over_refusal_rate", value={"max": 0.01}),
-        'one, sampled: suites.alpha.thresholds.over_refusal_rate: null → {"max":0.01}',
-    ),
     "the model": (
         params_with("models", "one", "refusal_rate", value=0.1),
         'one: models.one.refusal_rate: {"harmful":1.0,"helpful":0.0} → 0.1',
@@ -210,23 +173,11 @@ CHANGES = {
         params_with("judges", "rules", value={"kind": "strings"}),
         'one, sampled: judges.rules.kind: "rules" → "strings"',
     ),
-    "the suite's judges": (
-        params_with("suites", "alpha", "judges", value=["strings"]),
-        'suites.alpha.judges: ["rules"] → ["strings"]',
-    ),
-    "what the suite counts": (
-        params_with("suites", "alpha", "cut_off", value="excluded"),
-        'suites.alpha.cut_off: null → "excluded"',
-    ),
     "a perturbation": (
         params_with("perturbations", "noise", "rate", value=0.5),
         "suites.alpha.perturbations.noise.rate: 0.1 → 0.5",
     ),
     "the seed": (params_with("seed", value=7), "sampled: seed: 20260 → 7"),
-    "the confidence": (
-        params_with("decisions", "confidence", value=0.99),
-        "decisions.confidence: 0.95 → 0.99",
-    ),
     "one more suite": (
         params_with("grid", "suites", value=["alpha", "beta"]),
         "one, sampled: suite beta has no numbers",
@@ -236,8 +187,6 @@ CHANGES = {
         "one, sampled: suite alpha is not in the grid",
     ),
     "the suite's file": (rows_with(SUITE, swapped), "the file of suite alpha is another one"),
-    "a lost row": (rows_with(TABLE, without_its_threshold), f"one: {TABLE} is not as it was"),
-    "half a table": (rows_with(TABLE, lambda rows: rows[: len(rows) // 2]), f"one: {TABLE} is"),
     "edited rates": (rows_with(TABLE, rates_edited), f"one: {TABLE} is not as it was written"),
     "lost outcomes": (rows_with(OUTCOMES, lambda rows: rows[5:]), f"one: {OUTCOMES} is not as"),
     "provenance without hashes": (without_hashes, MISSING),
@@ -312,24 +261,6 @@ def test_answers_are_neither_decided_nor_drawn_with_another_suite_file(measured,
     assert not (tmp_path / "labels.csv").exists()
     measured.command("git", "checkout", "--quiet", ".")
     assert measured.refract("label", *run).exit_code == 0
-
-
-def test_the_outcomes_of_another_run_are_refused(measured, tmp_path):
-    for name, seed in (("a", 1), ("b", 2)):
-        options = ("--set", "refusal_rate=0.5", "--set", f"seed={seed}", "--suite", "alpha")
-        done = measured.refract(
-            "run", "--model", "one", *options, "--out", tmp_path / f"{name}.json"
-        )
-        assert done.exit_code == 0, done.exception
-    a, b = tmp_path / "a.json", tmp_path / "b.json"
-    assert measured.refract("compare", a, b).exit_code == 0
-    shutil.copy(b.with_suffix(".outcomes.csv"), a.with_suffix(".outcomes.csv"))
-    for command in (("compare", a, b), ("export", a, "--out", tmp_path / "out")):
-        done = measured.refract(*command)
-        assert done.exception.exit_code == 1
-        assert f"a.outcomes.csv is not of the run that wrote {a}" in str(done.exception)
-    with pytest.raises(ResultsError, match="its SHA-256 is"):
-        load_results(a)
 
 
 def of_json(change: Callable[[Any], Any]) -> Callable[[str], str]:
