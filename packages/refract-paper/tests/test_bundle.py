@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import parse_json
 from refract.core.tables import read_table, write_table
 from refract.results.sources import EditedError
-from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, VERIFY, find_bundle, write_bundle
+from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, find_bundle, recounted, write_bundle
 from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
 
 
@@ -72,18 +71,10 @@ def bundle(computed: Project, tmp_path) -> Path:
 
 
 def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, bundle, tmp_path):
-    code, said = verified(bundle)
-    assert code == 0
-    assert re.fullmatch(
-        r"\d+ files, all rates computed again by Refract \S+: all as they were written\n", said
-    )
+    assert verified(bundle) == (0, "all rates computed again: all as they were written\n")
     code, said = verified(bundle, alone=True)
     assert code == 2
-    assert re.fullmatch(
-        r"\d+ files and \d{2,} rates, \d{2,} of them with intervals, are as they were written\n"
-        r"no other number was computed again; with Refract .*\n",
-        said,
-    )
+    assert "no number was computed again: pip install" in said
     kinds = ("prompts/alpha", "responses/greedy/alpha", "verdicts/sampling/beta")
     assert {f"data/{kind}.jsonl" for kind in kinds} <= names(bundle)
     again = written(computed.folder, tmp_path / "again")
@@ -95,16 +86,16 @@ def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, 
         written(computed.folder, bundle)
     (bundle / "data/prompts/notes.txt").unlink()
     (bundle / "verify.py").write_text("")
-    assert verified(written(computed.folder, bundle))[0] == 0
+    written(computed.folder, bundle)
+    assert names(bundle) == names(again)
 
 
-def test_the_numbers_in_git_are_computed_again_from_their_outcomes_alone(tmp_path):
+def test_of_the_numbers_in_git_outcomes_and_rates_agree_where_answers_are_not_here(tmp_path):
     shutil.copytree(ROOT / "metrics", tmp_path / "project/metrics")
     shutil.copy(ROOT / "params.yaml", tmp_path / "project")
-    code, said = verified(written(tmp_path / "project", tmp_path / "bundle"))
-    assert code == 2, said
-    assert int(re.search(r"(\d+) rates", said)[1]) > 100
-    assert "computed from outcomes alone, since answers are not here: pocket_small, " in said
+    problems, alone = recounted(written(tmp_path / "project", tmp_path / "bundle"))
+    assert problems == []
+    assert "pocket_small, robustness" in alone
 
 
 def sums_again(folder: Path) -> None:
@@ -148,27 +139,20 @@ CHANGES = {
     "a prompt": ("data/prompts/alpha.jsonl", "question 3", "question 4"),
     "a metric": ("metrics/greedy.json", r"(?<=: )0\.\d+", "0.9"),
 }
-HOW = ("not hidden", "hidden in SHA256SUMS", "in the provenance too")
-# What the script computes is wrong however the hashes were written; hashes alone say the rest.
-COMPUTED = list(CHANGES)[:5]
 
 
-@pytest.mark.parametrize(
-    ("what", "hidden"), [(x, y) for x in CHANGES for y in HOW[: 2 + (x in COMPUTED)]]
-)
-def test_one_change_is_found(bundle, what, hidden):
+@pytest.mark.parametrize("what", CHANGES)
+def test_one_change_is_found_however_the_hashes_were_written(bundle, what):
     file, pattern, new = CHANGES[what]
     changed(bundle / file, pattern, new)
-    if hidden == "in the provenance too":
-        provenance_again(bundle)
-    if hidden != "not hidden":
-        sums_again(bundle)
     code, said = verified(bundle, alone=True)
-    assert code == 1
-    if hidden == "in the provenance too":
-        assert re.search(r"is .*, computed |by its verdict", said), said
-    else:
-        assert file in said
+    assert (code, said) == (1, f"{file}: SHA-256 differs from SHA256SUMS\n")
+    sums_again(bundle)
+    problems, _ = recounted(bundle)
+    assert any(file in problem for problem in problems), problems
+    provenance_again(bundle)
+    if what not in ("an answer", "a prompt", "a metric"):
+        assert recounted(bundle)[0]
 
 
 def table_edited(edit: Callable[[list[dict[str, str]]], object]) -> Callable[[Path], None]:
@@ -204,32 +188,26 @@ def without_data(folder: Path) -> None:
     path.write_text(path.read_text().replace(",refusal,", ",compliance,"))
 
 
-# What was edited, and whether Python alone finds it.
-FORGERIES: dict[str, tuple[Callable[[Path], object], bool]] = {
-    "a rate of nan": (set_in_table("harmful_refusal_rate", "rate", "nan"), True),
-    "a count of nan": (set_in_table("harmful_refusal_rate", "n", "nan"), True),
-    "discrimination": (set_in_table("discrimination", "rate", "0.99"), False),
-    "bounds": (set_in_table("harmful_refusal_rate", "outer_low", "0.999"), False),
-    "a decision": (set_in_table("over_refusal_rate", "decision", "met"), False),
-    "suites renamed": (renamed("suite"), True),
-    "measures renamed": (renamed("measure"), True),
-    "a table of one row": (table_edited(lambda rows: rows.__delitem__(slice(1, None))), True),
-    "no provenance": (without("metrics/provenance"), True),
-    "nothing but the script": (without("metrics", "data"), True),
-    "outcomes turned, answers gone": (without_data, True),
+FORGERIES: dict[str, Callable[[Path], object]] = {
+    "a rate of nan": set_in_table("harmful_refusal_rate", "rate", "nan"),
+    "a count of nan": set_in_table("harmful_refusal_rate", "n", "nan"),
+    "discrimination": set_in_table("discrimination", "rate", "0.99"),
+    "bounds": set_in_table("harmful_refusal_rate", "outer_low", "0.999"),
+    "a decision": set_in_table("over_refusal_rate", "decision", "met"),
+    "suites renamed": renamed("suite"),
+    "measures renamed": renamed("measure"),
+    "a table of one row": table_edited(lambda rows: rows.__delitem__(slice(1, None))),
+    "no provenance": without("metrics/provenance"),
+    "nothing but the script": without("metrics", "data"),
+    "outcomes turned, answers gone": without_data,
 }
 
 
 @pytest.mark.parametrize("what", FORGERIES)
 def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
-    forge, by_python_alone = FORGERIES[what]
-    forge(bundle)
+    FORGERIES[what](bundle)
     provenance_again(bundle)
-    sums_again(bundle)
-    code, said = verified(bundle)
-    assert code == 1, said
-    assert said.strip()
-    assert verified(bundle, alone=True)[0] == (1 if by_python_alone else 2)
+    assert recounted(bundle)[0]
 
 
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, "7", "", "\xff"])
@@ -238,27 +216,14 @@ def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
 )
 def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text):
     (bundle / file).write_text(text)
-    sums_again(bundle)
-    code, said = verified(bundle, alone=True)
-    assert code == 1
-    assert said.strip()
+    assert recounted(bundle)[0]
 
 
-@pytest.mark.parametrize("name", ["/dev/zero", "../outside.csv"])
-def test_nothing_outside_a_bundle_is_read(bundle, name):
-    (bundle.parent / "outside.csv").write_text("")
-    path = bundle / "metrics/provenance/greedy.json"
-    facts = json.loads(path.read_text())
-    facts["files"][name] = hashlib.sha256(b"").hexdigest()
-    path.write_text(json.dumps(facts))
+def test_a_link_to_a_file_outside_is_no_file_of_a_bundle(bundle):
     verdicts = bundle / "data/verdicts/sampling/beta.jsonl"
     verdicts.rename(bundle.parent / "outside.jsonl")
-    sums_again(bundle)
-    said = verified(bundle, alone=True)[1]
-    assert f"cannot be read: {name} is no file of this bundle" in said
     verdicts.symlink_to(bundle.parent / "outside.jsonl")
-    sums_again(bundle)
-    assert "beta.jsonl is no file of this bundle" in verified(bundle, alone=True)[1]
+    assert "beta.jsonl: not both here and in SHA256SUMS" in verified(bundle, alone=True)[1]
 
 
 @pytest.mark.parametrize("change", ["removed", "added"])
@@ -308,9 +273,7 @@ def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path)
     project.command("git", "rm", "--quiet", "--cached", "data/suites/beta.jsonl")
     assert found(project.folder).left_out == {"beta": NOT_IN_GIT}
     bundle = written(project.folder, tmp_path / "bundle")
-    code, said = verified(bundle)
-    assert code == 2
-    assert "since answers are not here: greedy, beta; sampling, beta\n" in said
+    assert recounted(bundle) == ([], ["greedy, beta", "sampling, beta"])
     held = b"".join((bundle / name).read_bytes() for name in names(bundle))
     assert b"alpha: question" in held
     assert b"beta: question" not in held
@@ -337,15 +300,3 @@ def test_answers_that_the_numbers_were_not_made_of_are_refused(project, tmp_path
     assert "no provenance of greedy in metrics/provenance/" in done.err
     assert done.err.endswith("run: dvc repro\n")
     assert not (tmp_path / "paper").exists()
-
-
-def test_the_script_is_short_and_needs_python_alone():
-    source = VERIFY.read_text()
-    assert len(source.splitlines()) < 230
-    imported = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom):
-            imported.add(node.module.split(".")[0])
-        elif isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-    assert imported <= {*sys.stdlib_module_names, "refract_paper"}
