@@ -30,6 +30,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.adapters": ("vllm",),
         "refract.commands": ("work",),
         "refract.engines": ("ray",),
+        "refract.sending": ("batch",),
     },
     "exact": {
         "refract.arithmetics": ("exact",),

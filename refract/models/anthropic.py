@@ -8,7 +8,7 @@ enabled, budget_tokens: 2048}`` there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -17,16 +17,9 @@ from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import Answer, stop_details
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
-from refract.models.replies import error_parts, finish_reason, refuse_unread
+from refract.models.replies import finish_reason, refuse_unread
 from refract.models.sending import Served
 from refract.models.turn import with_call_ids
-
-# The statuses of the errors in a batch's results; 500 of others.
-STATUSES = {
-    "invalid_request_error": 400,
-    "not_found_error": 404,
-    "request_too_large": 413,
-}
 
 
 class AnthropicSettings(ServedSettings):
@@ -51,7 +44,7 @@ class AnthropicSettings(ServedSettings):
 
 
 class Anthropic(Served):
-    """The messages API. Batches are one list of requests, one of results."""
+    """The messages API."""
 
     adapter = "anthropic"
     version = "1"
@@ -152,36 +145,3 @@ class Anthropic(Served):
             said_model=fallback,
         )
         return refuse_unread(answer, unread)
-
-    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        from httpx2 import Response
-
-        items = []
-        for name, body in bodies.items():
-            items.append(b'{"custom_id": "%s", "params": %s}' % (name.encode(), body))
-        response = await client.with_options(max_retries=0).post(
-            "/v1/messages/batches",
-            cast_to=Response,
-            content=b'{"requests": [%s]}' % b", ".join(items),
-            options={"headers": {"Content-Type": "application/json"}},
-        )
-        return str(response.json()["id"])
-
-    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        from httpx2 import Response
-
-        batch = await client.messages.batches.retrieve(batch_id)
-        if batch.processing_status != "ended":
-            return None
-        response = await client.get(f"/v1/messages/batches/{batch_id}/results", cast_to=Response)
-        return response.content, "the batch has no such result"
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        result = line["result"]
-        if result["type"] == "succeeded":
-            return 200, result["message"]
-        if result["type"] == "errored":
-            _, kinds = error_parts(result["error"])
-            status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
-            return status, result["error"]
-        return 0, f"the request {result['type']} in its batch"

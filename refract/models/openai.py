@@ -8,7 +8,7 @@ Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reach
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -35,8 +35,6 @@ NEEDS_RESPONSES = re.compile(
     r"(gpt-5\.[4-6]|gpt-6(\.1)?|(o\d|gpt-5[.\d]*)-(pro|codex)|o\d(-mini)?-deep-research"
     r"|computer-use-preview|gpt-daybreak|gpt-rosalind)(-.*)?"
 )
-# Statuses of a batch that has ended.
-ENDED = ("completed", "failed", "expired", "cancelled")
 
 
 class OpenAISettings(ServedSettings):
@@ -97,7 +95,7 @@ class OpenAISettings(ServedSettings):
 
 
 class OpenAI(Served):
-    """Chat completions, or responses. Batches are files of requests and of results."""
+    """Chat completions, or responses."""
 
     adapter = "openai"
     version = "1"
@@ -168,35 +166,6 @@ class OpenAI(Served):
             hint = "set api: responses in the model's definition, or --set api=responses"
             return failure._replace(text=f"{failure.text}; {hint}")
         return failure
-
-    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        url = f"/v1{self.path}"
-        line = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
-        items = bodies.items()
-        lines = b"".join(line % (name.encode(), url.encode(), body) for name, body in items)
-        file = await client.files.create(file=("requests.jsonl", lines), purpose="batch")
-        batch = await client.with_options(max_retries=0).batches.create(
-            input_file_id=file.id,
-            endpoint=url,
-            completion_window="24h",
-        )
-        return str(batch.id)
-
-    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        batch = await client.batches.retrieve(batch_id)
-        if batch.status not in ENDED:
-            return None
-        lines = b""
-        for file in (batch.output_file_id, batch.error_file_id):
-            if file is not None:
-                lines += (await client.files.content(file)).content + b"\n"
-        errors = batch.errors.data if batch.errors and batch.errors.data else []
-        return lines, str(errors[0].message if errors else f"the batch ended as {batch.status}")
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        if line.get("response") is None:
-            return 0, line.get("error")
-        return line["response"]["status_code"], line["response"]["body"]
 
 
 def read_completion(payload: Any, attempt: int) -> Answer:

@@ -1,7 +1,7 @@
 """A model behind a provider: its settings, what it is sent, and how its replies are read.
 
-:mod:`refract.models.batch` and :mod:`refract.models.sending` ask through this, and know
-no provider. Whatever is wrong with a reply is an error of its own row alone.
+:mod:`refract.models.sending` asks through this, and knows no provider. Whatever is wrong
+with a reply is an error of its own row alone.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class ServedSettings(RequestSettings):
 
     api_key_env: KeyVariable
     mode: Literal["live", "batch"] = Field(
-        "live", description="batch uses the provider's batch API: cheaper and slower"
+        "live",
+        description="batch uses the provider's batch API: cheaper and slower (package refract-engines)",
     )
     batch_poll: Positive = Field(30, description="seconds between two looks at a batch")
     max_concurrency: int = Field(64, ge=1, description="most calls at a time")
@@ -248,21 +249,6 @@ class Provider(Model):
     def read(self, payload: Any, attempt: int) -> Answer:
         """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up
         errors."""
-
-    @abstractmethod
-    async def submit(self, client: Any, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests (bodies by custom id) as one batch, once, and returns its
-        id."""
-
-    @abstractmethod
-    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch's results, and why others are missing; None until it has
-        ended."""
-
-    @abstractmethod
-    def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never
-        processed."""
 
     def identity(self) -> dict[str, Any]:
         """The model, the server and everything that a request's body takes from the

@@ -11,9 +11,9 @@ import asyncio
 import queue
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Protocol
 
-from refract.models.batch import BatchRun
+from refract.core.registry import Registry, find
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
 
@@ -21,6 +21,22 @@ from refract.models.provider import Emit, Provider
 FIRST_RETRIES = 2
 # Calls that fail one after the other, each with all its repeats, before the run ends.
 MOST_FAILURES = 32
+
+
+# How requests are sent, by ``mode``.
+RUNS = Registry({"live": "refract.models.sending:LiveRun"}, "refract.sending", "run", "finish")
+
+
+class Run(Protocol):
+    """What an entry of ``RUNS`` names: has all requests answered, which ``emit`` gets."""
+
+    def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None: ...
+
+    async def run(self) -> None:
+        """Emits every answer. Raises :class:`AdapterError`."""
+
+    def finish(self) -> None:
+        """Is called once every answer was taken."""
 
 
 class LiveRun:
@@ -61,6 +77,9 @@ class LiveRun:
                         group.create_task(self._answer(index, body))
             except BaseExceptionGroup as errors:
                 raise errors.exceptions[0] from None
+
+    def finish(self) -> None:
+        """Nothing is left."""
 
     async def _start(self, body: bytes) -> str | None:
         """Waits until a call can be within the run's limits, and counts it; why none can be."""
@@ -145,15 +164,13 @@ class Served(Provider):
         if not requests:
             return
         self.check_key()
-        taken: list[Path] = []
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        kind: type[Run] = find(RUNS, self.settings.mode, f"{self.where}: mode")
+        run = kind(self, requests, items.put)
 
         async def work() -> None:
             try:
-                if self.settings.mode == "batch":
-                    await BatchRun(model=self, requests=requests, emit=items.put, taken=taken).run()
-                else:
-                    await LiveRun(self, requests, items.put).run()
+                await run.run()
             except AdapterError:
                 raise
             except Exception as error:
@@ -174,5 +191,4 @@ class Served(Provider):
                 future.cancel()  # which closes what it opened
             future.result()
         self.check_models(models)
-        for path in taken:
-            path.unlink(missing_ok=True)
+        run.finish()

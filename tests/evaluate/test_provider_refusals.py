@@ -36,11 +36,9 @@ def suite(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("decisions", DECISIONS)
-@pytest.mark.parametrize(
-    ("adapter", "mode", "switch"), [("anthropic", "live", False), ("openai", "batch", True)]
-)
+@pytest.mark.parametrize(("adapter", "switch"), [("anthropic", False), ("openai", True)])
 def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
-    cli, tmp_path, adapter, mode, switch, decisions
+    cli, tmp_path, adapter, switch, decisions
 ):
     option = []
     if decisions and switch:
@@ -51,17 +49,8 @@ def test_what_the_provider_refuses_is_refused_unless_settings_say_otherwise(
         Path("params.yaml").write_text(re.sub(rf"(?m)^  {name}: .*", f"  {decisions}", params))
     with FaultServer(script=lambda messages: "Turn it twice.") as server:
         url = server.url if adapter == "anthropic" else f"{server.url}/v1"
-        asked = [
-            "--adapter",
-            adapter,
-            "--model-id",
-            "m",
-            "--base-url",
-            url,
-            "--set",
-            f"mode={mode}",
-        ]
-        asked += ["--set", "api_key_env=null", "--set", "batch_poll=0.01", "--judge", "rules"]
+        asked = ["--adapter", adapter, "--model-id", "m", "--base-url", url]
+        asked += ["--set", "api_key_env=null", "--judge", "rules"]
         asked += ["--suite", str(suite(tmp_path)), "--out", "o.json", "--rows", "rows.jsonl"]
         done = cli("run", *asked, *option)
     assert done.code == 0, done.err

@@ -302,20 +302,6 @@ def test_the_order_of_conversations_makes_no_difference(tmp_path, seed, samples)
     assert any((row["error"] or {}).get("type") == "NotAsked" for row in found[0].values())
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_batch_apis_play_a_batch_for_each_turn(tmp_path, adapter):
-    with FaultServer(script=script) as server, ResponseStore(tmp_path / "store") as store:
-        definition = server.model(mode="batch", batch_poll=0.01)
-        if adapter == "anthropic":
-            definition |= {"adapter": adapter, "base_url": server.url}
-        model = open_model("m", definition)
-        made = ask_all([talk("rrc"), talk("rc"), talk("cc")], model, store)
-        assert server.submitted == 3
-        assert made["talk-harmful-rrc"]["response"] == f"{YES} (5 messages)"
-        again = ask_all([talk("rrc"), talk("rc"), talk("cc")], model, store)
-        assert (server.submitted, again) == (3, made)
-
-
 def test_an_estimate_counts_every_turn_before_anything_is_asked(played, tmp_path):
     project, _ = played
     other = project.copy(tmp_path / "project")

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from refract.core.environment import cache_folder, default_cache_folder
 from refract.core.jsonl import sha256_json, write_json
@@ -24,21 +24,115 @@ from refract.models.replies import Failure, error_parts
 
 # Requests of a batch. Both providers take more, but no more than 200 MB.
 MOST = 10_000
+# The statuses of the errors in Anthropic's results; 500 of others.
+STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
+
+
+class BatchAPI(Protocol):
+    """A provider's batch API."""
+
+    async def submit(self, client: Any, path: str, bodies: Mapping[str, bytes]) -> str:
+        """Submits requests to ``path`` (bodies by custom id) as one batch, once; its id."""
+
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
+        """The lines of a batch's results, and why others are missing; None until it has
+        ended."""
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        """HTTP status and payload or error of one result; status 0 where it was never
+        processed."""
+
+
+class OpenAIBatches:
+    """Files of requests and of results."""
+
+    ENDED: ClassVar = ("completed", "failed", "expired", "cancelled")
+
+    async def submit(self, client: Any, path: str, bodies: Mapping[str, bytes]) -> str:
+        url = f"/v1{path}"
+        line = b'{"custom_id": "%s", "method": "POST", "url": "%s", "body": %s}\n'
+        items = bodies.items()
+        lines = b"".join(line % (name.encode(), url.encode(), body) for name, body in items)
+        file = await client.files.create(file=("requests.jsonl", lines), purpose="batch")
+        batch = await client.with_options(max_retries=0).batches.create(
+            input_file_id=file.id, endpoint=url, completion_window="24h"
+        )
+        return str(batch.id)
+
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
+        batch = await client.batches.retrieve(batch_id)
+        if batch.status not in self.ENDED:
+            return None
+        lines = b""
+        for file in (batch.output_file_id, batch.error_file_id):
+            if file is not None:
+                lines += (await client.files.content(file)).content + b"\n"
+        errors = batch.errors.data if batch.errors and batch.errors.data else []
+        return lines, str(errors[0].message if errors else f"the batch ended as {batch.status}")
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        if line.get("response") is None:
+            return 0, line.get("error")
+        return line["response"]["status_code"], line["response"]["body"]
+
+
+class AnthropicBatches:
+    """One list of requests, one of results."""
+
+    async def submit(self, client: Any, path: str, bodies: Mapping[str, bytes]) -> str:
+        from httpx2 import Response
+
+        items = []
+        for name, body in bodies.items():
+            items.append(b'{"custom_id": "%s", "params": %s}' % (name.encode(), body))
+        response = await client.with_options(max_retries=0).post(
+            f"{path}/batches",
+            cast_to=Response,
+            content=b'{"requests": [%s]}' % b", ".join(items),
+            options={"headers": {"Content-Type": "application/json"}},
+        )
+        return str(response.json()["id"])
+
+    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
+        from httpx2 import Response
+
+        batch = await client.messages.batches.retrieve(batch_id)
+        if batch.processing_status != "ended":
+            return None
+        response = await client.get(f"/v1/messages/batches/{batch_id}/results", cast_to=Response)
+        return response.content, "the batch has no such result"
+
+    def result(self, line: Any) -> tuple[int, Any]:
+        result = line["result"]
+        if result["type"] == "succeeded":
+            return 200, result["message"]
+        if result["type"] == "errored":
+            _, kinds = error_parts(result["error"])
+            status = next((STATUSES[kind] for kind in kinds if kind in STATUSES), 500)
+            return status, result["error"]
+        return 0, f"the request {result['type']} in its batch"
+
+
+APIS: dict[str, BatchAPI] = {"anthropic": AnthropicBatches(), "openai": OpenAIBatches()}
 
 
 class BatchRun:
-    """Answers requests by batches, one round for each attempt. ``taken`` gets the files
-    of batches whose answers were all emitted."""
+    """Answers requests by batches, one round for each attempt."""
 
-    def __init__(
-        self, model: Provider, requests: Sequence[Request], emit: Emit, taken: list[Path]
-    ) -> None:
-        self.model, self.requests, self.emit, self.taken = model, requests, emit, taken
+    def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None:
+        self.model, self.requests, self.emit = model, requests, emit
+        self.api = APIS[model.PACKAGE]
+        self.taken: list[Path] = []  # files of batches whose answers were all emitted
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
         # Of a round, by custom id: the requests of the same body and seed, and that
         # body.
         self.indices: dict[str, list[int]] = {}
         self.bodies: dict[str, bytes] = {}
+
+    def finish(self) -> None:
+        """Forgets the batches, now that every answer was taken."""
+        for path in self.taken:
+            path.unlink(missing_ok=True)
 
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
@@ -110,9 +204,8 @@ class BatchRun:
         """Submits a batch, once; where that fails, so do its requests, which the next
         run submits."""
         try:
-            batch_id = await self.model.submit(
-                self.client, {name: self.bodies[name] for name in names}
-            )
+            bodies = {name: self.bodies[name] for name in names}
+            batch_id = await self.api.submit(self.client, self.model.path, bodies)
         except self.model.sdk.APIError as error:
             failure = self.model.failure_of(error)
             for name in names:
@@ -124,7 +217,7 @@ class BatchRun:
     async def _ended(self, batch_id: str) -> tuple[bytes, str] | None:
         """The lines of a batch that has ended, and why others are missing."""
         try:
-            return await self.model.ended(self.client, batch_id)
+            return await self.api.ended(self.client, batch_id)
         except self.model.sdk.NotFoundError:
             return b"", "the provider no longer has the batch"
         except self.model.sdk.APIError as error:
@@ -162,7 +255,7 @@ class BatchRun:
         import httpx2
 
         try:
-            status, payload = self.model.result(result)
+            status, payload = self.api.result(result)
             if status == 200:
                 answer = self.model.read_reply(payload, attempt)
                 self.model.count(answer, body)
