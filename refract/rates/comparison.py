@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
-from math import sqrt
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
@@ -30,7 +29,6 @@ from refract.statistics.clusters import (
     clustered_mcnemar,
 )
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
-from refract.statistics.proportions import normal_quantile
 from refract.statistics.sample_sizes import smallest_drop
 
 DEFAULTS = read_settings(DecisionSettings, "decisions", {})
@@ -363,27 +361,24 @@ class DropEvidence(NamedTuple):
     """What a primary measure says about a drop.
 
     ``worst`` is the lower one-sided confidence limit of the change (below 0 is worse) with every
-    unjudged answer at its worst, ``worst_kept`` the same without the answers that vanished. The
-    p-values are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer
-    at its best; with those that vanished as losses. ``lost`` is the share of prompts that vanished,
-    ``churn`` that of flips that cancel, ``unchanged`` is ``worst`` had no answer changed. ``judge``
-    is how far the judge's error alone can move the change (0: not known, or one model), which is in
-    the limits too, but for ``worst_alone``, which is ``worst`` for the prompts alone;
-    ``beyond_judge`` whether the change with every unjudged answer at its best is a drop all the
-    same."""
+    unjudged answer at its worst, and with the judge's error where that is known (``judge``);
+    ``worst_alone`` is the same for the prompts alone, ``worst_kept`` without the answers that
+    vanished. The p-values are one-sided, for a drop: over pairs judged on both sides; with every
+    unjudged answer at its best; with those that vanished as losses. ``lost`` is the share of
+    prompts that vanished, ``churn`` that of flips that cancel. ``beyond_judge``: with every
+    unjudged answer at its best it is a drop beyond the judge's error."""
 
     worst: float | None
+    worst_alone: float | None
     worst_kept: float | None
     p: float | None
     p_least: float
     p_lost: float
     lost: float
     churn: float
-    unchanged: float | None
     effective_n: float
     clusters: int
-    judge: float
-    worst_alone: float | None
+    judge: bool
     beyond_judge: bool
 
 
@@ -417,21 +412,19 @@ def _evidence(
     corrected = 1 - (1 - settings.confidence) / max(1, tests)
     beyond = judge and _lowest(backwards, corrected, judge)
     lowest = partial(_lowest, confidence=settings.confidence, judge=judge)
-    unchanged = _changed((before.highest, before.highest, c) for before, _, c in pairs)
     effective_n = (estimate.effective_n if estimate else None) or 0.0
     return DropEvidence(
         worst=lowest(worst),
+        worst_alone=_lowest(worst, settings.confidence),
         worst_kept=lowest(_changed(kept)),
         p=_p_drop(judged) if judged.values else None,
         p_least=_p_drop(best),
         p_lost=_p_drop(_changed(vanished)),
         lost=lost / len(pairs),
         churn=2 * min(_rises(judged, 1), _rises(judged, -1)) / len(pairs),
-        unchanged=lowest(unchanged),
         effective_n=min(float(len(judged.values)), effective_n),
         clusters=estimate.clusters if estimate else 0,
-        judge=judge.reach(judged, settings.confidence) if judge else 0.0,
-        worst_alone=_lowest(worst, settings.confidence),
+        judge=judge is not None,
         beyond_judge=judge is None or (beyond is not None and beyond > 0),
     )
 
@@ -468,7 +461,8 @@ class _Judge(NamedTuple):
     def lowest(self, rows: ClusteredValues, interval: Interval, confidence: float) -> float | None:
         """The lower end of after minus before for prompts and judge, of an interval around what the
         judge found."""
-        value = _mean_change(rows)
+        pairs = zip(rows.values, rows.before or (), strict=True)
+        value = sum(after - before for after, before in pairs) / len(rows.values)
         sign = 1
         if self.opposite:
             sign = -1
@@ -481,19 +475,6 @@ class _Judge(NamedTuple):
         ends = Interval(value, value)
         return people_interval(self.error, parts, ends, interval, confidence).low
 
-    def reach(self, rows: ClusteredValues, confidence: float) -> float:
-        """How far below a change the judge's error alone can be."""
-        if not rows.values:
-            return 0.0
-        value = _mean_change(rows)
-        low = self.lowest(rows, Interval(value, value), 2 * confidence - 1)
-        return 0.0 if low is None else max(0.0, value - low)
-
-
-def _mean_change(rows: ClusteredValues) -> float:
-    pairs = zip(rows.values, rows.before or (), strict=True)
-    return sum(after - before for after, before in pairs) / len(rows.values)
-
 
 def _lowest(rows: ClusteredValues, confidence: float, judge: _Judge | None = None) -> float | None:
     """The one-sided lower limit of after minus before, with the judge's error where that is
@@ -502,36 +483,6 @@ def _lowest(rows: ClusteredValues, confidence: float, judge: _Judge | None = Non
     if judge is None or interval is None:
         return interval and interval.low
     return judge.lowest(rows, interval, 2 * confidence - 1)
-
-
-def beyond_judge(
-    n: int,
-    drop: float,
-    churn: float,
-    before: float,
-    error: JudgeError,
-    power: float = 0.8,
-    alpha: float = 0.05,
-) -> bool:
-    """Whether a drop between two models in refusals of ``n`` harmful prompts is more than the
-    judge's error in this share of cases, as :func:`decide_drops` has it.
-
-    The judge finds the share ``before`` refused by the first; ``churn`` is as in
-    :func:`refract.statistics.sample_sizes.drop_power`. The drop found is taken at the lower
-    quantile of its normal approximation."""
-    lowest = drop - normal_quantile(2 * power - 1) * sqrt((drop + churn - drop**2) / n)
-    gained = round(n * churn / 2)
-    lost = round(n * (lowest + churn / 2))
-    kept = round(n * before) - lost
-    neither = n - lost - gained - kept
-    if lost <= gained or min(kept, neither) < 0:
-        return False
-    # A drop is a rise from what came after to what was before.
-    was = [1.0] * lost + [0.0] * gained + [1.0] * kept + [0.0] * neither
-    became = [0.0] * lost + [1.0] * gained + [1.0] * kept + [0.0] * neither
-    rises = ClusteredValues(was, range(len(was)), became)
-    low = _lowest(rises, 1 - alpha, _Judge(error, "harmful", opposite=False))
-    return low is not None and low > 0
 
 
 def _p_drop(rows: ClusteredValues) -> float:
@@ -615,36 +566,25 @@ def _decision(
         else:
             reason = _why_open(group, evidence, margin)
     open_to_drop = decision != NOT_WORSE and (shown or vanished)
+    sign = 1 if group.category in LESS_IS_WORSE else -1
     return DropDecision(
         decision,
         reason,
         regression=decision == WORSE or bool(gone) or open_to_drop,
         margin=margin,
-        worst=None if evidence.worst is None else _sign(group) * evidence.worst,
+        worst=None if evidence.worst is None else sign * evidence.worst,
         p_worse=evidence.p,
         p_worse_holm=p,
     )
-
-
-def _sign(group: PairedOutcomes) -> int:
-    """Which way a change for the worse is in refusals: 1 where fewer are worse."""
-    return 1 if group.category in LESS_IS_WORSE else -1
 
 
 def _why_open(group: PairedOutcomes, evidence: DropEvidence, margin: float) -> str:
     """Why a measure of which no drop is shown and no answer vanished is not decided."""
     alone = evidence.worst_alone
     if evidence.judge and alone is not None and alone > -margin:
-        return (
-            "the judge's error on two models, not the number of prompts: of these alone the "
-            f"worst case is {_sign(group) * alone:+.3f}"
-        )
+        return "the judge's error on two models, not the number of prompts"
     if any(group.ids[kind] for kind in ("not_judged", "to_judged", "to_unjudged")):
         return "too few prompts, or too many answers that were not judged"
-    if evidence.judge >= margin:
-        return f"the judge's error on two models alone can be {evidence.judge:.3f}"
-    if evidence.unchanged is not None and evidence.unchanged <= -margin:
-        return f"too few prompts: even unchanged, the worst case is {evidence.unchanged:.3f}"
     return "too few prompts"
 
 

@@ -9,12 +9,7 @@ import pytest
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
-from refract.rates.comparison import (
-    beyond_judge,
-    compare_groups,
-    is_primary,
-    pair_outcomes,
-)
+from refract.rates.comparison import compare_groups, is_primary, pair_outcomes
 from refract.rates.judge_error import part_of, people_interval
 from refract.rates.rate import Interval
 from refract.statistics.clusters import (
@@ -28,8 +23,6 @@ from refract.statistics.sample_sizes import drop_power, smallest_drop
 from tests.builders import OUTCOMES, judge_error, outcome_line, outcome_lines
 
 ERROR = judge_error([0.02, 0.01, 0.03, 0.02], [0.01] * 4, n=4000)
-RIGHT = judge_error([0.0] * 4, [0.0] * 4, n=10**6)
-DIFFERING = judge_error([0.02, 0.03, 0.01, 0.02], [0.02, 0.01, 0.03, 0.02], n=400)
 WRONG = judge_error([0.05, 0.5, 0.1, 0.4], [0.1, 0.4, 0.05, 0.3], n=400)
 KINDS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
 
@@ -229,27 +222,6 @@ def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_dec
     assert single(before, after, ERROR, interval="prompts").judge_interval is None
 
 
-def test_what_is_beyond_the_judges_error_is_what_decisions_on_such_counts_call_worse():
-    # Of 400, 320 are refused before: 4 flip either way, and so many more are lost.
-    found = []
-    for more in range(8, 44, 4):
-        lost, kept = 4 + more, 316 - more
-        before = "r" * lost + "c" * 4 + "r" * kept + "c" * (400 - lost - 4 - kept)
-        after = "c" * lost + "r" * 4 + "r" * kept + "c" * (400 - lost - 4 - kept)
-        decided = single(before, after, DIFFERING).drop.decision == "worse"
-        # At a power of one half the drop found is the one that is there.
-        beyond = beyond_judge(400, more / 400, 8 / 400, 0.8, DIFFERING, power=0.5 + 1e-12)
-        assert beyond == decided
-        found.append(beyond)
-    assert (found[0], found[-1]) == (False, True)
-    # No drop, and counts that there cannot be.
-    assert not beyond_judge(400, 0.0, 0.1, before=0.8, error=RIGHT)
-    assert not beyond_judge(400, 0.3, 0.1, before=0.2, error=RIGHT)
-    # A further power takes a larger drop.
-    powers = [beyond_judge(400, 0.06, 0.02, 0.8, DIFFERING, power=p) for p in (0.6, 0.99)]
-    assert powers == [True, False]
-
-
 def test_a_drop_within_the_judges_error_is_not_called_worse():
     before, after = "r" * 60, "c" * 10 + "r" * 50
     assert single(before, after, ERROR).drop.decision == "worse"
@@ -257,6 +229,10 @@ def test_a_drop_within_the_judges_error_is_not_called_worse():
     assert (unsure.decision, unsure.regression) == ("inconclusive", True)
     gained = single(after, before, ERROR).drop
     assert (gained.decision, gained.regression) == ("not worse", False)
+    # Of so many unchanged prompts the judge is the limit, and the reason says so.
+    many = "r" * 800 + "c" * 200
+    assert single(many, many).drop.decision == "not worse"
+    assert "judge's error" in single(many, many, WRONG).drop.reason
 
 
 def test_flips_that_cancel_and_further_tests_take_from_what_is_detectable():
