@@ -6,20 +6,18 @@ distinct one once, and its answers are stored as they are made.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty, Queue
+from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Self
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, write_rows
+from refract.core.jsonl import canonical_json
 from refract.core.params import without_resources
 from refract.core.played import played
 from refract.core.progress import Progress, read_object
@@ -54,12 +52,9 @@ from refract.models.protocol import (
 )
 from refract.models.store import (
     ResponseStore,
-    StoreError,
     answer_row,
-    kept_rows,
     known_answers,
     request_sha256,
-    storable,
 )
 from refract.suites.rows import row_seed
 
@@ -68,8 +63,6 @@ ANSWERS = Path("data/answers")
 # Files of answers that parts of a run made, in a folder for each model. They spare
 # asking and change no answer, so they are read and never a dependency.
 SHARDS = Path("data/shards")
-# Seconds between two looks at what another process is asking.
-LOOK_SECONDS = 0.5
 # The answer to a turn of a conversation that did not come to it.
 NOT_ASKED = Answer.failed("NotAsked", "the model gave no answer to the turn before this one")
 # Names of models that a server gives in one run and that are told apart.
@@ -82,38 +75,16 @@ def generate(
     """The answers to requests by hash, and the hashes whose answers had to be
     generated.
 
-    Where nothing is missing the model gets no request, so that it loads nothing. What
-    another process is asking is waited for, and asked here where that process ends
-    without an answer. Raises :class:`AdapterError`, and :class:`StoreError`, before any
-    request where the store cannot be written. Answers until then are in the store.
+    Where nothing is missing the model gets no request, so that it loads nothing. Raises
+    :class:`AdapterError`, and :class:`StoreError`, before any request where the store cannot
+    be written. Answers until then are in the store.
     """
     answers = _stored(store, requests)
-    generated: set[str] = set()
-    waited = False
-    while True:
-        missing = {key: request for key, request in requests.items() if key not in answers}
-        if not missing:
-            return answers, generated
-        claimed = store.claim(missing)
-        try:
-            # Another process may have stored them since.
-            answers |= _stored(store, {key: missing[key] for key in missing if key in claimed})
-            mine = claimed - answers.keys()
-            asked = {key: missing[key] for key in missing if key in mine}
-            if asked:
-                answers |= _ask(model, asked, store=store, name=name)
-                generated |= asked.keys()
-        finally:
-            with contextlib.suppress(StoreError):  # a claim also ends by itself
-                store.give_up_claims()
-        others = len(missing) - len(claimed)
-        if others:
-            if not waited:
-                text = f"waiting for {others} answers that another process is asking for"
-                say(f"{name or 'answers'}: {text}", file=sys.stderr)
-            waited = True
-            time.sleep(LOOK_SECONDS)
-            answers |= _stored(store, missing)
+    missing = {key: request for key, request in requests.items() if key not in answers}
+    if missing:
+        store.check_writable()
+        answers |= _ask(model, missing, store=store, name=name)
+    return answers, set(missing)
 
 
 def _stored(store: ResponseStore, requests: Mapping[str, Request]) -> dict[str, Answer]:
@@ -177,13 +148,12 @@ def _ask(
 
 class _Writer:
     """Commits answers from a thread as they arrive, together those that came during a
-    commit, and renews claims. What the store does not take is kept in a file."""
+    commit, so that no answer waits for the disk."""
 
     def __init__(self, store: ResponseStore, name: str) -> None:
         self._store, self._name = store, name
-        self._arrived: Queue[tuple[str, Answer] | None] = Queue()
+        self._arrived: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
         self._failure: Exception | None = None
-        self._taken: list[tuple[str, Answer]] = []  # of the last commit
         self._corrected: set[str] = set()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -195,18 +165,8 @@ class _Writer:
         # Also when the model fails or the user interrupts: what was paid for is stored.
         self._arrived.put(None)
         self._thread.join()
-        if self._failure is None:
-            return
-        unsaved = self._taken + self._take(0)[0]
-        rows = {key: answer for key, answer in unsaved if storable(answer)}
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="refract-answers-"))
-            write_rows(folder / "answers.jsonl", kept_rows(rows))
-            kept = f"are in {folder}: `refract cache import {folder}` takes them"
-        except OSError as error:
-            kept = f"are lost: no other folder can be written either ({error})"
-        text = f"{self._failure}. The {len(rows)} answers that were not stored {kept}"
-        raise StoreError(text) from None
+        if self._failure is not None:
+            raise self._failure
 
     def add(self, key: str, answer: Answer, corrected: bool = False) -> None:
         if corrected:
@@ -215,29 +175,16 @@ class _Writer:
         if self._failure is not None:
             raise self._failure
 
-    def _take(self, timeout: float) -> tuple[list[tuple[str, Answer]], bool]:
-        """What has arrived, at the latest after a time, and whether it was the last."""
-        arrived: list[tuple[str, Answer]] = []
-        ended = False
-        with contextlib.suppress(Empty):
-            pair = self._arrived.get(timeout=timeout)
-            while True:
-                if pair is None:
-                    ended = True
-                else:
-                    arrived.append(pair)
-                pair = self._arrived.get_nowait()
-        return arrived, ended
-
     def _run(self) -> None:
-        pause, renewed, ended = self._store.lease / 5, time.monotonic(), False
+        ended = False
         while not ended:
-            self._taken, ended = self._take(pause)
+            arrived = [self._arrived.get()]
+            while not self._arrived.empty():
+                arrived.append(self._arrived.get())
+            ended = None in arrived
             try:
-                self._store.put(self._taken, self._name, self._corrected)
-                if time.monotonic() - renewed > pause:
-                    self._store.renew_claims()
-                    renewed = time.monotonic()
+                answers = [pair for pair in arrived if pair is not None]
+                self._store.put(answers, self._name, self._corrected)
             except Exception as failure:  # raised in the generating thread, which can report it
                 self._failure = failure
                 return

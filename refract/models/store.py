@@ -3,8 +3,7 @@ request.
 
 One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
 ``off``. Errors and filtered answers are never stored. Other tables hold the run that made
-each answer and what speaks for it (no hash depends on them), and which process asks for
-what (``claims``), so that two with the same requests pay once.
+each answer and what speaks for it; no hash depends on them.
 
 An answer is *certified* where exact arithmetic made or checked it on this machine, and
 *stated* where it came in a file; of others nothing is known. A certificate in a file is
@@ -20,7 +19,6 @@ import re
 import sqlite3
 import sys
 import time
-import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -40,11 +38,6 @@ CREATE TABLE IF NOT EXISTS answers (
     sha256         TEXT NOT NULL,
     model          TEXT NOT NULL,
     stored_at      INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS claims (
-    request_sha256 TEXT PRIMARY KEY,
-    owner          TEXT NOT NULL,
-    until          REAL NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS runs (
     run    TEXT PRIMARY KEY,
@@ -284,15 +277,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
     manager. ``path=None`` stores no answers. Each method raises :class:`StoreError`
     when the file cannot be used."""
 
-    lease = 15.0
-    """Seconds until a claim ends that is not renewed: how long requests of a killed
-    process wait."""
-
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self._owner = uuid.uuid4().hex  # of this store's claims
-        # Claims as they are, and since when they are so.
-        self._held: dict[tuple[Any, ...], float] = {}
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -346,6 +332,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                 # Also after an interrupt: what was to be stored can be stored again.
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
+
+    def check_writable(self) -> None:
+        """Raises :class:`StoreError` where the file cannot be written."""
+        with self._writing():
+            pass
 
     def _select(self, query: str, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         """The rows of a query that are of these keys."""
@@ -447,42 +438,6 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._writing() as db:
             rows = [(key, answer_sha256(key, answer)) for key, answer in answers.items()]
             db.executemany("DELETE FROM answers WHERE request_sha256 = ? AND sha256 = ?", rows)
-
-    def claim(self, keys: Iterable[str]) -> set[str]:
-        """The requests that this process is to ask: those that no other process has
-        claimed and renews. Raises :class:`StoreError` where the file cannot be written,
-        before anything is paid for."""
-        wanted = list(keys)
-        with self._writing() as db:
-            now, looked = time.time(), time.monotonic()
-            claims = self._select("SELECT request_sha256, owner, until FROM claims", wanted)
-            self._held = {claim: self._held.get(claim, looked) for claim in claims}
-            # A wrong clock may have put `until` far ahead: what nobody renews ends all
-            # the same.
-            ended = []
-            for (key, *_), since in self._held.items():
-                if looked - since > self.lease:
-                    ended.append((key,))
-            db.executemany("DELETE FROM claims WHERE request_sha256 = ?", ended)
-            db.executemany(
-                "INSERT INTO claims (request_sha256, owner, until) VALUES (?,?,?) "
-                "ON CONFLICT DO UPDATE SET owner = excluded.owner, until = excluded.until "
-                "WHERE until < ? OR owner = excluded.owner",
-                [(key, self._owner, now + self.lease, now) for key in wanted],
-            )
-            mine = db.execute("SELECT request_sha256 FROM claims WHERE owner = ?", (self._owner,))
-            return {key for (key,) in mine}
-
-    def renew_claims(self) -> None:
-        """Extends this store's claims by ``lease`` seconds from now."""
-        with self._writing() as db:
-            until = time.time() + self.lease
-            db.execute("UPDATE claims SET until = ? WHERE owner = ?", (until, self._owner))
-
-    def give_up_claims(self) -> None:
-        """Ends this store's claims."""
-        with self._writing() as db:
-            db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
     def delete(self, before: int | None = None, model: str | None = None) -> int:
         """Deletes the answers stored before a time (Unix seconds), and of one model where

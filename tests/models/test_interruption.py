@@ -18,14 +18,6 @@ from tests.builders import ROOT, prompt_row
 from tests.fault_server import FaultServer
 
 KILLS, PROMPTS, CONCURRENCY = 3, 120, 4
-# The stage, whose claims end soon after a kill.
-STAGE = """
-import runpy, sys
-from refract.models.store import ResponseStore
-ResponseStore.lease = 1.0
-sys.argv[:] = ["stages.model_inference", "m"]
-runpy.run_module("stages.model_inference", run_name="__main__")
-"""
 
 
 def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
@@ -44,7 +36,7 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
             # How often prompts were sent whose answer is stored.
             asked: dict[str, int] = {}
             for kill in range(kills + 1):
-                stage = [sys.executable, "-c", STAGE]
+                stage = [sys.executable, "-m", "stages.model_inference", "m"]
                 started = subprocess.Popen(stage, cwd=folder, env=environment, stdout=-3)
                 if kill < kills:  # at its start, or after some calls
                     wanted = server.calls.total() + kill * draw.randrange(1, PROMPTS // KILLS // 2)
