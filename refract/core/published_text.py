@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -59,7 +58,7 @@ class Source(Settings):
     path: Line = Field(description="the file in the package or repository, or a file of your own")
     at: Line | None = Field(
         None,
-        description="what people find it by in a file of Python, YAML or JSON or in a notebook (the "
+        description="what people find it by in a file of Python, YAML or JSON (the "
         "SHA-256 decides which text it is); null: the whole file",
     )
     style: Literal["format", "jinja", "template", "verbatim"] = Field(
@@ -116,13 +115,9 @@ def _sha256(text: str) -> str:
 
 def _texts(whole: str, kind: str) -> Iterator[str]:
     """The texts in a file, which is parsed and never run."""
-    if kind != ".ipynb" and len(whole) > MOST_PARSED:
+    if len(whole) > MOST_PARSED:
         raise ValueError(f"it is too large to be read ({len(whole)} characters, not {MOST_PARSED})")
-    if kind == ".ipynb":
-        for cell in json.loads(whole)["cells"]:
-            with contextlib.suppress(SyntaxError):  # prose, or shell commands
-                yield from _texts("".join(cell["source"]), ".py")
-    elif kind == ".py":
+    if kind == ".py":
         nodes = list(ast.walk(ast.parse(whole)))
         joined: set[int] = set()  # nodes that hold an f-string; children come after parents
         for node in reversed(nodes):
@@ -149,7 +144,7 @@ def _texts(whole: str, kind: str) -> Iterator[str]:
                 seen.add(id(value))
                 values += value.values() if isinstance(value, dict) else value
     else:
-        raise ValueError(f"it must be .py, .ipynb, .yaml or .json (got {kind or 'no ending'})")
+        raise ValueError(f"it must be .py, .yaml or .json (got {kind or 'no ending'})")
 
 
 def _constant(node: ast.AST, joined: bool) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import zipfile
 from pathlib import Path
@@ -34,15 +33,6 @@ def ask(question):
     wrong = f"{question!r}"
 '''
 YAML = "value: |\n  Yes or no: {{ x }}\n\nlist:\n  - name: first\n"
-NOTEBOOK = json.dumps(
-    {
-        "cells": [
-            {"cell_type": "markdown", "source": ["# P = 'not this'"]},
-            {"cell_type": "code", "source": ["!pip install x\n", "P = 'nor this'"]},
-            {"cell_type": "code", "source": ["P = {'prompt': 'this ", "{one}\\n'}"]},
-        ]
-    }
-)
 
 
 def source_of(text: str, **place: str) -> Source:
@@ -61,7 +51,6 @@ def source_of(text: str, **place: str) -> Source:
         ("a.yaml", YAML, "Yes or no: {{ x }}\n"),
         ("a.yaml", YAML, "first"),
         ("a.json", '{"a": ["", "b"]}', "b"),
-        ("a.ipynb", NOTEBOOK, "this {one}\n"),
     ],
 )
 def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, content, text):
@@ -74,7 +63,7 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
         ("judge.py", "MADE", MODULE, "none of the 19 texts in the file, and d6ae1ef5"),
         ("judge.py", "P", "P = ", "the file cannot be read: invalid syntax"),
         ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
-        ("a.txt", "P", "", "must be .py, .ipynb, .yaml or .json"),
+        ("a.txt", "P", "", "must be .py, .yaml or .json"),
         ("a.txt", None, "other", "SHA-256 is d9298a10d1b0735837d.*, and d6ae1ef5"),
     ],
 )
@@ -97,8 +86,6 @@ ALIASES = "".join(
         ("judge.py", "A = 'a'" + "+'a'" * 50_000, "the file cannot be read"),
         ("a.yaml", "[" * 5_000, "the file cannot be read"),
         ("a.yaml", ALIASES, "none of the 1 texts in the file"),
-        ("a.ipynb", "[" * 100_000, "the file cannot be read"),
-        ("a.ipynb", '{"cells": [7]}', "the file cannot be read"),
     ],
     ids=lambda value: str(value)[:12],
 )

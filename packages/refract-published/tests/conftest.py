@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def packages(request):
-    """The publishers' packages, or the test is skipped; see publisher_packages.py."""
-    from publisher_packages import unpacked
+    """The publishers' wheels, or the test is skipped; see publisher_packages.py."""
+    from publisher_packages import downloaded
 
-    return unpacked(request.config.cache)
+    return downloaded(request.config.cache)
