@@ -75,7 +75,7 @@ COMMANDS = {
         "outputs.figures",
         "outputs.export",
         "verify.verify",
-        "reproduce.reproduce",
+        "verify.reproduce",
     ),
     "Judges": (
         "verdicts.judge",

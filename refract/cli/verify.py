@@ -1,38 +1,41 @@
-"""``refract verify``: recorded answers checked by one pass over each, without generating them."""
+"""``refract verify`` and ``reproduce``: do answers and numbers hold, without making them again and
+by making them again."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from refract.core.errors import UsageError
-from refract.core.params import definition, grid, run_seed
-from refract.core.showing import json_text, say
+from refract.core.jsonl import has_form
+from refract.core.params import definition, grid
+from refract.core.showing import say
+from refract.evaluate.rebuilding import FILES, rebuild
 from refract.evaluate.verification import (
-    AnswerSample,
     RecordedAnswers,
-    Verification,
     find_recorded,
-    recorded_answers,
+    number_problems,
     verify_answers,
 )
 from refract.models.protocol import AdapterError
 from refract.models.store import open_store
-from refract.project import Project, find_project
+from refract.project import PARAMS, Project, find_project, project_root
+from refract.results.sources import read_run, resolve_commit
 
 
 def verify(
-    answers: Annotated[
+    what: Annotated[
         str | None,
         Argument(
-            metavar="what",
             help="A model of params.yaml, a results file of `refract run` with its rows beside it, or "
-            "response rows (a folder or a JSONL file); default: the grid's models with weights here.",
+            "the folder of a project or bundle; default: the grid's models with weights here."
         ),
     ] = None,
     weights: Annotated[
@@ -47,64 +50,48 @@ def verify(
             help="Only so many of each model's answers that nothing certified here.",
         ),
     ] = None,
-    seed: Annotated[
-        int | None, Option(metavar="N", help="What draws them; default: the project's seed.")
-    ] = None,
-    format_: Annotated[
-        Literal["text", "json"], Option("--format", help="How it is printed.")
-    ] = "text",
 ) -> None:
-    """Check recorded answers against a model's weights, without generating them; exit with 0 only if
-    all rows are there and each token is the exact one.
+    """Check recorded answers by weights, and numbers by answers; exit with 0 only if all hold.
 
-    One pass over each answer; what fast arithmetic leaves open, float64 decides. An answer without token
-    ids (of a server, say) has its text tokenised.
+    Of a model and of a results file each token must be the exact one: one pass over each answer, and
+    float64 for what fast arithmetic leaves open. Results are judged and counted again too, a folder's
+    numbers counted from its verdicts.
 
     Example: refract verify smollm2_135m
     """
+    if what is not None and (Path(what) / PARAMS).is_file():
+        problems = list(number_problems(Path(what)))
+        for problem in problems:
+            say(problem)
+        say(f"{what}: {len(problems) or 'no'} numbers or files are other than they were written")
+        raise typer.Exit(int(bool(problems)))
     project = find_project()
-    drawn = None
-    if sample is not None:
-        drawn = AnswerSample(sample, run_seed(project.params) if seed is None else seed)
-    answers_of_models = _of_grid(project) if answers is None else [find_recorded(answers, project)]
-    suites: list[Verification] = []
+    wrong = False
+    counts: Counter[str] = Counter()
     with open_store() as store:
-        for recorded in answers_of_models:
+        for recorded in _of_grid(project) if what is None else [find_recorded(what, project)]:
+            of_model: Counter[str] = Counter()
             try:
-                checked = list(
-                    verify_answers(recorded, weights, project, store=store, sample=drawn)
-                )
+                for suite in verify_answers(recorded, weights, project, store, sample):
+                    say(suite)
+                    of_model += suite.counts
+                    wrong |= bool(suite.problems)
             except AdapterError as error:
-                if answers is not None:
+                if what is not None:
                     raise
                 count = sum(map(len, recorded.rows.values()))
                 say(f"{recorded.name}: 0 of {count} answers verified: {error}", file=sys.stderr)
                 continue
-            suites += checked
-            if format_ == "json":
-                continue
-            counts: Counter[str] = Counter()
-            for suite in checked:
-                say(suite)
-                counts += suite.counts
-            if drawn is not None:
-                looked_at = counts["holds"] + counts["fails"] + counts["unchecked"]
-                text = f"{recorded.name}: {looked_at} of {looked_at + counts['left']} answers "
-                text += f"verified, {counts['holds']} hold"
-                if counts["certified"]:
-                    text += f"; {counts['certified']} others were certified here before"
-                say(text)
-    if format_ == "json":
-        rows = []
-        for suite in suites:
-            wrong = {"failures": suite.failures, "differences": suite.differences}
-            rows.append({"suite": suite.suite, **suite.counts, "bound": suite.bound, **wrong})
-        say(json_text(rows))
+            if sample is not None:
+                number = of_model["read"]
+                text = f"{recorded.name}: {number} of {number + of_model['left']} answers verified"
+                say(
+                    f"{text}, {of_model['holds']} hold; {of_model['certified']} were certified here"
+                )
+            counts += of_model
     # Without a single answer that holds, nothing was shown; a sample may find all certified before.
-    nothing = answers is not None and not any(
-        suite.counts["holds"] or suite.counts["certified"] for suite in suites
-    )
-    raise typer.Exit(int(nothing or not all(suite.passed for suite in suites)))
+    nothing = what is not None and not counts["holds"] + counts["certified"]
+    raise typer.Exit(int(wrong or nothing))
 
 
 def _of_grid(project: Project) -> Iterable[RecordedAnswers]:
@@ -114,6 +101,59 @@ def _of_grid(project: Project) -> Iterable[RecordedAnswers]:
         defined = definition(project.params, "models", name)
         if defined["adapter"] == "hf" and defined.get("arithmetic") != "fast":
             try:
-                yield recorded_answers(name, project)
+                yield find_recorded(name, project)
             except UsageError as error:
                 say(error, file=sys.stderr)
+
+
+def reproduce(
+    what: Annotated[
+        str, Argument(help="A git revision, or a results file of `refract run`.")
+    ] = "HEAD",
+    exec_: Annotated[
+        bool, Option("--exec", help="Of a revision: run the commands and compare every byte.")
+    ] = False,
+    regenerate: Annotated[
+        bool, Option(help="With --exec: generate again also the answers that are recorded.")
+    ] = False,
+) -> None:
+    """Print the commands that make results again; with --exec, make them and compare.
+
+    Exits with 1 if anything differs. Answers of local models that are recorded are verified, not
+    generated again. The command of a results file, which may be anybody's, is printed alone.
+
+    Example: refract reproduce HEAD --exec
+    """
+    if Path(what).is_file():
+        command: Any = read_run(Path(what), edited=True).get("command")
+        if not has_form(command, [str]) or command[:1] != ["run"]:
+            raise UsageError(f"{what}: names no command of refract run")
+        if exec_ or regenerate:
+            raise UsageError(
+                f"--exec is for revisions: the command of {what} may be anybody's; read and run it"
+            )
+        say(shlex.join(["refract", *command, "--out", "results.json"]))
+        return
+    root = project_root()
+    commit = resolve_commit(root, what)
+    if commit is None:
+        raise UsageError(f"{what!r} is not a git revision or a results file")
+    if not exec_:
+        say(f"git worktree add --detach ../refract-{commit[:9]} {commit}")
+        say(f"cd ../refract-{commit[:9]}")
+        say("make setup")
+        say("rm -r metrics dvc.lock")  # what is there already would not be made again
+        say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro")
+        say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
+        return
+    files, differences, causes = rebuild(root, commit, regenerate=regenerate)
+    say(f"{files} files of metrics compared, which name prompts, responses and verdicts by hash")
+    if not differences:
+        say(f"byte-identical{', though these inputs differ:' if causes else ''}")
+    for line in differences:
+        say(f"DIFFERENT {line}")
+    for cause in causes:
+        say(f"CAUSE? {cause}" if differences else f"  {cause}")
+    if differences and not causes:
+        say("CAUSE? no input, library or machine differs; what is left are edited files")
+    raise typer.Exit(int(bool(differences)))

@@ -71,14 +71,6 @@ def need_local(*packages: str) -> None:
             )
 
 
-def same_release(version: str, other: str) -> bool:
-    """Whether two versions are of one release, as ``2.13.0`` and ``2.13.0+cpu`` are: what
-    is behind the plus names a build, and two different builds are two."""
-    release, _, label = version.partition("+")
-    other_release, _, other_label = other.partition("+")
-    return release == other_release and (label == other_label or not (label and other_label))
-
-
 def pinned_versions(constraints: str) -> dict[str, str]:
     """The versions that the text of a constraints file pins."""
     return dict(re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)$", constraints, re.M))

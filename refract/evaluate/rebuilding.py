@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -11,27 +12,38 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import RefractError
 from refract.core.params import read_yaml
+from refract.core.progress import ran_file, read_object
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.evaluate.verification import recorded_answers, verify_answers
+from refract.evaluate.verification import find_recorded, verify_answers
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
 from refract.models.store import open_store
 from refract.project import read_project
 from refract.project.inputs import named_path, texts_of
-from refract.results.current import left_over, result_files
-from refract.results.differences import FILES, causes_since_head
+from refract.results.current import differing, left_over, result_files
 from refract.results.sources import ResultsError
 
 RESPONSES = Path("data/responses")
+# What is compared byte by byte: provenance has the hashes of prompts, responses and verdicts.
+FILES = ("metrics", ":!metrics/ran")
+# What can explain a difference, of provenance and of what is noted of a run; and what of it is a
+# result itself.
+INPUTS = ("suites", "judges", "model", "run")
+RAN = ("python", "device", "libraries")
+MACHINE = ("architecture", "libc", "processor", "accelerator")
+OUTPUTS = ("responses_sha256", "verdicts_sha256")
 SHOWN = 160  # characters of a line that differs
 LOG_LINES = 12  # of a pipeline that failed
+GENERATED = "generated again, with an empty store"
+RECORDED = "from recorded answers, unless with --regenerate"
+STORED = "from stored answers, since it cannot be run here"
 
 
 class Rebuilt(NamedTuple):
@@ -47,46 +59,34 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
 
     Models that run here answer with an empty store. Served models and judges that are
     models use the user's own store, so that nothing is paid for twice. With
-    ``regenerate`` recorded answers are generated too. Raises :class:`RefractError`.
-    """
+    ``regenerate`` recorded answers are generated too. Raises :class:`RefractError`."""
     with _worktree(root, commit) as folder:
         files = (git(folder, "ls-files", "--", *FILES) or "").splitlines()
         if not files:
             raise ResultsError("it has no results: metrics/ was not committed after dvc repro")
         params = read_yaml(folder / "params.yaml")
-        models, names = params["models"], params["grid"]["models"]
-        # What params.yaml names and git does not hold: imported suites, answers, weights.
-        definitions = list(params["judges"].values())
-        for axis, wanted in params["grid"].items():
-            definitions += [params[axis][name] for name in wanted]
-        for _, key, text in texts_of(definitions):
-            path = named_path(key, text)
-            if path is not None and _copy(root, folder, path):
-                say(f"not in git, taken from this checkout: {path}")
-        again, recorded = _bring_answers(root, folder, models, names=names, regenerate=regenerate)
+        names = params["grid"]["models"]
+        _bring_files(root, folder, params)
+        ways = _bring_answers(root, folder, params["models"], names=names, regenerate=regenerate)
         differences = []
-        for name in recorded:
-            if models[name]["adapter"] == "hf":
+        for name in ways[RECORDED]:
+            if params["models"][name]["adapter"] == "hf":
                 differences += verify_recorded(folder, name)
-        kept: set[Path] = set()
-        for name in left_over(folder, names):
-            kept.update(folder / file for file in result_files(name))
-        for path in sorted((folder / "metrics").rglob("*")):
-            if path.is_file() and path not in kept:
+        other = [file for name in left_over(folder, names) for file in result_files(name)]
+        for path in (folder / "metrics").rglob("*"):
+            if path.is_file() and path.relative_to(folder).as_posix() not in other:
                 path.unlink()
         (folder / "dvc.lock").unlink(missing_ok=True)
-        if again or recorded:
-            targets = [f"model-inference@{name}" for name in again + recorded]
+        targets = [f"model-inference@{name}" for name in ways[GENERATED] + ways[RECORDED]]
+        if targets:
             _dvc_repro(folder, targets, {"REFRACT_CACHE": str(folder.parent / "store")})
         _dvc_repro(folder, [], {})
         changed = git(folder, "diff", "--name-only", "--relative", "-z", "--", *FILES) or ""
         for name in changed.split("\0")[:-1]:
-            committed = git(folder, "show", f"HEAD:./{name}") or ""
-            file = folder / name
-            now = file.read_text("utf-8") if file.is_file() else ""
-            differences.append(f"{name}: {first_difference(committed, now)}")
-        causes = causes_since_head(folder, names)
-    return Rebuilt(len(files), differences, causes)
+            now = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
+            line = first_difference(git(folder, "show", f"HEAD:./{name}") or "", now)
+            differences.append(f"{name}: {line}")
+        return Rebuilt(len(files), differences, _causes(folder, names))
 
 
 @contextlib.contextmanager
@@ -102,69 +102,60 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
             git(root, "worktree", "remove", "--force", str(tree))
 
 
+def _bring_files(root: Path, folder: Path, params: Row) -> None:
+    """Copies what params.yaml names and git does not hold: imported suites, answers,
+    weights."""
+    definitions = list(params["judges"].values())
+    for axis, wanted in params["grid"].items():
+        definitions += [params[axis][name] for name in wanted]
+    for _, key, text in texts_of(definitions):
+        path = named_path(key, text)
+        if path is not None and _copy(root, folder, path):
+            say(f"not in git, taken from this checkout: {path}")
+
+
 def _bring_answers(
-    root: Path, folder: Path, models: Row, names: Sequence[str], regenerate: bool
-) -> tuple[list[str], list[str]]:
-    """Puts the answers that are not to be generated where the worktree's pipeline
-    finds them, and takes away those that are. Returns the models that answer again, and
-    those whose answers are recorded; of others they are stored."""
-    again: list[str] = []
-    recorded: list[str] = []
-    stored: list[str] = []
+    root: Path, folder: Path, models: Mapping[str, Row], names: Sequence[str], regenerate: bool
+) -> dict[str, list[str]]:
+    """Puts the answers that are not to be generated where the worktree's pipeline finds
+    them, and takes away those that are. Returns the models by how they answer."""
+    ways: dict[str, list[str]] = {GENERATED: [], RECORDED: [], STORED: []}
     for name in names:
+        answers = folder / ANSWERS / name
+        local = models[name]["adapter"] == "hf"
         with contextlib.chdir(folder):
             here = runs_here(models[name])
-        in_git = any((folder / ANSWERS / name).glob("*.jsonl"))
-        local = models[name]["adapter"] == "hf"
-        if not here:
-            stored.append(name)
+        if not here or (local and not regenerate):
             _copy(root, folder, RESPONSES / name)
-        elif regenerate:
-            again.append(name)
-            if in_git:
-                shutil.rmtree(folder / ANSWERS / name)
-                (folder / ANSWERS / name).mkdir()  # DVC needs what a stage depends on
-        else:
-            if local:
-                _copy(root, folder, RESPONSES / name)
-            has_answers = in_git or (local and any((folder / "data").glob(f"*/{name}/*.jsonl")))
-            (recorded if has_answers else again).append(name)
-    for text, group in (
-        ("generated again, with an empty store", again),
-        ("from recorded answers, unless with --regenerate", recorded),
-        ("from stored answers, since it cannot be run here", stored),
-    ):
+        recorded = [*answers.glob("*.jsonl"), *(folder / RESPONSES / name).glob("*.jsonl")]
+        ways[STORED if not here else RECORDED if recorded and not regenerate else GENERATED].append(
+            name
+        )
+        if here and regenerate and answers.is_dir():
+            shutil.rmtree(answers)
+            answers.mkdir()  # DVC needs what a stage depends on
+    for way, group in ways.items():
         if group:
-            say(f"{text}: {', '.join(group)}", flush=True)
-    return again, recorded
+            say(f"{way}: {', '.join(group)}", flush=True)
+    return ways
 
 
 def verify_recorded(folder: Path, name: str) -> list[str]:
     """Verifies the recorded answers of a project's local model, and prints how many
-    hold, or that the weights are not here. Returns a line for each answer that does
-    not hold."""
-    with contextlib.chdir(folder):
+    hold, or that the weights are not here. Returns a line for each that does not hold."""
+    lines = []
+    with contextlib.chdir(folder), open_store() as store:
         project = read_project(Path())
         try:
-            with open_store() as store:
-                recorded = recorded_answers(name, project)
-                suites = list(verify_answers(recorded, None, project, store=store))
+            for suite in verify_answers(find_recorded(name, project), None, project, store):
+                say(suite)
+                lines += [f"answer {name} {suite.suite} {line}" for line in suite.problems]
         except AdapterError as error:
             say(f"not verified: {error}")
-            return []
-    lines = []
-    for suite in suites:
-        say(suite)
-        for failure in suite.failures:
-            lines.append(
-                f"answer {name} {suite.suite} {failure['prompt_id']}: {failure['problem']}"
-            )
-        if not (suite.passed or suite.failures):
-            lines.append(f"answers {name} {suite}")
     return lines
 
 
-def runs_here(definition: Mapping[str, Any]) -> bool:
+def runs_here(definition: Row) -> bool:
     """Whether a model's answers can be made again on this machine, in the current
     folder."""
     try:
@@ -199,17 +190,34 @@ def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, s
         raise RefractError("the pipeline failed:\n  " + "\n  ".join(lines))
 
 
+def _causes(folder: Path, names: Sequence[str]) -> list[str]:
+    """What may explain that results differ from those of git's HEAD."""
+
+    def made(provenance: Row, ran: Row) -> Row:
+        facts: Row = {key: provenance.get(key, {}) for key in INPUTS}
+        first = [*ran.get("runs", ()), {}][0]
+        for what, run in (("answers", first), ("verdicts", ran.get("judged", {}))):
+            machine = run.get("machine", {})
+            facts[what] = {key: run.get(key) for key in RAN}
+            facts[what] |= {key: machine.get(key) for key in MACHINE}
+        return facts
+
+    causes = []
+    for name in names:
+        paths = (f"metrics/provenance/{name}.json", str(ran_file(name)))
+        was = [json.loads(git(folder, "show", f"HEAD:./{path}") or "{}") for path in paths]
+        now = [read_object(folder / path) for path in paths]
+        for line in differing(made(*was), made(*now)):
+            if not any(output in line for output in OUTPUTS):
+                causes.append(f"{name}: {line}")
+    return causes
+
+
 def first_difference(old: str, new: str) -> str:
-    """The first line that differs between two texts, as text for people; "" where
-    none does."""
+    """The first line that differs between two texts; "" where none does."""
     pairs = itertools.zip_longest(old.split("\n"), new.split("\n"))
-    for number, (before, after) in enumerate(pairs, 1):
-        if before != after:
-            return f"line {number}: was {_line(before)}, now {_line(after)}"
+    for number, pair in enumerate(pairs, 1):
+        if pair[0] != pair[1]:
+            was, now = ("nothing" if line is None else repr(line[:SHOWN]) for line in pair)
+            return f"line {number}: was {was}, now {now}"
     return ""
-
-
-def _line(line: str | None) -> str:
-    if line is None:
-        return "nothing"
-    return repr(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")

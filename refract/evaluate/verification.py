@@ -1,199 +1,161 @@
-"""Recorded answers checked by one pass over each, without generating them.
+"""Recorded answers and results, checked without generating answers again.
 
-A check passes where all rows that there should be are there and hold. What stands
-beside the rows (identity, settings, suites, judges, rates) is compared with one's own,
-since whoever made the rows can have written it too."""
+An answer holds where weights, by one pass over it, give the same tokens; a number where it is
+counted again from answers and verdicts. What stands beside them in a file is compared with what
+one's own params.yaml gives, since whoever made the file can have written all of it."""
 
 from __future__ import annotations
 
 import hashlib
-import re
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from refract.core.errors import UsageError
-from refract.core.jsonl import canonical_json, has_form, parse_json, read_rows
-from refract.core.params import grid, run_seed
-from refract.core.types import PromptRow, Row
-from refract.evaluate import Suite
-from refract.evaluate.counting_again import counted_again, suites_here
-from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
-from refract.models.answering import ANSWERS, request_of, requests_by_turn
-from refract.models.checkpoint import LocalModelSettings
-from refract.models.store import (
-    ResponseStore,
-    answer_in,
-    answer_row,
-    answer_sha256,
-    request_sha256,
+from refract.core.jsonl import canonical_json, has_form, read_rows
+from refract.core.params import (
+    DecisionSettings,
+    NullAnswerSettings,
+    decision_settings,
+    grid,
+    load_params,
+    run_seed,
 )
-from refract.project import Project, find_model
-from refract.results.current import differing, named
-from refract.results.sources import RUN_ROWS, read_run
+from refract.core.settings import read_settings
+from refract.core.types import Row
+from refract.evaluate import Evaluation, evaluate, read_suites
+from refract.judges import open_judges
+from refract.judges.cases import asks_model
+from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
+from refract.models.answering import ANSWERS, answer_prompts
+from refract.models.checkpoint import LocalModelSettings
+from refract.models.protocol import Answer, Model, Request
+from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256, storable
+from refract.project import Project, find_judge, find_model
+from refract.results.current import COUNTED, differing, named
+from refract.results.recounted import differing_rates
+from refract.results.sources import RUN_ROWS, read_run, read_side
+from refract.results.stored import stored_suites
+from refract.results.table_rows import rates_from_rows
 from refract.suites.perturbations import suite_prompts
 
 if TYPE_CHECKING:
     from refract.models.hf import HF
-    from refract.models.protocol import Model, Request
 
 # Adapters whose models have weights that can answer exactly.
 WITH_WEIGHTS = ("hf", "vllm")
 # A setting that a run may change on the command line and that changes no token: only
 # where an answer is cut, which its row says.
 LIMIT = "max_tokens"
+MISSING = Answer.failed("Missing", "no answer is recorded")
+# What of a suite's provenance is not compared: what files are called where it was written.
+OF_PLACE = ("argument", "definition", "unread")
+# What is said of counts besides those of answers that hold.
+COUNTS = {
+    "from_text": "have no token ids, so that their text was tokenised",
+    "certified": "were certified here before",
+    "left": "were not drawn",
+}
 
 
 class RecordedAnswers(NamedTuple):
-    """Recorded answers: the model's name, its facts as ``model.json`` has them, and
-    rows by suite. ``results`` is the whole of a results file; ``own``: they are of a
-    model of one's own params.yaml, which says what determined them."""
+    """The answers of a model by suite: of one in params.yaml, or of a results file, whose
+    whole is ``results``."""
 
     name: str
-    model: Row
     rows: Mapping[str, list[Row]]
     results: Row | None = None
-    own: bool = False
-
-
-class AnswerSample(NamedTuple):
-    """So many of the answers that are not certified here, drawn by ``seed``."""
-
-    size: int
-    seed: int
 
 
 @dataclass
 class Verification:
-    """The checks of a suite's answers: counts, the error bound, each answer that
-    fails, and what else differs from what is stated of them.
-
-    As a text: a line for the suite and one for each failure and difference.
-    """
+    """The check of a suite's answers: counts, the error bound, and all that is wrong."""
 
     suite: str
     counts: Counter[str] = field(default_factory=Counter)
     bound: float = 0.0
-    failures: list[Row] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        """Whether all rows are there, were looked at (as far as they were drawn) and
-        hold."""
-        lacking = [self.counts[kind] for kind in ("unchecked", "unknown", "missing")]
-        return not (self.failures or self.differences or any(lacking))
-
-    def fail(self, row: Row, problem: str) -> None:
-        """Notes what is wrong with a row."""
-        self.failures.append({"prompt_id": str(row.get("prompt_id")), "problem": problem})
+    problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         counts = self.counts
-        answers = counts["holds"] + counts["fails"]
-        text = f"{self.suite}: {counts['holds']} of {answers} answers are certified"
+        text = f"{self.suite}: {counts['holds']} of {counts['read']} answers are certified"
         if self.bound:
             text += (
                 f" under a measured bound of {self.bound:.1e}; {counts['float64']} tokens decided "
                 f"in float64, {counts['ties']} ties"
             )
-        for kind, words in (
-            ("from_text", "have no token ids, so that their text was tokenised"),
-            ("unchecked", "not checked (errors, filtered or thinking without tokens)"),
-            ("unknown", "of no request that is known here"),
-            ("missing", "prompts have no answer"),
-            ("certified", "were certified here before"),
-            ("left", "were not drawn"),
-        ):
+        texts = [text]
+        for kind, words in COUNTS.items():
             if counts[kind]:
-                text += f"; {counts[kind]} {words}"
-        for failure in self.failures:
-            text += f"\n  {failure['prompt_id']}: {failure['problem']}"
-        for line in self.differences:
-            text += f"\n  not as stated: {line}"
-        return text
+                texts.append(f"{counts[kind]} {words}")
+        return "\n  ".join(["; ".join(texts), *self.problems])
 
 
-class _Asked(NamedTuple):
-    """What a suite's rows should answer: its prompts (None: it is not here), how
-    often, and what a protocol fixes of generation. ``suite``: of a results file."""
+class Replay:
+    """A model in whose place its recorded answers stand. ``requests`` are those that it
+    got, by hash."""
 
-    prompts: Sequence[PromptRow] | None
-    samples: int | None = None
-    generation: Mapping[str, Any] | None = None
-    suite: Suite | None = None
+    portable = False
+
+    def __init__(self, model: Model, rows: Iterable[Row]) -> None:
+        self.model = model
+        self.requests: dict[str, Request] = {}
+        self._recorded = {str(row.get("request_sha256")): answer_in(row) for row in rows}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """The recorded answers, and errors in place of those that there are not."""
+        identity = canonical_json(identity_of(self.model))
+        for index, request in enumerate(requests):
+            key = request_sha256(identity, request, self.model)
+            self.requests[key] = request
+            answer = self._recorded.get(key, MISSING)
+            yield index, answer if storable(answer) else MISSING
 
 
-class _Source(NamedTuple):
-    """The model that is to have answered, its identity as JSON, the settings that it
-    generates with, and what is stated otherwise."""
-
-    model: Model
-    identity: str
-    settings: dict[str, Any]
-    differences: list[str]
+Asked = tuple[Replay, Mapping[str, str]]  # the model, and the hash of each prompt's request
 
 
 def find_recorded(name: str, project: Project) -> RecordedAnswers:
-    """The recorded answers of a model of params.yaml, a results file of ``refract
-    run``, a folder or a JSONL file whose ``model.json`` says which model gave them.
-    Raises :class:`UsageError`."""
-    path = Path(name)
+    """The recorded answers of a model of params.yaml, or of a results file of ``refract
+    run`` with its rows. Raises :class:`UsageError`."""
     models = project.params.get("models") or {}
-    if name in models:
-        return recorded_answers(name, project)
-    if path.suffix == ".json" and path.is_file():
-        results = read_run(path, edited=True)
-        file = path.with_suffix(RUN_ROWS)
+    rows: dict[str, list[Row]] = {}
+    if name not in models:
+        path = Path(name)
+        if not path.is_file():
+            known = ", ".join(models)
+            raise UsageError(
+                f"{name!r} is no results file, no project and no model of params.yaml ({known})"
+            )
+        results, file = read_run(path, edited=True), path.with_suffix(RUN_ROWS)
         if not file.is_file():
             raise UsageError(
                 f"{path}: no answers beside it; `refract run --rows {file.name}` writes them"
             )
-        rows: dict[str, list[Row]] = {suite: [] for suite in results["provenance"]["suites"]}
+        rows = {suite: [] for suite in results["provenance"]["suites"]}
         for row in read_rows(file):
             rows.setdefault(str(row.get("suite")), []).append(row)
-        return RecordedAnswers(
-            results["model"], results["provenance"]["model"], rows, results=results
-        )
-    if not path.is_dir() and not (path.suffix == ".jsonl" and path.is_file()):
-        raise UsageError(
-            f"{name!r} is no file, no folder and no model of params.yaml ({', '.join(models)})"
-        )
-    folder = path if path.is_dir() else path.parent
-    described = folder / "model.json"
-    model: Row = parse_json(described.read_bytes()) if described.is_file() else {}
-    if not has_form(model, {"identity": {}, "definition": {"adapter": str}}):
-        raise UsageError(f"{folder} has no model.json, which says what made its answers")
-    rows = _rows_by_suite(sorted(path.glob("*.jsonl")) if path.is_dir() else [path])
-    return RecordedAnswers(folder.resolve().name, model, rows)
-
-
-def recorded_answers(name: str, project: Project) -> RecordedAnswers:
-    """The answers of a model of params.yaml that are recorded in a project."""
+        return RecordedAnswers(results["model"], rows, results)
     folders = [project.folder / kind / name for kind in (ANSWERS, Path("data/responses"))]
-    files = []
-    for folder in folders:
-        files += sorted(folder.glob("*.jsonl"))
-    if not files:
+    seen: set[tuple[str, str]] = set()
+    for file in (path for folder in folders for path in sorted(folder.glob("*.jsonl"))):
+        for row in read_rows(file):
+            key = file.stem, canonical_json([row.get("prompt_id"), _checksum(row)])
+            if key not in seen:
+                seen.add(key)
+                rows.setdefault(file.stem, []).append(row)
+    if not rows:
         raise UsageError(f"{name} has no answers in {folders[0]} or {folders[1]}; run: dvc repro")
-    rows = _rows_by_suite(files)
     if name in grid(project.params, "models"):
         for suite in grid(project.params, "suites"):
             rows.setdefault(suite, [])
-    return RecordedAnswers(name, {"definition": find_model(name, project)}, rows, own=True)
-
-
-def _rows_by_suite(files: Sequence[Path]) -> dict[str, list[Row]]:
-    """Response rows of files by the files' names, equal ones once."""
-    rows: dict[str, dict[str, Row]] = {}
-    for file in files:
-        distinct = rows.setdefault(file.stem, {})
-        for row in read_rows(file):
-            key = [row.get(name) for name in ("prompt_id", "request_sha256", "answer_sha256")]
-            distinct.setdefault(canonical_json(key), row)
-    return {suite: list(distinct.values()) for suite, distinct in rows.items()}
+    return RecordedAnswers(name, rows)
 
 
 def verify_answers(
@@ -201,220 +163,251 @@ def verify_answers(
     weights: str | None,
     project: Project,
     store: ResponseStore,
-    sample: AnswerSample | None = None,
+    sample: int | None = None,
 ) -> Iterator[Verification]:
     """Checks each suite's answers against the weights of a model of params.yaml.
 
     ``weights`` names that model; None is the model that answered. With a ``sample``,
-    weights read those answers alone. ``store`` keeps what was certified, and forgets
-    what is wrong. Raises :class:`UsageError`, and
-    :class:`refract.models.protocol.AdapterError` where the weights are not here.
-    """
-    name = weights or recorded.name
-    models = project.params.get("models") or {}
-    adapter = recorded.model["definition"].get("adapter")
-    if adapter not in (*WITH_WEIGHTS, "openai"):
-        raise UsageError(
-            f"{recorded.name} has adapter {adapter!r}; answers of hf, vllm and openai models can be "
-            "verified"
-        )
-    usable = [key for key in models if models[key].get("adapter") in WITH_WEIGHTS]
-    if name not in usable:
-        raise UsageError(
-            f"{name} is no model of params.yaml with weights (adapter: hf or vllm); name with --weights "
-            f"the one that answered (there are: {', '.join(usable) or 'none'})"
-        )
-    asked, differences = _asked(recorded, project)
-    answers = [row for rows in recorded.rows.values() for row in rows]
-    checksums = set(map(_checksum, answers))
-    states = store.states(str(row.get("request_sha256")) for row in answers)
+    weights read so many of the answers that are not certified here. ``store`` keeps what was
+    certified, and forgets what is wrong. Raises :class:`UsageError`, and
+    :class:`refract.models.protocol.AdapterError` where the weights are not here."""
+    name = _weights_of(recorded, weights, project)
+    rows = [row for of_suite in recorded.rows.values() for row in of_suite]
+    states = store.states(str(row.get("request_sha256")) for row in rows)
     certified = {state.answer_sha256 for state in states.values() if state.certificate}
-    drawn: Set[str] = checksums
+    drawn = set(map(_checksum, rows))
     if sample is not None:
-        places = {}
-        for checksum in checksums - certified:
-            places[checksum] = hashlib.sha256(f"{sample.seed} {checksum}".encode()).digest()
-        drawn = {*sorted(places, key=places.__getitem__)[: sample.size]}
+        seed = run_seed(project.params)
+        places = {key: hashlib.sha256(f"{seed} {key}".encode()).digest() for key in drawn}
+        drawn = set(sorted(drawn - certified, key=places.__getitem__)[:sample])
+    checks = [Verification(suite) for suite in recorded.rows]
+    asked: Iterable[Asked]
+    if recorded.results is None:
+        asked = (_asked(result, recorded, project) for result in checks)
+    else:
+        replay, made = _evaluated(recorded, recorded.results, name, project)
+        _compare(checks, recorded, recorded.results, made)
+        answered = {suite: result.responses for suite, result in made.suites.items()}
+        asked = ((replay, _ids(answered.get(result.suite, ()))) for result in checks)
     opened: dict[str, HF] = {}
-    printed: set[str] = set()
-    for suite, rows in recorded.rows.items():
-        source = _source(recorded, asked[suite], name, project=project)
-        exact = find_model(name, project)
-        if exact["adapter"] == "vllm":  # exact decoding of the same checkpoint
-            kept = exact.keys() & LocalModelSettings.model_fields.keys()
-            exact = {"adapter": "hf"} | {key: exact[key] for key in kept}
-        exact = with_fixed(name, exact, source.settings) | {"arithmetic": "exact", "samples": 1}
-        key = canonical_json(exact)
+    for result, (replay, ids) in zip(checks, asked, strict=True):
+        definition = _exact(name, replay.model, project)
+        key = canonical_json(definition)
         if key not in opened:
-            opened[key] = cast("HF", open_model(name, exact))
-        result = Verification(suite)
-        ids: dict[str, str] = {}
-        requests = _requests(recorded, suite, asked[suite], source=source, project=project, ids=ids)
+            opened[key] = cast("HF", open_model(name, definition))
         chosen = []
-        for row in _known_rows(result, rows, requests, ids=ids, model=source.model):
+        for row in _known_rows(result, recorded.rows[result.suite], replay, ids):
             if _checksum(row) in drawn:
                 chosen.append(row)
             else:
                 result.counts["certified" if _checksum(row) in certified else "left"] += 1
-        _read(result, chosen, requests, weights=opened[key], store=store, certify=source.model)
-        complete = not (result.failures or result.counts["missing"] or result.counts["unknown"])
-        own_suite = asked[suite].suite
-        if recorded.results is not None and own_suite is not None and complete:
-            by_id = {str(row.get("prompt_id")): row for row in rows}
-            responses = []
-            for prompt_id, key in ids.items():
-                responses.append(answer_row(key, answer_in(by_id[prompt_id]), prompt_id))
-            failures, lines = counted_again(
-                recorded.results, own_suite, responses, rows=by_id, project=project
-            )
-            result.failures += failures
-            result.differences += lines
-        # What is stated of the model is the same for all suites, and is said once.
-        stated = [*differences, *source.differences, *result.differences]
-        result.differences = [line for line in stated if line not in printed]
-        printed.update(stated)
+        if chosen:
+            _read(result, chosen, replay, weights=opened[key], store=store)
         yield result
+
+
+def number_problems(folder: Path) -> Iterator[str]:
+    """Where numbers of a project or bundle are not what its files give, a line for each:
+    every column from answers and verdicts where these are here, else rates of refusal
+    from outcomes. Nothing in it is run."""
+    params = load_params(folder / "params.yaml")
+    models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
+    if not models:
+        yield f"{folder / 'metrics/provenance'}: no results are here"
+    side = read_side(folder, models)
+    yield from side.reasons
+    for model, result in side.results.items():
+        facts: Row = result.provenance or {"suites": {}}
+        here = []
+        for suite in facts["suites"]:
+            if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
+                here.append(suite)
+        if not here:
+            continue
+        settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
+        for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
+            stated = [rate for rate in result.rates if rate.suite == numbers.suite]
+            for problem in differing_rates(stated, numbers.rates):
+                yield f"{model}, {numbers.suite}: {problem}"
 
 
 def _checksum(row: Row) -> str:
     return answer_sha256(str(row.get("request_sha256")), answer_in(row))
 
 
-def _asked(recorded: RecordedAnswers, project: Project) -> tuple[dict[str, _Asked], list[str]]:
-    """What the rows of each suite should answer, and what is stated otherwise of
-    suites."""
-    asked: dict[str, _Asked] = {}
-    suites: dict[str, Suite] = {}
-    lines: list[str] = []
-    if recorded.results is not None:
-        suites, lines = suites_here(recorded.results, project)
-    for suite, rows in recorded.rows.items():
-        if recorded.results is not None:
-            here = suites.get(suite)
-            stated = recorded.results["provenance"]["suites"].get(suite, {})
-            samples = stated.get("draw", {}).get("samples")
-            if not isinstance(samples, int) or not 1 <= samples <= len(rows):
-                samples = 1
-            asked[suite] = _Asked(here.prompts if here else None, samples, suite=here)
-        elif suite in (project.params.get("suites") or {}):
-            own = suite_prompts(project.params, suite, project.folder)
-            asked[suite] = _Asked(own.rows, own.samples, own.generation)
-        else:
-            asked[suite] = _Asked(None)
-            lines.append(
-                f"suite {suite} is not in params.yaml: whether its rows are all is not known"
-            )
-    return asked, lines
+def _ids(responses: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {row["prompt_id"]: row["request_sha256"] for row in responses}
 
 
-def _source(recorded: RecordedAnswers, asked: _Asked, name: str, project: Project) -> _Source:
-    """The model that is to have answered: one's own, ``name``, where the file states
-    weights too, and else the one that it states."""
-    fixed = asked.generation or {}
-    own = with_fixed(name, find_model(name, project), fixed)
-    definition = with_fixed(recorded.name, recorded.model["definition"], fixed)
-    stated = recorded.model.get("identity")
-    is_own = not recorded.own and definition["adapter"] == own["adapter"]
-    if is_own:
-        # Whatever else the file says of its model, one's own definition decides.
-        definition = {**own, LIMIT: (stated or {}).get(LIMIT, own.get(LIMIT))}
-    model = open_model(recorded.name, definition)
-    settings = {"loop_tokens": None, **generation_settings(recorded.name, definition)}
-    if definition["adapter"] != "hf" and settings["temperature"] != 0:
+def _weights_of(recorded: RecordedAnswers, weights: str | None, project: Project) -> str:
+    """The model of params.yaml whose weights are to read answers. Raises
+    :class:`UsageError`."""
+    models = project.params.get("models") or {}
+    if recorded.results is None:
+        adapter = models[recorded.name].get("adapter")
+    else:
+        adapter = recorded.results["provenance"]["model"]["definition"]["adapter"]
+    if adapter not in (*WITH_WEIGHTS, "openai"):
         raise UsageError(
-            f"{recorded.name}: a server draws with numbers of its own; answers of temperature: 0 "
-            f"can be verified (got {settings['temperature']})"
+            f"{recorded.name} has adapter {adapter!r}; answers of hf, vllm and openai models can be "
+            "verified"
         )
-    lines = []
-    identity = identity_of(model) if recorded.own or is_own else stated
-    if is_own:
-        lines = differing(identity or {}, stated or {}, "identity.")
-    elif not recorded.own:
-        mine = generation_settings(name, own)
-        both = (mine.keys() & settings.keys()) - {LIMIT}
-        lines = differing({key: mine[key] for key in both}, {key: settings[key] for key in both})
-    if recorded.results is not None and "protocol" in recorded.results:
-        lines.append("a protocol's results are made again by: refract reproduce RESULTS --exec")
-    return _Source(model, canonical_json(identity), settings, differences=lines)
+    # What a file states of its model is compared with a model of the same kind.
+    readers = WITH_WEIGHTS if recorded.results is None else (adapter,)
+    usable = [key for key in models if models[key].get("adapter") in readers]
+    name = weights or recorded.name
+    if name not in usable:
+        raise UsageError(
+            f"{name} is no model of params.yaml with weights (adapter: {' or '.join(readers)}); name "
+            f"with --weights the one that answered (there are: {', '.join(usable) or 'none'})"
+        )
+    return name
 
 
-def _requests(
-    recorded: RecordedAnswers,
-    suite: str,
-    asked: _Asked,
-    source: _Source,
-    project: Project,
-    ids: dict[str, str],
-) -> dict[str, Request]:
-    """The requests that a suite's rows should answer, by hash; ``ids`` gets the hash of
-    each prompt's. Of a suite that is not here they are those of the prompts in the rows
-    themselves, and ``ids`` stays empty."""
-    model, rows = source.model, recorded.rows[suite]
-    seed = recorded.model.get("seed", run_seed(project.params)) if model.samples else None
-    requests: dict[str, Request] = {}
-    if asked.prompts is None:
-        for row in rows:
-            if isinstance(row.get("prompt"), str | list):
-                request = request_of(_prompt_of(row, suite, asked.samples or 1), seed)
-                requests[request_sha256(source.identity, request, model)] = request
-        return requests
-    samples = asked.samples
-    if asked.suite is None:
-        definition = model.opened[1] if model.opened else {}
-        samples = samples_of(model, definition, samples)
-    answers = {str(row.get("request_sha256")): answer_in(row) for row in rows}
-    turns = requests_by_turn(
-        {suite: asked.prompts},
-        model,
-        seed or 0,
-        samples={suite: samples or 1},
-        identity=source.identity,
+def _exact(name: str, source: Model, project: Project) -> dict[str, Any]:
+    """A model of params.yaml as it answers exactly, with the settings of the model that is
+    to have answered. Raises :class:`UsageError` where a server draws at random."""
+    own = find_model(name, project)
+    if own["adapter"] != "hf":  # exact decoding of the same checkpoint
+        kept = own.keys() & LocalModelSettings.model_fields.keys()
+        own = {"adapter": "hf"} | {key: own[key] for key in kept}
+    assert source.opened is not None
+    answered = source.opened.name
+    settings = {"loop_tokens": None, **generation_settings(answered, source.opened.definition)}
+    if source.adapter != "hf" and settings["temperature"] != 0:
+        raise UsageError(
+            f"{answered}: a server draws with numbers of its own; answers of temperature: 0 can be "
+            f"verified (got {settings['temperature']})"
+        )
+    return with_fixed(name, own, settings) | {"arithmetic": "exact", "samples": 1}
+
+
+def _asked(result: Verification, recorded: RecordedAnswers, project: Project) -> Asked:
+    """The model of params.yaml that answered a suite, and the requests of its prompts."""
+    definition, suite = find_model(recorded.name, project), result.suite
+    if suite not in (project.params.get("suites") or {}):
+        result.problems.append(f"suite {suite} is not in params.yaml")
+        return Replay(open_model(recorded.name, definition), ()), {}
+    prompts = suite_prompts(project.params, suite, project.folder)
+    definition = with_fixed(recorded.name, definition, prompts.generation or {})
+    replay = Replay(open_model(recorded.name, definition), recorded.rows[suite])
+    responses, _ = answer_prompts(
+        {suite: prompts.rows},
+        cast(Model, replay),
+        ResponseStore(None),
+        run_seed(project.params),
+        name=recorded.name,
+        samples={suite: samples_of(replay.model, definition, prompts.samples)},
     )
-    while turns.requests:
-        requests |= turns.requests
-        turns.go_on(answers)
-    ids |= turns.keys[suite]
-    return requests
+    return replay, _ids(responses[suite])
+
+
+def _evaluated(
+    recorded: RecordedAnswers, results: Row, name: str, project: Project
+) -> tuple[Replay, Evaluation]:
+    """A results file as its answers give it with one's own model, suites and judges. Raises
+    :class:`RefractError` where these are not here, or would ask a model."""
+    facts = results["provenance"]
+    own = find_model(name, project)
+    # Whatever else the file says of its model, one's own definition decides.
+    definition = {**own, LIMIT: facts["model"]["identity"].get(LIMIT, own.get(LIMIT))}
+    rows = [row for of_suite in recorded.rows.values() for row in of_suite]
+    replay = Replay(open_model(recorded.name, definition), rows)
+    suites = []
+    judges: dict[str, dict[str, Any]] = {}
+    for suite, stated in facts["suites"].items():
+        samples = stated["draw"].get("samples")
+        samples = samples if isinstance(samples, int) and 1 < samples <= len(rows) else None
+        (here,) = read_suites([str(stated.get("argument") or suite)], project, samples=samples)
+        suites.append(replace(here, definition={**here.definition, "judges": stated["judges"]}))
+        judges |= {judge: find_judge(judge, project) for judge in stated["judges"]}
+    asking = [judge for judge, opened in open_judges(judges).items() if asks_model(type(opened))]
+    if asking or "protocol" in results:
+        why = f"{named(asking)} asks a model" if asking else "they are of a protocol"
+        raise UsageError(f"results cannot be counted again where {why}; run the command again")
+    run = facts.get("run")
+    run = run if has_form(run, {"sample": (int, type(None)), "seed": int}) else {}
+    # One's own where the results state none.
+    decisions = decision_settings(project.folder).model_dump() | (facts.get("decisions") or {})
+    null_answers = dict(facts.get("null_answers") or {})
+    null_answers.pop("seed", None)
+    evaluation = evaluate(
+        suites,
+        cast(Model, replay),
+        judges,
+        ResponseStore(None),
+        name=recorded.name,
+        definition=definition,
+        seed=run.get("seed", 0),
+        sample=run.get("sample"),
+        settings=read_settings(DecisionSettings, "decisions", decisions),
+        null_answers=read_settings(NullAnswerSettings, "null_answers", null_answers),
+    )
+    return replay, evaluation
+
+
+def _compare(
+    checks: Sequence[Verification], recorded: RecordedAnswers, results: Row, made: Evaluation
+) -> None:
+    """Notes where a results file is another one than its answers give."""
+    again = json.loads(canonical_json(made.results()))
+    own, stated = again["provenance"], results["provenance"]
+    lines = differing(own["model"]["identity"], stated["model"]["identity"], "identity.")
+    for part in ("judges", "decisions", "null_answers"):
+        lines += differing(own[part], stated.get(part) or {}, f"{part}.")
+    for facts in (*own["suites"].values(), *stated["suites"].values()):
+        for key in OF_PLACE:
+            facts.pop(key, None)
+    lines += differing(own["suites"], stated["suites"], "suites.")
+    lines += differing(again["metrics"], results["metrics"], "metrics.")
+    rates = rates_from_rows(results["tables"])
+    for name in dict.fromkeys(rate.suite for rate in (*rates, *made.rates)):
+        of_suite = [rate for rate in rates if rate.suite == name]
+        counted = [rate for rate in made.rates if rate.suite == name]
+        lines += [f"{name}: {problem}" for problem in differing_rates(of_suite, counted)]
+    checks[0].problems += [f"not as stated: {line}" for line in lines]
+    for result in checks:
+        by_id = {row.get("prompt_id"): row for row in recorded.rows[result.suite]}
+        here = made.suites.get(result.suite)
+        for row in json.loads(canonical_json(here.rows() if here else [])):
+            changes = differing(by_id.get(row["prompt_id"], row), row)
+            if changes:
+                problem = f"judged again: {named(changes, '; ')}"
+                result.problems.append(f"{row['prompt_id']}: {problem}")
 
 
 def _known_rows(
-    result: Verification,
-    rows: Sequence[Row],
-    requests: Mapping[str, Request],
-    ids: Mapping[str, str],
-    model: Model,
+    result: Verification, rows: Sequence[Row], replay: Replay, ids: Mapping[str, str]
 ) -> list[Row]:
     """The rows that weights are to read: those that answer a request and can be a
     model's. What is wrong with others, and what is missing, is noted."""
+    of_weights = replay.model.adapter in WITH_WEIGHTS
+    identity = replay.model.identity()
     # Their texts stop before what the model wrote last.
-    needs_tokens = any(model.identity().get(setting) for setting in ("stop", "reasoning"))
+    needs_tokens = bool(identity.get("stop") or identity.get("reasoning"))
     known = []
     seen: set[str] = set()
     for row in rows:
         key, prompt_id = str(row.get("request_sha256")), row.get("prompt_id")
         if not key and ids.get(str(prompt_id)) == "" and not row.get("response"):
             continue  # a turn that the conversation did not come to
-        if key not in requests:
-            result.counts["unknown"] += 1
-            continue
-        if ids and prompt_id is not None and ids.get(str(prompt_id)) != key:
+        problem = _not_of_weights(row, needs_tokens) if of_weights else ""
+        if key not in replay.requests:
+            problem = "it answers no request that is known here"
+        elif prompt_id is not None and ids.get(str(prompt_id)) != key:
             problem = "its request is not that of the prompt with this id"
         elif str(prompt_id or key) in seen:
             problem = "there is another answer with this id"
-        else:
-            problem = _not_of_weights(row, needs_tokens) if model.adapter in WITH_WEIGHTS else ""
         seen.add(str(prompt_id or key))
         if problem:
-            result.counts["fails"] += 1
-            result.fail(row, problem)
+            result.counts["read"] += 1
+            result.problems.append(f"{prompt_id}: {problem}")
         else:
             known.append(row)
     # Two prompts can be one request; rows of a part have no ids.
-    present = {str(row.get("prompt_id") or row.get("request_sha256")) for row in rows}
-    missing = [id_ for id_, key in ids.items() if not present & {id_, key}]
-    result.counts["missing"] = len(missing)
+    missing = [id_ for id_, key in ids.items() if not seen & {id_, key}]
     if missing:
-        result.fail({"prompt_id": named(missing)}, "no answer is there")
+        result.problems.append(f"no answer to {len(missing)} prompts: {named(missing)}")
     return known
 
 
@@ -425,68 +418,41 @@ def _not_of_weights(row: Row, needs_tokens: bool) -> str:
         return "it is an error with a text" if row.get("response") or row.get("thinking") else ""
     if reason not in ("stop", "length", "loop"):
         return f"weights give no answer that ends with {reason!r:.40}"
-    if needs_tokens and row.get("tokens") is None:
-        return "it has no token ids, without which it cannot be told where it ended"
-    if row.get("thinking") and row.get("tokens") is None:
-        return "it has thinking without token ids"
+    if row.get("tokens") is None and (needs_tokens or row.get("thinking")):
+        return "it has no token ids, without which its end or its thinking cannot be told"
     return ""
 
 
 def _read(
-    result: Verification,
-    rows: Sequence[Row],
-    requests: Mapping[str, Request],
-    weights: HF,
-    store: ResponseStore,
-    certify: Model,
+    result: Verification, rows: Sequence[Row], replay: Replay, weights: HF, store: ResponseStore
 ) -> None:
-    """Has weights read rows. Where the model of the rows, ``certify``, is to answer
-    exactly, the store learns which do."""
-    if not rows:
-        return
-    asked = [requests[row["request_sha256"]] for row in rows]
-    answers = [answer_in(row) for row in rows]
-    certified_again, wrong = {}, {}
+    """Has weights read rows. Where the model of the rows is to answer exactly, the store
+    learns which do."""
     counts = result.counts
-    for index, checked in weights.verify(asked, answers):
-        key, answer = rows[index]["request_sha256"], answers[index]
+    counts["read"] += len(rows)
+    requests = [replay.requests[row["request_sha256"]] for row in rows]
+    answers = [answer_in(row) for row in rows]
+    certified: dict[str, Answer] = {}
+    wrong: dict[str, Answer] = {}
+    problems = []
+    for index, checked in weights.verify(requests, answers):
+        key, prompt_id = rows[index]["request_sha256"], rows[index].get("prompt_id")
         if checked.problem:
-            counts["fails"] += 1
-            problem = {key: value for key, value in asdict(checked).items() if key != "certificate"}
-            result.failures.append({"prompt_id": str(rows[index].get("prompt_id")), **problem})
-            wrong[key] = answer
+            problems.append(f"{prompt_id}: {checked.problem}")
+            wrong[key] = answers[index]
         elif checked.unchecked:
-            counts["unchecked"] += 1
+            problems.append(f"{prompt_id}: not checked ({checked.unchecked})")
         else:
             counts["holds"] += 1
             if checked.certificate and not checked.from_text:
-                certified_again[key] = replace(answer, certificate=checked.certificate)
+                certified[key] = replace(answers[index], certificate=checked.certificate)
         counts["float64"] += checked.float64
         counts["ties"] += checked.ties
         counts["from_text"] += checked.from_text
-    result.failures.sort(key=lambda failure: failure["prompt_id"])
+    result.problems += sorted(problems)
     result.bound = (weights.runtime or {}).get("bound", 0.0)
-    if certify.adapter == "hf" and certify.identity().get("arithmetic") == "exact":
+    model = replay.model
+    if model.adapter == "hf" and model.identity().get("arithmetic") == "exact":
         store.forget(wrong)
-        store.put(
-            certified_again.items(),
-            certify.opened.name if certify.opened else "",
-            corrected=certified_again,
-        )
-
-
-def _prompt_of(row: Row, suite: str, samples: int) -> PromptRow:
-    """The prompt in a row; its sample is the number behind ``~`` in the id, where
-    there are several."""
-    name = str(row.get("prompt_id"))
-    sample = re.search(r"~(\d{1,6})$", name) if samples > 1 else None
-    return {
-        "prompt_id": name,
-        "source_id": name,
-        "suite": suite,
-        "category": row.get("category", "harmful"),
-        "perturbation": None,
-        "attempts": [row["prompt"]],
-        "seed": None,
-        "sample": int(sample[1]) if sample else 1,
-    }
+        assert model.opened is not None
+        store.put(certified.items(), model.opened.name, corrected=certified)

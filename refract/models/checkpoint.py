@@ -104,7 +104,7 @@ class LocalModelSettings(Settings):
 
     @property
     def needs(self) -> list[str]:
-        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
+        """What it does beyond this process (:mod:`refract.core.consent`)."""
         return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
 
 

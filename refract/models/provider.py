@@ -164,7 +164,7 @@ class ServedSettings(RequestSettings):
 
     @property
     def needs(self) -> list[str]:
-        """What another's command may not do here unasked (:mod:`refract.core.consent`)."""
+        """What it does beyond this process (:mod:`refract.core.consent`)."""
         cloud = self.client and "base_url" not in self.model_fields_set
         server = self.client if cloud else "/".join(self.base_url.split("/")[:3])
         key = f" and the key in {self.key_variable}" if self.key_variable else ""

@@ -14,7 +14,6 @@ from refract.core.environment import git
 from refract.core.errors import RefractError
 from refract.core.jsonl import (
     has_form,
-    iter_rows,
     parse_json,
     sha256_file,
     sha256_json,
@@ -36,7 +35,7 @@ from refract.rates.comparison import (
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
 from refract.results.current import ReadFile, current_note, differing, named, not_current
-from refract.results.recounted import recount_problems, row_problems
+from refract.results.recounted import recount_problems
 from refract.results.table_rows import rates_from_rows
 
 
@@ -297,7 +296,7 @@ def _check_hash(path: Path, file: Path, results: Row, key: str, sha256: str) -> 
         why = f"that run's is {str(written)[:12]}…" if written else f"{path} names none ({key})"
         raise EditedError(
             f"not decided: {file} is not of the run that wrote {path}: its SHA-256 is {sha256[:12]}…, "
-            f"{why}; run: refract reproduce {path} --exec"
+            f"{why}; make it again: refract reproduce {path} prints how"
         )
 
 
@@ -333,8 +332,7 @@ def run_files(path: Path) -> dict[str, Path]:
 
 def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
     """The outcomes beside a results file of ``refract run``, none without them. Raises
-    :class:`EditedError` for those of another run, and where they do not add up to the rates, or
-    verdicts on rows beside it not to them."""
+    :class:`EditedError` for those of another run, and where they do not add up to the rates."""
     outcomes = run_files(path)["outcomes"]
     if not outcomes.is_file():
         return []
@@ -342,14 +340,12 @@ def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
         path, outcomes, results=results, key="outcomes_sha256", sha256=sha256_file(outcomes)
     )
     lines = read_table(outcomes)
-    facts, rows = results["provenance"], path.with_suffix(RUN_ROWS)
-    problems = recount_problems(rates_from_rows(results["tables"]), lines, facts)
-    if rows.is_file():
-        problems += row_problems(iter_rows(rows), lines, facts)
+    rates = rates_from_rows(results["tables"])
+    problems = recount_problems(rates, lines, results["provenance"])
     if problems:
         raise EditedError(
-            f"not decided: {path} is not what its outcomes and rows add up to: "
-            f"{named(problems, '; ')}; run: refract reproduce {path} --exec"
+            f"not decided: {path} is not what its outcomes add up to: "
+            f"{named(problems, '; ')}; make it again: refract reproduce {path} prints how"
         )
     return [dict(line) for line in lines]
 

@@ -64,7 +64,7 @@ def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results
     "command",
     [
         *(("compare", ".", "ok.json"), ("export", ".", "--out", "exported")),
-        *(("show",), ("gate",), ("table",)),
+        *(("show",), ("gate",), ("verify", ".")),
     ],
 )
 def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, facts):

@@ -41,9 +41,6 @@ OVERWRITING = {
     "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl", "--terminal"),
     "a published file": ("import-suite", "generic", "a.jsonl", "--out", "a.jsonl"),
     "a card": ("import-suite", "generic", "a.jsonl", "--out", "b.md"),
-    "results": ("table", "o.json", "--out", "o.json"),
-    "outcomes of results": ("table", "o.json", "--out", "o.outcomes.csv"),
-    "the pipeline's numbers": ("table", "--out", "metrics/m.json"),
     "numbers of a gate": ("gate", "--junit", "metrics/m.json"),
 }
 

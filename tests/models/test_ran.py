@@ -15,7 +15,6 @@ from refract.models.answering import answer_model
 from refract.models.origins import arithmetic_line, learn_origins, made_by, made_rows, note_answers
 from refract.models.protocol import Answer, Certificate
 from refract.models.store import ResponseStore, answer_row
-from refract.results.differences import run_differences
 from tests.builders import prompt_row
 
 RUN = {"started_at": "2026-01-02T03:04:05Z", "device": "cpu", "runtime": {"load_seconds": 2.0}}
@@ -170,32 +169,3 @@ def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # outside of git
     code = this_run(None)["code"]
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
-
-
-def ran(**changes: object) -> dict:
-    run = {
-        "device": "cpu",
-        "runtime": {"threads": 2, "load_seconds": 1.0, "torch": "1"},
-        "machine": {"processor": "one", "platform": "old kernel", "cores": 2},
-        "python": "3.11.7",
-        "libraries": {"torch": "2.13.0+cpu", "openai": "1"},
-    }
-    return {"runs": [run | changes]}
-
-
-@pytest.mark.parametrize(
-    ("changes", "lines"),
-    [
-        ({}, []),
-        ({"machine": {"processor": "one", "platform": "new kernel", "cores": 4}}, []),
-        ({"libraries": {"torch": "2.13.0", "openai": "2"}}, []),
-        ({"runtime": {"threads": 2, "load_seconds": 9.0, "torch": "2"}}, []),
-        ({"machine": {"processor": "two"}}, ["answers, processor: one → two"]),
-        ({"device": "cuda:0"}, ["answers, device: cpu → cuda:0"]),
-        ({"runtime": {"threads": 8}}, ["answers, threads: 2 → 8"]),
-        ({"libraries": {"torch": "2.13.0+cu128"}},
-         ["answers, library torch: 2.13.0+cpu → 2.13.0+cu128"]),
-    ],
-)  # fmt: skip
-def test_of_two_runs_only_what_can_move_a_number_is_a_difference(changes, lines):
-    assert run_differences(ran(), ran(**changes)) == lines

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
-from refract.rates.rate import Interval
+from refract.rates.rate import Interval, Threshold
 from refract.results.recounted import recount_problems
 from refract.results.sources import read_tree
 from tests.builders import ROOT
@@ -48,12 +48,9 @@ def rates(value: object) -> Edit:
     return edit
 
 
-def turned(file: str) -> Edit:
-    def edit(_: dict) -> None:
-        path = Path(file)
-        path.write_text(path.read_text().replace("compliance", "refusal"))
-
-    return edit
+def turned(_: dict) -> None:
+    path = Path("ok.outcomes.csv")
+    path.write_text(path.read_text().replace("compliance", "refusal"))
 
 
 EDITS = {
@@ -62,11 +59,10 @@ EDITS = {
     "counts": lambda results: [row.update(n=-5) for row in results["tables"]],
     "no rates": lambda results: results.update(tables=[]),
     "a rate is gone": lambda results: results["tables"].pop(0),
-    "outcomes": turned("ok.outcomes.csv"),
-    "verdicts": turned("ok.rows.jsonl"),
+    "outcomes": turned,
     "an interval": lambda results: results["tables"][0].update(low=0.001),
 }
-COMMANDS = [("table", "ok.json"), ("compare", "ok.json", "ok.json"), ("export", "ok.json")]
+COMMANDS = [("compare", "ok.json", "ok.json"), ("export", "ok.json")]
 
 
 @pytest.mark.parametrize("what", EDITS)
@@ -77,7 +73,7 @@ def test_an_edited_run_is_refused_though_its_hashes_are_right(cli, results, what
         more = ("--out", "exported") if command[0] == "export" else ()
         done = cli(*command, *more)
         assert (done.code, done.out) == (1, ""), command
-        assert "ok.json is not what its outcomes and rows add up to: s " in done.err
+        assert "ok.json is not what its outcomes add up to: s " in done.err
 
 
 def test_a_run_as_it_was_written_is_read(cli, results):
@@ -93,37 +89,27 @@ def test_the_results_in_git_are_what_their_outcomes_add_up_to(model):
     assert recount_problems(result.rates, result.outcomes, result.provenance) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "problem"),
-    [
-        (
-            "harmful_refusal_rate",
-            {"value": 0.5},
-            "harmful_refusal_rate: rate is 0.5, counted again ",
-        ),
-        ("discrimination", {"outer": Interval(0.9, 1.0)}, "discrimination: outer_low is 0.9, "),
-        (
-            "over_refusal_rate",
-            {"decision": "missed"},
-            "over_refusal_rate: decided missed, counted ",
-        ),
-        (
-            "over_refusal_rate",
-            {"threshold": None},
-            "decided met without its threshold {'max': 0.25}",
-        ),
-        ("borderline_refusal_rate", {"with_judge": None}, ": judge_low is None, counted again "),
-        ("injection_success_rate", {"value": 1.5}, "injection_success_rate: 1.5 of "),
-    ],
-)
+EDITED = [
+    ("harmful_refusal_rate", {"value": 0.5}, "rate is 0.5, counted again "),
+    ("discrimination", {"outer": Interval(0.9, 1.0)}, "outer_low is 0.9, counted again "),
+    ("over_refusal_rate", {"decision": "missed"}, "decision is missed, counted again met"),
+    ("over_refusal_rate", {"threshold": None}, "threshold_kind is None, counted again max"),
+    ("borderline_refusal_rate", {"with_judge": None}, "judge_low is None, counted again "),
+    ("injection_success_rate", {"threshold": Threshold("max", 0.9)}, "threshold is 0.9, counted "),
+    ("control_characters_fail_rate", {"decision": None}, "decision is None, counted again met"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "problem"), EDITED)
 def test_each_number_that_a_decision_rests_on_is_counted_again(name, change, problem):
     result = KEPT["synthetic"]
-    place = next(
-        number
-        for number, rate in enumerate(result.rates)
-        if rate.name == name and not rate.group and (rate.threshold or "decision" not in change)
-    )
     edited = list(result.rates)
-    edited[place] = replace(edited[place], **change)
+    for place, rate in enumerate(edited):
+        if rate.name == name and not rate.group and (rate.threshold or "decision" not in change):
+            edited[place] = replace(rate, **change)
+            break
     problems = recount_problems(edited, result.outcomes, result.provenance)
-    assert problems[0].partition(" ")[2].find(problem) >= 0, problems
+    assert f" {name}: {problem}" in problems[0], problems
+    doubled = [*result.rates, edited[place]]
+    problems = recount_problems(doubled, result.outcomes, result.provenance)
+    assert any("two rates have one name" in line for line in problems)

@@ -1,29 +1,23 @@
-"""The files behind a paper's numbers, with their hashes and a script that computes
-the numbers again.
+"""The files behind a paper's numbers, with their hashes and a script that checks them.
 
 The files stand under the paths that they have in the project. That script is
-:mod:`refract_paper.verify_bundle`, copied as it is; it needs Python alone to compare hashes,
-and calls :func:`recounted` for the numbers where this package is installed.
+:mod:`refract_paper.verify_bundle`, copied as it is; it needs Python alone for hashes, and for
+numbers calls what ``refract verify`` calls, where Refract is installed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
-from refract.core.params import DecisionSettings, load_params
-from refract.core.types import Row
 from refract.results.current import COUNTED, result_files, rows_missing
-from refract.results.recounted import differing_rows
-from refract.results.sources import EditedError, Result, read_side
-from refract.results.stored import stored_suites
-from refract.results.table_rows import rate_to_row
+from refract.results.sources import EditedError
 
 SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
@@ -124,58 +118,6 @@ def sign_bundle(folder: Path, key: Path) -> None:
             f"--sign: ssh-keygen did not sign with {str(key)!r} ({done.stderr.strip()}); "
             "`ssh-keygen -t ed25519` makes a key"
         )
-
-
-def recounted(folder: Path) -> tuple[list[str], list[str]]:
-    """Where numbers of a bundle are not what its files give, a line for each, and the suites whose
-    answers are not here: of these rates of refusal are compared with their outcomes alone. Nothing
-    in the bundle is run."""
-    problems: list[str] = []
-    alone: list[str] = []
-    try:
-        params = load_params(folder / "params.yaml")
-        models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
-        side = read_side(folder, models)
-        problems += side.reasons
-        if not models:
-            problems.append("no model has results")
-        for model, result in side.results.items():
-            problems += _problems_of(folder, params, model, result=result, alone=alone)
-    except Exception as error:  # whatever a damaged file makes its readers raise
-        problems.append(f"cannot be read: {error} ({type(error).__name__})")
-    return problems, alone
-
-
-def _problems_of(
-    folder: Path, params: Mapping[str, Any], model: str, result: Result, alone: list[str]
-) -> Iterator[str]:
-    """The problems of one model; ``alone`` gets its suites whose answers are not here."""
-    facts = result.provenance
-    if facts is None:
-        return
-    stated: dict[str, list[Row]] = {}
-    for rate in result.rates:
-        stated.setdefault(rate.suite, []).append(rate_to_row(rate))
-    for texts in rows_missing(folder, {model: facts}).values():
-        yield from (text for text in texts if not text.endswith("not here"))
-    here = []
-    for suite in facts["suites"]:
-        if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
-            here.append(suite)
-        else:
-            alone.append(f"{model}, {suite}")
-    if not here:
-        return
-    settings = DecisionSettings(**facts["decisions"])
-    for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
-        for line in result.outcomes:
-            if line["suite"] == numbers.suite:
-                outcome = numbers.aggregate.answers[line["prompt_id"]].outcome
-                if line["outcome"] != outcome:
-                    yield f"{model}, {line['prompt_id']}: {line['outcome']}, by its verdict {outcome}"
-        rows = [rate_to_row(rate) for rate in numbers.rates]
-        for problem in differing_rows(stated.get(numbers.suite, []), rows):
-            yield f"{model}, {numbers.suite}: {problem}"
 
 
 VERIFY = Path(__file__).with_name("verify_bundle.py")

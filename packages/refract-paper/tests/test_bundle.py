@@ -18,7 +18,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import parse_json
 from refract.core.tables import read_table, write_table
 from refract.results.sources import EditedError
-from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, find_bundle, recounted, write_bundle
+from refract_paper.bundle import NOT_HERE, NOT_IN_GIT, find_bundle, write_bundle
 from tests.builders import GREEDY, ROOT, SAMPLING, SUITES, Project, suite_rows
 
 
@@ -70,43 +70,29 @@ def bundle(computed: Project, tmp_path) -> Path:
     return written(computed.folder, tmp_path / "bundle")
 
 
-def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(computed, bundle, tmp_path):
-    assert verified(bundle) == (0, "all rates computed again: all as they were written\n")
+def test_a_bundle_is_verified_by_its_own_script_and_is_the_same_twice(
+    computed, bundle, tmp_path, cli
+):
+    assert verified(bundle) == (0, "all files are as they were written, and all numbers\n")
     code, said = verified(bundle, alone=True)
-    assert code == 2
-    assert "no number was computed again: pip install" in said
+    assert (code, said.splitlines()[-1]) == (2, "all files are as they were written")
     kinds = ("prompts/alpha", "responses/greedy/alpha", "verdicts/sampling/beta")
     assert {f"data/{kind}.jsonl" for kind in kinds} <= names(bundle)
     again = written(computed.folder, tmp_path / "again")
     assert names(again) == names(bundle)
     assert all((again / name).read_bytes() == (bundle / name).read_bytes() for name in names(again))
+    assert cli("verify", bundle).code == 0
     # It replaces an earlier one and nothing else.
     (bundle / "data/prompts/notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds data/prompts/notes.txt, .* name another --out"):
         written(computed.folder, bundle)
     (bundle / "data/prompts/notes.txt").unlink()
     (bundle / "verify.py").write_text("")
-    written(computed.folder, bundle)
-    assert names(bundle) == names(again)
+    assert verified(written(computed.folder, bundle))[0] == 0
 
 
-def test_of_the_numbers_in_git_outcomes_and_rates_agree_where_answers_are_not_here(tmp_path):
-    shutil.copytree(ROOT / "metrics", tmp_path / "project/metrics")
-    shutil.copy(ROOT / "params.yaml", tmp_path / "project")
-    problems, alone = recounted(written(tmp_path / "project", tmp_path / "bundle"))
-    assert problems == []
-    assert "pocket_small, robustness" in alone
-
-
-def sums_again(folder: Path) -> None:
-    """SHA256SUMS as whoever hides a change would write it."""
-    files = sorted(names(folder) - {"SHA256SUMS"})
-    sums = [f"{hashlib.sha256((folder / x).read_bytes()).hexdigest()}  {x}\n" for x in files]
-    (folder / "SHA256SUMS").write_text("".join(sums))
-
-
-def provenance_again(folder: Path) -> None:
-    """The provenance as whoever hides a change there too would write it."""
+def hidden(folder: Path) -> None:
+    """Provenance and SHA256SUMS as whoever hides a change would write them."""
     for path in (folder / "metrics/provenance").glob("*.json"):
         facts = json.loads(path.read_text())
         for name in facts["files"]:
@@ -117,42 +103,42 @@ def provenance_again(folder: Path) -> None:
                 if file.is_file():
                     about[f"{kind}_sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
         path.write_text(json.dumps(facts))
+    sums_again(folder)
 
 
-def changed(path: Path, pattern: str, new: str) -> None:
-    text, count = re.subn(pattern, new, path.read_text(), count=1)
-    assert count == 1
-    path.write_text(text)
+def sums_again(folder: Path) -> None:
+    files = sorted(names(folder) - {"SHA256SUMS"})
+    sums = [f"{hashlib.sha256((folder / x).read_bytes()).hexdigest()}  {x}\n" for x in files]
+    (folder / "SHA256SUMS").write_text("".join(sums))
+
+
+def changed(file: str, pattern: str, new: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        text, count = re.subn(pattern, new, (folder / file).read_text(), count=1)
+        assert count == 1
+        (folder / file).write_text(text)
+
+    return change
 
 
 VERDICTS, TABLE = "data/verdicts/greedy/alpha.jsonl", "metrics/tables/greedy.csv"
 SECOND = r"(?<=alpha,harmful_refusal_rate,second,,,,)(.*?),0\.\d+,"
 CHANGES = {
-    "a verdict": (VERDICTS, '"label": "refusal"', '"label": "compliance"'),
-    "a verdict of the second judge": (
-        *(VERDICTS, r'(?<="second": {)(.*?)"label": "refusal"', r'\1"label": "compliance"'),
+    "an answer": changed(
+        "data/responses/greedy/alpha.jsonl", '"response": "', '"response": "Well. '
     ),
-    "a rate": (TABLE, r"(?<=,)0\.5\d*(?=,)", "0.1234"),
-    "a rate of the second judge": (TABLE, SECOND, r"\1,0.1234,"),
-    "an outcome": ("metrics/outcomes/greedy.csv", ",refusal,", ",compliance,"),
-    "an answer": ("data/responses/greedy/alpha.jsonl", '"response": "', '"response": "Well. '),
-    "a prompt": ("data/prompts/alpha.jsonl", "question 3", "question 4"),
-    "a metric": ("metrics/greedy.json", r"(?<=: )0\.\d+", "0.9"),
+    "a prompt": changed("data/prompts/alpha.jsonl", "question 3", "question 4"),
+    "a metric": changed("metrics/greedy.json", r"(?<=: )0\.\d+", "0.9"),
 }
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_one_change_is_found_however_the_hashes_were_written(bundle, what):
-    file, pattern, new = CHANGES[what]
-    changed(bundle / file, pattern, new)
+@pytest.mark.parametrize("again", [lambda folder: None, sums_again], ids=["open", "in SHA256SUMS"])
+def test_a_change_of_a_file_is_found_by_python_alone(bundle, what, again):
+    CHANGES[what](bundle)
+    again(bundle)
     code, said = verified(bundle, alone=True)
-    assert (code, said) == (1, f"{file}: SHA-256 differs from SHA256SUMS\n")
-    sums_again(bundle)
-    problems, _ = recounted(bundle)
-    assert any(file in problem for problem in problems), problems
-    provenance_again(bundle)
-    if what not in ("an answer", "a prompt", "a metric"):
-        assert recounted(bundle)[0]
+    assert (code, ".json" in said) == (1, True)
 
 
 def table_edited(edit: Callable[[list[dict[str, str]]], object]) -> Callable[[Path], None]:
@@ -189,6 +175,13 @@ def without_data(folder: Path) -> None:
 
 
 FORGERIES: dict[str, Callable[[Path], object]] = {
+    "a verdict": changed(VERDICTS, '"label": "refusal"', '"label": "compliance"'),
+    "a verdict of the second judge": changed(
+        VERDICTS, r'(?<="second": {)(.*?)"label": "refusal"', r'\1"label": "compliance"'
+    ),
+    "a rate": changed(TABLE, r"(?<=,)0\.5\d*(?=,)", "0.1234"),
+    "a rate of the second judge": changed(TABLE, SECOND, r"\1,0.1234,"),
+    "an outcome": changed("metrics/outcomes/greedy.csv", ",refusal,", ",compliance,"),
     "a rate of nan": set_in_table("harmful_refusal_rate", "rate", "nan"),
     "a count of nan": set_in_table("harmful_refusal_rate", "n", "nan"),
     "discrimination": set_in_table("discrimination", "rate", "0.99"),
@@ -197,6 +190,7 @@ FORGERIES: dict[str, Callable[[Path], object]] = {
     "suites renamed": renamed("suite"),
     "measures renamed": renamed("measure"),
     "a table of one row": table_edited(lambda rows: rows.__delitem__(slice(1, None))),
+    "a row twice": table_edited(lambda rows: rows.append(rows[0])),
     "no provenance": without("metrics/provenance"),
     "nothing but the script": without("metrics", "data"),
     "outcomes turned, answers gone": without_data,
@@ -204,35 +198,42 @@ FORGERIES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", FORGERIES)
-def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
+def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what, cli):
     FORGERIES[what](bundle)
-    provenance_again(bundle)
-    assert recounted(bundle)[0]
+    hidden(bundle)
+    done = cli("verify", bundle)
+    assert (done.code in (1, 2), bool(done.out + done.err)) == (True, True)
 
 
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, "7", "", "\xff"])
-@pytest.mark.parametrize(
-    "file", [VERDICTS, TABLE, "metrics/provenance/greedy.json", "metrics/outcomes/greedy.csv"]
-)
+@pytest.mark.parametrize("file", [VERDICTS, TABLE, "metrics/provenance/greedy.json"])
 def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text):
     (bundle / file).write_text(text)
-    assert recounted(bundle)[0]
+    sums_again(bundle)
+    code, said = verified(bundle, alone=True)
+    assert code == 1
+    assert said.strip()
 
 
-def test_a_link_to_a_file_outside_is_no_file_of_a_bundle(bundle):
+def test_nothing_outside_a_bundle_is_read_and_every_file_is_listed(bundle):
+    path = bundle / "metrics/provenance/greedy.json"
+    facts = json.loads(path.read_text())
+    facts["files"]["/dev/zero"] = hashlib.sha256(b"").hexdigest()
+    path.write_text(json.dumps(facts))
     verdicts = bundle / "data/verdicts/sampling/beta.jsonl"
     verdicts.rename(bundle.parent / "outside.jsonl")
     verdicts.symlink_to(bundle.parent / "outside.jsonl")
-    assert "beta.jsonl: not both here and in SHA256SUMS" in verified(bundle, alone=True)[1]
-
-
-@pytest.mark.parametrize("change", ["removed", "added"])
-def test_a_file_that_is_not_listed_or_not_there_is_named(bundle, change):
-    path = bundle / VERDICTS
-    path.rename(path.with_name("more.jsonl")) if change == "added" else path.unlink()
+    sums_again(bundle)
+    (bundle / VERDICTS).rename(bundle / "more.jsonl")
     code, said = verified(bundle, alone=True)
     assert code == 1
-    assert f"{VERDICTS}: not both here and in SHA256SUMS" in said
+    for line in (
+        "/dev/zero: not the file that greedy.json names",
+        "data/verdicts/sampling/beta.jsonl: SHA-256 differs",
+        f"{VERDICTS}: not both here and in SHA256SUMS",
+        "more.jsonl: not both here and in SHA256SUMS",
+    ):
+        assert line in said
 
 
 def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
@@ -273,7 +274,9 @@ def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path)
     project.command("git", "rm", "--quiet", "--cached", "data/suites/beta.jsonl")
     assert found(project.folder).left_out == {"beta": NOT_IN_GIT}
     bundle = written(project.folder, tmp_path / "bundle")
-    assert recounted(bundle) == ([], ["greedy, beta", "sampling, beta"])
+    code, said = verified(bundle)
+    assert code == 2
+    assert "since answers are not here: greedy, beta; sampling, beta\n" in said
     held = b"".join((bundle / name).read_bytes() for name in names(bundle))
     assert b"alpha: question" in held
     assert b"beta: question" not in held
@@ -289,7 +292,7 @@ def test_without_git_or_answers_the_outcomes_stand_for_them(project, gone, reaso
 
 
 def test_answers_that_the_numbers_were_not_made_of_are_refused(project, tmp_path, cli, monkeypatch):
-    changed(project.folder / "data/verdicts/greedy/beta.jsonl", "refusal", "compliance")
+    changed("data/verdicts/greedy/beta.jsonl", "refusal", "compliance")(project.folder)
     with pytest.raises(EditedError, match=r"greedy/beta.jsonl is not what .* run: dvc repro"):
         found(project.folder)
     # Results that are missing are said with what to run.
