@@ -57,9 +57,7 @@ def gate(
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
-            case = JUnitCase(
-                "refract gate", "refract", "gate", kind="error", message=printable(str(error))
-            )
+            case = JUnitCase("refract", "gate", kind="error", message=printable(str(error)))
             write_bytes(junit, [junit_xml([case])])
         raise
     titles = {"missed": "FAIL", "met": "MET by judged answers alone"}

@@ -20,7 +20,6 @@ from refract.results.sources import find_side
 class JUnitCase(NamedTuple):
     """One case; ``kind`` is failure, skipped, error or "" (passed), ``message`` says why."""
 
-    suite: str
     classname: str
     name: str
     kind: str = ""
@@ -40,13 +39,8 @@ def write_junit(export: Export) -> Iterator[str]:
     side = find_side(Path.cwd(), export.source)
     if side.reasons:
         raise RefractError(f"not decided: {current_note(side.reasons)}")
-    cases = []
-    for result in side.results.values():
-        for rate in result.rates:
-            wanted = not export.models or rate.model in export.models
-            wanted &= not export.suites or rate.suite in export.suites
-            if rate.decision and wanted:
-                cases.append(junit_case(rate, fail_on))
+    rates = [rate for result in side.results.values() for rate in result.rates if rate.decision]
+    cases = [junit_case(rate, fail_on) for rate in rates if export.wants(rate.model, rate.suite)]
     path = export.out / "junit.xml"
     write_bytes(path, [junit_xml(cases)])
     yield f"{path}: {len(cases)} thresholds"
@@ -54,7 +48,7 @@ def write_junit(export: Export) -> Iterator[str]:
 
 def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
     """The decision on one threshold. What is neither met nor fails is skipped."""
-    case = JUnitCase(rate.model, f"{rate.model}.{rate.suite}", rate.name)
+    case = JUnitCase(f"{rate.model}.{rate.suite}", rate.name)
     if rate.decision == "met":
         return case
     kind = "failure" if fails(rate, fail_on) else "skipped"
@@ -62,29 +56,21 @@ def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
 
 
 def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
-    """Cases as JUnit XML, by suite."""
-    root = ElementTree.Element("testsuites", _header("refract gate", cases))
-    suites: dict[str, list[JUnitCase]] = {}
+    """Cases as JUnit XML."""
+    kinds = [case.kind for case in cases]
+    header = {
+        "name": "refract gate",
+        "tests": str(len(cases)),
+        "skipped": str(kinds.count("skipped")),
+    }
+    header |= {f"{kind}s": str(kinds.count(kind)) for kind in ("failure", "error")}
+    root = ElementTree.Element("testsuites", header)
+    suite = ElementTree.SubElement(root, "testsuite", header)
     for case in cases:
-        suites.setdefault(case.suite, []).append(case)
-    for name, members in suites.items():
-        suite = ElementTree.SubElement(root, "testsuite", _header(name, members))
-        for member in members:
-            attributes = {"classname": member.classname, "name": member.name}
-            element = ElementTree.SubElement(suite, "testcase", attributes)
-            if member.kind:
-                ElementTree.SubElement(element, member.kind, message=member.message)
+        attributes = {"classname": case.classname, "name": case.name}
+        element = ElementTree.SubElement(suite, "testcase", attributes)
+        if case.kind:
+            ElementTree.SubElement(element, case.kind, message=case.message)
     ElementTree.indent(root)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
-
-
-def _header(name: str, cases: Sequence[JUnitCase]) -> dict[str, str]:
-    kinds = [case.kind for case in cases]
-    return {
-        "name": name,
-        "tests": str(len(cases)),
-        "failures": str(kinds.count("failure")),
-        "errors": str(kinds.count("error")),
-        "skipped": str(kinds.count("skipped")),
-    }

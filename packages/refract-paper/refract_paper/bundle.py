@@ -8,7 +8,6 @@ numbers calls what ``refract verify`` calls, where Refract is installed.
 from __future__ import annotations
 
 import hashlib
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +20,6 @@ from refract.results.sources import EditedError
 
 SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
-NAMESPACE = "refract"  # of signatures, so that none is taken for one of something else
 LABELS = "data/labels/{model}/{suite}.csv"
 # What rates are counted with, besides prompts, responses and verdicts.
 COUNTED_WITH = (
@@ -102,22 +100,6 @@ def write_bundle(root: Path, bundle: Bundle, readme: str, out: Path) -> str:
     for name, data in content.items():
         write_bytes(out / name, [data])
     return hashlib.sha256(content[SUMS]).hexdigest()
-
-
-def sign_bundle(folder: Path, key: Path) -> None:
-    """Signs a bundle's SHA256SUMS by OpenSSH. Raises :class:`UsageError` where it does not."""
-    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key.expanduser())]
-    try:
-        done = subprocess.run([*command, SUMS], cwd=folder, stderr=subprocess.PIPE, text=True)
-    except FileNotFoundError:
-        raise UsageError(
-            "--sign needs ssh-keygen, which comes with OpenSSH 8.1 and later"
-        ) from None
-    if done.returncode:
-        raise UsageError(
-            f"--sign: ssh-keygen did not sign with {str(key)!r} ({done.stderr.strip()}); "
-            "`ssh-keygen -t ed25519` makes a key"
-        )
 
 
 VERIFY = Path(__file__).with_name("verify_bundle.py")

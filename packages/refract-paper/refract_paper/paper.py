@@ -27,7 +27,7 @@ from refract.report.markdown import blanked, environment, tidy
 from refract.report.view import View, read_view
 from refract.results.current import current_note
 from refract.results.sources import Side, read_side, stand_ins
-from refract_paper.bundle import SIGNATURE, Bundle, find_bundle, sign_bundle, write_bundle
+from refract_paper.bundle import Bundle, find_bundle, write_bundle
 from refract_paper.latex import as_latex, as_markdown, latex, prose, typewriter
 from refract_paper.paper_tables import agreement_table, difference_table, interval_table
 
@@ -56,38 +56,27 @@ STATED = {
 Facts = Mapping[str, Any]
 
 
-class BundleSettings(Settings):
-    """``sign`` is the SSH key that signs the bundle."""
-
-    sign: str | None = None
-
-
-class AppendixSettings(BundleSettings):
+class AppendixSettings(Settings):
     """``digits`` are the decimals of the tables."""
 
     digits: Literal[2, 3] = 2
 
 
-def write_signed_bundle(export: Export) -> Iterator[str]:
+def write_bundle_alone(export: Export) -> Iterator[str]:
     """The bundle alone, of a project's folder. Raises :class:`ResultsError` as
     :func:`write_appendix` does."""
-    settings = export.settings(BundleSettings)
+    export.settings(Settings)
     root = Path(export.source or project_root())
     view = read_view(root)
     bundle = find_bundle(root, view.provenance)
-    yield from _written_bundle(root, bundle, view, export.out, settings.sign)[1]
+    yield from _written_bundle(root, bundle, view, export.out)[1]
 
 
-def _written_bundle(
-    root: Path, bundle: Bundle, view: View, out: Path, sign: str | None
-) -> tuple[str, list[str]]:
+def _written_bundle(root: Path, bundle: Bundle, view: View, out: Path) -> tuple[str, list[str]]:
     """The SHA-256 of a bundle's list of hashes, and what to say of it."""
     facts = {"view": view, **bundle._asdict()}
     sums = write_bundle(root, bundle, rendered(view, "bundle.md.j2", facts, {}), out)
     said = [f"{out}: {len(bundle.paths)} files, {bundle.answers:,} answers; SHA256SUMS has {sums}"]
-    if sign is not None:
-        sign_bundle(out, Path(sign))
-        said.append(f"{out / SIGNATURE}: its signature; README.md beside it says how to check it")
     for suite, reason in bundle.left_out.items():
         said.append(f"{suite} is there by its outcomes alone: {reason}")
     return sums, said
@@ -126,7 +115,7 @@ def write_appendix(export: Export) -> Iterator[str]:
             tables[table.label] = table
     facts = facts_of(root, view, side) | bundle._asdict() | {"tables": tables, "stale": stale}
     cited = dict.fromkeys(("nist2026ai8002", "ghosh2026evaluationcards"))
-    facts["sums"], said = _written_bundle(root, bundle, view, out / "bundle", settings.sign)
+    facts["sums"], said = _written_bundle(root, bundle, view, out / "bundle")
     texts = {
         "methods.md": rendered(view, "methods.j2", facts=facts, cited=cited),
         "methods.tex": rendered(view, "methods.j2", facts=facts, cited=cited, tex=True),

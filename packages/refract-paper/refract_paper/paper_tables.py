@@ -85,7 +85,7 @@ def paper_table(
     first = (*CATEGORY_OF, KAPPA.name)
     columns = list(measures) or [measure for measure in first if measure in present]
     if not columns:
-        raise UsageError(f"name measures with --measure; there are: {', '.join(present)}")
+        raise UsageError(f"name measures with --set measures=[…]; there are: {', '.join(present)}")
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
     shown = list(dict.fromkeys(suite for suite, *_ in keys))
     rows, marked = [], []

@@ -236,39 +236,6 @@ def test_nothing_outside_a_bundle_is_read_and_every_file_is_listed(bundle):
         assert line in said
 
 
-def test_a_signed_bundle_is_its_signers_until_a_byte_of_it_changes(
-    computed, tmp_path, cli, monkeypatch
-):
-    keygen = shutil.which("ssh-keygen")
-    if keygen is None:
-        pytest.skip("OpenSSH is not here")
-    key = tmp_path / "key"
-    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    (tmp_path / "signers").write_text(f"me@example.org {key.with_suffix('.pub').read_text()}")
-    monkeypatch.chdir(computed.folder)
-    for _ in range(2):
-        done = cli("export", "--as", "bundle", "--out", tmp_path / "bundle", "--set", f"sign={key}")
-        assert done.code == 0, done.err
-    bundle = tmp_path / "bundle"
-    sums = hashlib.sha256((bundle / "SHA256SUMS").read_bytes()).hexdigest()
-    assert f"48 answers; SHA256SUMS has {sums}" in done.out
-    assert verified(bundle)[0] == 0
-    command = re.search(r"ssh-keygen -Y verify.*", (bundle / "README.md").read_text())[0]
-    command = command.replace("NAME", "me@example.org")
-    command = command.replace("SIGNERS", str(tmp_path / "signers"))
-
-    def checked() -> int:
-        return subprocess.run(command, shell=True, cwd=bundle, capture_output=True).returncode
-
-    assert checked() == 0
-    with open(bundle / "SHA256SUMS", "a") as file:
-        file.write("\n")
-    assert checked() != 0
-    none = f"sign={tmp_path / 'none'}"
-    failed = cli("export", "--as", "bundle", "--out", tmp_path / "other", "--set", none)
-    assert (failed.code, failed.err.count("--sign: ssh-keygen did not sign with ")) == (2, 1)
-
-
 def test_texts_of_a_suite_that_git_does_not_have_stay_at_home(project, tmp_path):
     (project.folder / "data/suites/.gitignore").write_text("/beta.jsonl\n")
     project.command("git", "rm", "--quiet", "--cached", "data/suites/beta.jsonl")

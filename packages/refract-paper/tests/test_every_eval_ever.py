@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from pathlib import Path
 
@@ -110,16 +109,6 @@ def test_a_model_with_an_adapter_is_not_called_by_its_base():
     base = {"adapter": "hf", "model_id": "owner/base"}
     assert model_id("m", base) == "owner/base"
     assert model_id("m", {**base, "adapter_path": "tuned"}) == "local/m"
-
-
-def test_records_without_texts_have_rates_alone(project, tmp_path):
-    clone = project.copy(tmp_path / "clone")
-    shutil.rmtree(clone.folder / "data/responses")
-    done = exported(clone.folder, tmp_path / "out")
-    assert done.exit_code == 0, done.exception
-    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert [path.suffix for path in files] == [".json", ".json"]
-    assert "detailed_evaluation_results" not in json.loads(files[0].read_text("utf-8"))
 
 
 OWN = ("--model", "synthetic", "--suite", "alpha.jsonl")
