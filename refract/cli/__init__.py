@@ -74,8 +74,7 @@ COMMANDS = {
         "outputs.page",
         "outputs.figures",
         "outputs.export",
-        "verify.verify",
-        "verify.reproduce",
+        "reproduce.reproduce",
     ),
     "Judges": (
         "verdicts.judge",

@@ -34,6 +34,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "exact": {
         "refract.arithmetics": ("exact",),
+        "refract.commands": ("verify",),
     },
     "paper": {
         "refract.exporters": ("appendix", "bundle", "eee", "latex"),

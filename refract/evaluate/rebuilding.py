@@ -20,12 +20,9 @@ from refract.core.params import read_yaml
 from refract.core.progress import ran_file, read_object
 from refract.core.showing import say
 from refract.core.types import Row
-from refract.evaluate.verification import find_recorded, verify_answers
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
-from refract.models.store import open_store
-from refract.project import read_project
 from refract.project.inputs import named_path, texts_of
 from refract.results.current import differing, left_over, result_files
 from refract.results.sources import ResultsError
@@ -69,9 +66,6 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
         _bring_files(root, folder, params)
         ways = _bring_answers(root, folder, params["models"], names=names, regenerate=regenerate)
         differences = []
-        for name in ways[RECORDED]:
-            if params["models"][name]["adapter"] == "hf":
-                differences += verify_recorded(folder, name)
         other = [file for name in left_over(folder, names) for file in result_files(name)]
         for path in (folder / "metrics").rglob("*"):
             if path.is_file() and path.relative_to(folder).as_posix() not in other:
@@ -138,21 +132,6 @@ def _bring_answers(
         if group:
             say(f"{way}: {', '.join(group)}", flush=True)
     return ways
-
-
-def verify_recorded(folder: Path, name: str) -> list[str]:
-    """Verifies the recorded answers of a project's local model, and prints how many
-    hold, or that the weights are not here. Returns a line for each that does not hold."""
-    lines = []
-    with contextlib.chdir(folder), open_store() as store:
-        project = read_project(Path())
-        try:
-            for suite in verify_answers(find_recorded(name, project), None, project, store):
-                say(suite)
-                lines += [f"answer {name} {suite.suite} {line}" for line in suite.problems]
-        except AdapterError as error:
-            say(f"not verified: {error}")
-    return lines
 
 
 def runs_here(definition: Row) -> bool:

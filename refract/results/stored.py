@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, cast
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
 from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.core.jsonl import StoredRows, read_rows, sha256_file
-from refract.core.params import DecisionSettings, definition, grid
+from refract.core.params import DecisionSettings, definition, grid, load_params
+from refract.core.settings import read_settings
 from refract.core.tables import write_table
 from refract.core.types import NullVerdictRow, PromptRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
@@ -29,6 +30,8 @@ from refract.results.counted import (
     suite_provenance,
 )
 from refract.results.current import COUNTED, suite_inputs
+from refract.results.recounted import differing_rates
+from refract.results.sources import read_side
 from refract.suites.draws import Draw
 
 # What no rate needs of a prompt row.
@@ -89,6 +92,31 @@ def stored_suites(
         # Before the next suite's are read.
         del answers, sources, prompts, judged, labels
         yield StoredSuite(numbers, rows)
+
+
+def number_problems(folder: Path) -> Iterator[str]:
+    """Where numbers of a project or bundle are not what its files give, a line for each:
+    every column from answers and verdicts where these are here, else rates of refusal
+    from outcomes. Nothing in it is run."""
+    params = load_params(folder / "params.yaml")
+    models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
+    if not models:
+        yield f"{folder / 'metrics/provenance'}: no results are here"
+    side = read_side(folder, models)
+    yield from side.reasons
+    for model, result in side.results.items():
+        facts: Row = result.provenance or {"suites": {}}
+        here = []
+        for suite in facts["suites"]:
+            if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
+                here.append(suite)
+        if not here:
+            continue
+        settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
+        for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
+            stated = [rate for rate in result.rates if rate.suite == numbers.suite]
+            for problem in differing_rates(stated, numbers.rates):
+                yield f"{model}, {numbers.suite}: {problem}"
 
 
 def stored_provenance(

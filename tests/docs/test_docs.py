@@ -45,7 +45,7 @@ NOT_RUN = {
     "dvc plots diff ": "draws a page that loads its library from the network",
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
-    "refract verify ": "needs the weights; tests/cli/test_verify.py has weights of its own",
+    "refract verify ": "needs the weights; refract-exact's own tests have weights",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
     "refract judges fetch ": "needs the package index; tests of fetching have one on loopback",

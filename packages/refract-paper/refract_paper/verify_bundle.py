@@ -59,7 +59,7 @@ def main() -> int:
     try:
         wrong = list(problems(alone))
         if not wrong:
-            from refract.evaluate.verification import number_problems
+            from refract.results.stored import number_problems
 
             counted = ", and all numbers"
             wrong = list(number_problems(ROOT))

@@ -1,33 +1,24 @@
-"""``refract verify`` and ``reproduce``: do answers and numbers hold, without making them again and
-by making them again."""
+"""``refract verify``: do answers and numbers hold, without making answers again."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from refract.core.errors import UsageError
-from refract.core.jsonl import has_form
 from refract.core.params import definition, grid
 from refract.core.showing import say
-from refract.evaluate.rebuilding import FILES, rebuild
-from refract.evaluate.verification import (
-    RecordedAnswers,
-    find_recorded,
-    number_problems,
-    verify_answers,
-)
 from refract.models.protocol import AdapterError
 from refract.models.store import open_store
-from refract.project import PARAMS, Project, find_project, project_root
-from refract.results.sources import read_run, resolve_commit
+from refract.project import PARAMS, Project, find_project
+from refract.results.stored import number_problems
+from refract_exact.verification import RecordedAnswers, find_recorded, verify_answers
 
 
 def verify(
@@ -104,56 +95,3 @@ def _of_grid(project: Project) -> Iterable[RecordedAnswers]:
                 yield find_recorded(name, project)
             except UsageError as error:
                 say(error, file=sys.stderr)
-
-
-def reproduce(
-    what: Annotated[
-        str, Argument(help="A git revision, or a results file of `refract run`.")
-    ] = "HEAD",
-    exec_: Annotated[
-        bool, Option("--exec", help="Of a revision: run the commands and compare every byte.")
-    ] = False,
-    regenerate: Annotated[
-        bool, Option(help="With --exec: generate again also the answers that are recorded.")
-    ] = False,
-) -> None:
-    """Print the commands that make results again; with --exec, make them and compare.
-
-    Exits with 1 if anything differs. Answers of local models that are recorded are verified, not
-    generated again. The command of a results file, which may be anybody's, is printed alone.
-
-    Example: refract reproduce HEAD --exec
-    """
-    if Path(what).is_file():
-        command: Any = read_run(Path(what), edited=True).get("command")
-        if not has_form(command, [str]) or command[:1] != ["run"]:
-            raise UsageError(f"{what}: names no command of refract run")
-        if exec_ or regenerate:
-            raise UsageError(
-                f"--exec is for revisions: the command of {what} may be anybody's; read and run it"
-            )
-        say(shlex.join(["refract", *command, "--out", "results.json"]))
-        return
-    root = project_root()
-    commit = resolve_commit(root, what)
-    if commit is None:
-        raise UsageError(f"{what!r} is not a git revision or a results file")
-    if not exec_:
-        say(f"git worktree add --detach ../refract-{commit[:9]} {commit}")
-        say(f"cd ../refract-{commit[:9]}")
-        say("make setup")
-        say("rm -r metrics dvc.lock")  # what is there already would not be made again
-        say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro")
-        say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
-        return
-    files, differences, causes = rebuild(root, commit, regenerate=regenerate)
-    say(f"{files} files of metrics compared, which name prompts, responses and verdicts by hash")
-    if not differences:
-        say(f"byte-identical{', though these inputs differ:' if causes else ''}")
-    for line in differences:
-        say(f"DIFFERENT {line}")
-    for cause in causes:
-        say(f"CAUSE? {cause}" if differences else f"  {cause}")
-    if differences and not causes:
-        say("CAUSE? no input, library or machine differs; what is left are edited files")
-    raise typer.Exit(int(bool(differences)))

@@ -1,8 +1,8 @@
 """Recorded answers and results, checked without generating answers again.
 
-An answer holds where weights, by one pass over it, give the same tokens; a number where it is
-counted again from answers and verdicts. What stands beside them in a file is compared with what
-one's own params.yaml gives, since whoever made the file can have written all of it."""
+An answer holds where weights, by one pass over it, give the same tokens. What stands beside it in
+a file is compared with what one's own params.yaml gives, since whoever made the file can have
+written all of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from refract.core.params import (
     NullAnswerSettings,
     decision_settings,
     grid,
-    load_params,
     run_seed,
 )
 from refract.core.settings import read_settings
@@ -35,10 +34,9 @@ from refract.models.checkpoint import LocalModelSettings
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256, storable
 from refract.project import Project, find_judge, find_model
-from refract.results.current import COUNTED, differing, named
+from refract.results.current import differing, named
 from refract.results.recounted import differing_rates
-from refract.results.sources import RUN_ROWS, read_run, read_side
-from refract.results.stored import stored_suites
+from refract.results.sources import RUN_ROWS, read_run
 from refract.results.table_rows import rates_from_rows
 from refract.suites.perturbations import suite_prompts
 
@@ -204,31 +202,6 @@ def verify_answers(
         if chosen:
             _read(result, chosen, replay, weights=opened[key], store=store)
         yield result
-
-
-def number_problems(folder: Path) -> Iterator[str]:
-    """Where numbers of a project or bundle are not what its files give, a line for each:
-    every column from answers and verdicts where these are here, else rates of refusal
-    from outcomes. Nothing in it is run."""
-    params = load_params(folder / "params.yaml")
-    models = sorted(path.stem for path in (folder / "metrics/provenance").glob("*.json"))
-    if not models:
-        yield f"{folder / 'metrics/provenance'}: no results are here"
-    side = read_side(folder, models)
-    yield from side.reasons
-    for model, result in side.results.items():
-        facts: Row = result.provenance or {"suites": {}}
-        here = []
-        for suite in facts["suites"]:
-            if (folder / COUNTED["verdicts"].format(model=model, suite=suite)).is_file():
-                here.append(suite)
-        if not here:
-            continue
-        settings = read_settings(DecisionSettings, "decisions", facts.get("decisions"))
-        for numbers, _ in stored_suites(folder, params, model, settings=settings, suites=here):
-            stated = [rate for rate in result.rates if rate.suite == numbers.suite]
-            for problem in differing_rates(stated, numbers.rates):
-                yield f"{model}, {numbers.suite}: {problem}"
 
 
 def _checksum(row: Row) -> str:
