@@ -26,7 +26,7 @@ from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.rates.rate import Rate
-from refract.rates.thresholds import FailOn, explained, fails, owed_to_max_unjudged
+from refract.rates.thresholds import FailOn, explained, fails
 from refract.results.current import current_note, rows_missing, rows_note
 from refract.results.sources import read_side
 from refract.results.stored import stored_suites
@@ -60,10 +60,9 @@ def gate(
             case = JUnitCase("refract", "gate", kind="error", message=printable(str(error)))
             write_bytes(junit, [junit_xml([case])])
         raise
-    titles = {"missed": "FAIL", "met": "MET by judged answers alone"}
     for rate in rates:
-        if rate.decision != "met" or owed_to_max_unjudged(rate):
-            title = titles.get(str(rate.decision), "INCONCLUSIVE")
+        if rate.decision != "met":
+            title = "FAIL" if rate.decision == "missed" else "INCONCLUSIVE"
             say(f"{title} {rate.model} {rate.suite} {rate.name}: {explained(rate)}")
     counts = Counter(rate.decision for rate in rates)
     summary = f"{counts['met']} of {len(rates)} thresholds met"

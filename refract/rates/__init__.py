@@ -23,7 +23,7 @@ from refract.core.vocabulary import TAKEN
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.followed import followed
-from refract.rates.judge_error import JudgeError, with_judge_errors
+from refract.rates.judge_error import JudgeError, with_judge_error
 from refract.rates.key import counters, name_clashes
 from refract.rates.rate import Rate
 from refract.rates.robustness import CLEAN_SAMPLES, comparisons
@@ -153,18 +153,16 @@ def with_limits(
 ) -> list[Rate]:
     """The rates of a suite with the ``errors`` of its judges in their intervals (None: of the
     prompts alone), and without intervals on these very prompts where samples do not tell."""
-    result = list(rates)
-    if errors is not None:
-        categories = {row["category"] for row in suite.requested}
-        result = with_judge_errors(
-            rates, suite.first, errors=errors, confidence=suite.confidence, categories=categories
-        )
-    if suite.samples == 1:
-        return result
-    # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
-    for place, rate in enumerate(result):
-        if rate.these and rate.these.low == rate.these.high:
-            result[place] = replace(rate, these=None)
+    categories = {row["category"] for row in suite.requested}
+    result = []
+    for rate in rates:
+        if errors is not None:
+            error = errors.get(rate.key.judge or suite.first)
+            rate = with_judge_error(rate, error, suite.confidence, categories)
+        # Without width is what takes each answer alone (flips, attacks): how they vary is not known.
+        if suite.samples > 1 and rate.these and rate.these.low == rate.these.high:
+            rate = replace(rate, these=None)
+        result.append(rate)
     return result
 
 

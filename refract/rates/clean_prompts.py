@@ -107,17 +107,11 @@ def rate_table(suite: CountedSuite) -> list[Rate]:
 
 
 def failed_controls(rates: Iterable[Rate], kind: str) -> list[Rate]:
-    """The rates over a suite's controls of one kind, by model and judge, of which not
-    all judged ones passed; ``counts`` has how many of how many. That a model refuses
-    what anybody answers is no behaviour to be expected: a filter, a template or the
-    judge is wrong."""
-    failed = []
-    for rate in rates:
-        if rate.measure != CONTROLS_PASSED or rate.group != Group(CONTROL_FIELD, kind):
-            continue
-        if rate.value is not None and rate.value < 1:
-            failed.append(rate)
-    return failed
+    """The rates over a suite's controls of one kind, by model and judge, of which not all judged
+    ones passed: a filter, a template or the judge is wrong."""
+    of_kind = (CONTROLS_PASSED, Group(CONTROL_FIELD, kind))
+    rated = [rate for rate in rates if (rate.measure, rate.group) == of_kind]
+    return [rate for rate in rated if rate.value is not None and rate.value < 1]
 
 
 def _discrimination(
@@ -134,14 +128,12 @@ def _discrimination(
             continue
         sides = [without(group, harmful), without(group, other)]
         a, b = [prompt_means(positive_values(side, REFUSED), side) for side in sides]
-        a_lowest = ClusteredValues(a.lowest, a.clusters)
-        a_highest = ClusteredValues(a.highest, a.clusters)
-        b_lowest = ClusteredValues(b.lowest, b.clusters)
-        b_highest = ClusteredValues(b.highest, b.clusters)
+        a_ends = [ClusteredValues(values, a.clusters) for values in (a.lowest, a.highest)]
+        b_ends = [ClusteredValues(values, b.clusters) for values in (b.lowest, b.highest)]
         estimates = (
             clustered_contrast(a.sample, b.sample, confidence),
-            clustered_contrast(a_lowest, b_highest, confidence),
-            clustered_contrast(a_highest, b_lowest, confidence),
+            clustered_contrast(a_ends[0], b_ends[1], confidence),
+            clustered_contrast(a_ends[1], b_ends[0], confidence),
         )
         counted = [*sides[0], *sides[1]]
         judged = [estimates[0] is not None and x.outcome in JUDGED for x in counted]
@@ -167,10 +159,8 @@ def _parts(
     parts = []
     for place, sign in enumerate((1, -1)):
         values, clusters, _ = samples[place]
-        judged = [answer.outcome for answer in sides[place] if answer.outcome in JUDGED]
-        if not judged:
-            return ()
-        certain = judged.count(BY_PROVIDER) / len(judged)
+        outcomes = [answer.outcome for answer in sides[place] if answer.outcome in JUDGED]
+        certain = outcomes.count(BY_PROVIDER) / max(1, len(outcomes))
         part = part_of(values, clusters, prompts[place], confidence, sign=sign, certain=certain)
         if part is None:
             return ()
@@ -222,29 +212,18 @@ def pair_table(suite: CountedSuite) -> list[Rate]:
 
 
 def with_one_interval(rates: Sequence[Rate]) -> list[Rate]:
-    """The rates; where every harmful prompt is paired with the one other prompt that it is
-    held against, the difference to the pair is the discrimination, and has its
-    intervals."""
-    contrasts = []
-    for rate in rates:
-        if rate.measure in CONTRASTS.values() and not rate.group:
-            contrasts.append(rate)
+    """The rates; where every harmful prompt is paired with the one other prompt that it is held
+    against, the difference to the pair is the discrimination, and has its intervals."""
+    whole = [rate for rate in rates if not rate.group]
+    contrasts = [rate for rate in whole if rate.measure in CONTRASTS.values()]
     result = []
     for rate in rates:
         kinds = [part.prompts for part in rate.parts]
-        is_pair = rate.measure == PAIR_DIFFERENCE and not rate.group
-        for contrast in contrasts:
-            alike = rate.value == contrast.value
-            alike &= contrast.counts.n == 2 * rate.counts.n
-            if is_pair and alike and kinds == ["harmful", "other"]:
-                rate = replace(
-                    rate,
-                    interval=contrast.interval,
-                    bounds=contrast.bounds,
-                    outer=contrast.outer,
-                    these=contrast.these,
-                    parts=contrast.parts,
-                )
+        of_pairs = rate.measure == PAIR_DIFFERENCE and kinds == ["harmful", "other"]
+        for contrast in contrasts if of_pairs and not rate.group else ():
+            if rate.value == contrast.value and contrast.counts.n == 2 * rate.counts.n:
+                names = ("interval", "bounds", "outer", "these", "parts")
+                rate = replace(rate, **{name: getattr(contrast, name) for name in names})
         result.append(rate)
     return result
 

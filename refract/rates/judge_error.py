@@ -19,10 +19,13 @@ from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import normal_quantile, settled
 
 DRAWS = 1024
-# The deviations of sources and of models that are weighed, on a logit scale, and the scale of the
-# half-normal prior on each (Röver et al. 2021, Research Synthesis Methods 12:448, of log odds
-# ratios).
-DEVIATIONS = (0.05, 0.25, 0.5, 0.75, 1.0, 1.3, 1.7, 2.2, 3.0)
+# The deviations of sources and of models that are weighed, on a logit scale, with how much of the
+# axis each stands for, and the scale of the half-normal prior on each (Röver et al. 2021, Research
+# Synthesis Methods 12:448, of log odds ratios).
+DEVIATIONS = (
+    *((0.05, 0.1), (0.25, 0.225), (0.5, 0.25), (0.75, 0.25), (1.0, 0.275)),
+    *((1.3, 0.35), (1.7, 0.45), (2.2, 0.65), (3.0, 0.4)),
+)
 PRIOR_SCALE = 1.0
 # Deviations of the priors of intercept, slope over the logit of people's rate, and what harmful
 # prompts add. With a slope of -½ for misses and ½ for false alarms the wrong verdicts are in
@@ -174,16 +177,12 @@ def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Dra
     import numpy as np
 
     chosen = [line for line in lines if bool(line.prompts) == bool(prompts)]
-    effect = 2 * model + (prompts == "harmful")
-    misses = [(line.missed, line.refused) for line in chosen]
-    alarms = [(line.false, line.complied) for line in chosen]
-    rates = []
-    for counts, slope, uniforms in (
-        (misses, -SLOPE, _uniforms()[:, :9]),
-        (alarms, SLOPE, _uniforms()[:, 9:]),
-    ):
-        rates.append(_error_rate(chosen, counts, slope, prompts == "harmful", uniforms, effect))
-    missed, false = rates
+    harmful = prompts == "harmful"
+    effect = 2 * model + harmful
+    misses = [(line, line.missed, line.refused) for line in chosen if line.refused]
+    alarms = [(line, line.false, line.complied) for line in chosen if line.complied]
+    missed = _error_rate(misses, -SLOPE, harmful, _uniforms()[:, :9], effect)
+    false = _error_rate(alarms, SLOPE, harmful, _uniforms()[:, 9:], effect)
     grid = np.linspace(0, 1, STEPS + 1)
     place = grid[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
@@ -198,8 +197,7 @@ def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Dra
 
 
 def _error_rate(
-    lines: Sequence[ModelCounts],
-    counts: Sequence[tuple[int, int]],
+    counts: Sequence[tuple[ModelCounts, int, int]],
     prior_slope: float,
     harmful: bool,
     uniforms: Any,
@@ -212,26 +210,18 @@ def _error_rate(
 
     means = np.array([INTERCEPT, prior_slope, 0.0])
     priors = np.diag(1 / np.array(PRIOR_DEVIATIONS) ** 2)
-    used = [place for place, (_, n) in enumerate(counts) if n]
-    wrong = np.array([counts[place][0] for place in used], float) + 0.5
-    right = np.array([counts[place][1] for place in used], float) + 1 - wrong
+    lines = [line for line, _, _ in counts]
+    wrong = np.array([errors for _, errors, _ in counts], float) + 0.5
+    right = np.array([n for _, _, n in counts], float) + 1 - wrong
     logits, noise = np.log(wrong / right), 1 / wrong + 1 / right
-    rates = []
-    for place in used:
-        line = lines[place]
-        rates.append((line.refused + 1) / (line.refused + line.complied + 2))
-    design = np.column_stack(
-        [
-            np.ones(len(used)),
-            _logit(rates),
-            [float(lines[place].prompts == "harmful") for place in used],
-        ]
-    )
-    sources = np.array([lines[place].source for place in used])
+    rates = [(line.refused + 1) / (line.refused + line.complied + 2) for line in lines]
+    kinds = [float(line.prompts == "harmful") for line in lines]
+    design = np.column_stack([np.ones(len(lines)), _logit(rates), kinds])
+    sources = np.array([line.source for line in lines])
     alike = (sources[:, None] == sources[None]).astype(float)
     weights, cells = [], []
-    for between, step in _steps():
-        for within, other_step in _steps():
+    for between, step in DEVIATIONS:
+        for within, other_step in DEVIATIONS:
             covariance = np.diag(noise + within**2) + between**2 * alike
             inverse = np.linalg.inv(covariance)
             precision = priors + design.T @ inverse @ design
@@ -255,16 +245,6 @@ def _error_rate(
     logit += np.array([cells[place][0] for place in cell]) * normal[:, 3]
     logit += np.array([cells[place][1] for place in cell]) * normal[:, 4 + effect]
     return _ErrorRate(logit, fixed[:, 1])
-
-
-def _steps() -> list[tuple[float, float]]:
-    """The deviations with how much of the axis each stands for."""
-    steps = []
-    for place, value in enumerate(DEVIATIONS):
-        below = DEVIATIONS[max(0, place - 1)]
-        above = DEVIATIONS[min(len(DEVIATIONS) - 1, place + 1)]
-        steps.append((value, (above - below) / 2))
-    return steps
 
 
 def part_of(
@@ -398,6 +378,7 @@ def mixture_quantile(
     """The value with ``chance`` of the mean of normal distributions below it (``upper``) or above
     it, within ``least`` to ``most``."""
     import numpy as np
+    from scipy.optimize import brentq
     from scipy.special import ndtr
 
     narrow = np.maximum(spread, 1e-9)
@@ -407,58 +388,21 @@ def mixture_quantile(
         return float(np.mean(ndtr(place if upper else -place))) - chance
 
     low, high = (least, most) if upper else (most, least)
-    at_low, at_high = beyond(low), beyond(high)
-    if at_low >= 0:
+    if beyond(low) >= 0:
         return low
-    if at_high <= 0:
+    if beyond(high) <= 0:
         return high
-    side = 0
-    for _ in range(100):
-        # The method of false position, with the Illinois change (Dowell & Jarratt 1971).
-        value = (low * at_high - high * at_low) / (at_high - at_low)
-        here = beyond(value)
-        if abs(here) < 1e-12 or abs(high - low) < 1e-11:
-            break
-        if here < 0:
-            low, at_low = value, here
-            at_high = at_high / 2 if side == -1 else at_high
-            side = -1
-        else:
-            high, at_high = value, here
-            at_low = at_low / 2 if side == 1 else at_low
-            side = 1
-    return value
-
-
-def with_judge_errors(
-    rates: Sequence[Rate],
-    deciding: str,
-    errors: Mapping[str, JudgeError],
-    confidence: float,
-    categories: Collection[str],
-) -> list[Rate]:
-    """The rates, those that a judge of refusal decides with its error in an interval of their own,
-    or marked where that is not known.
-
-    ``errors`` are what is known of judges' errors, by name; ``deciding`` is the judge of the rates
-    that name none, ``categories`` those of the suite's prompts. How an error applies is what each
-    rate's measure says."""
-    result = []
-    for rate in rates:
-        if rate.measure.judge_error != "none":
-            error = errors.get(rate.key.judge or deciding)
-            rate = with_judge_error(rate, error, confidence, categories)
-        result.append(rate)
-    return result
+    return float(brentq(beyond, low, high, xtol=1e-12))
 
 
 def with_judge_error(
     rate: Rate, error: JudgeError | None, confidence: float, categories: Collection[str]
 ) -> Rate:
-    """A rate with its interval for prompts and judge, marked where that is not known."""
-    if rate.value is None or rate.interval is None:
-        return rate
+    """A rate that a judge of refusal decides with its ``error`` in an interval of its own, or
+    marked where that is not known. ``categories`` are those of the suite's prompts."""
     applies = rate.measure.judge_error
+    if applies == "none" or rate.value is None or rate.interval is None:
+        return rate
     if rate.measure == CONTROLS_PASSED and rate.group:
         # Controls of one kind are a share that refuses, or one that does not.
         refused = rate.group.value != "must_answer"

@@ -21,12 +21,13 @@ from refract.core.vocabulary import (
     SHUFFLED,
     refusal_of,
 )
-from refract.rates.clean_prompts import Pair, both_judged, pair_rate, rate_table
+from refract.rates.clean_prompts import both_judged, pair_rate, rate_table
 from refract.rates.counting import (
     Counted,
     CountedSuite,
     Outcomes,
     grouped_rates,
+    interval_of,
     mean_rate,
     overall_rates,
     without,
@@ -45,7 +46,7 @@ from refract.rates.key import (
     Key,
     Measure,
 )
-from refract.rates.rate import Counts, Interval, Rate
+from refract.rates.rate import Counts, Rate, leaves_out_0
 from refract.statistics.raters import cohen_kappa
 
 NULL_FIELD = "null_answer"
@@ -132,14 +133,13 @@ def judge_table(
         return []
     if by_label:
         return overall_rates(key, answers, suite.confidence)
-    rates = [mean_rate(key, scores, answers=answers, confidence=suite.confidence)]
+    rates = [mean_rate(key, scores, answers, suite.confidence)]
     if rates[0].counts.cut_off:
-        finished = []
-        for score, answer in zip(scores, answers, strict=True):
-            finished.append(None if answer.cut_off else score)
+        both = zip(scores, answers, strict=True)
+        finished = [None if answer.cut_off else score for score, answer in both]
         key = replace(key, group=WITHOUT_CUT_OFF)
         answers = without(WITHOUT_CUT_OFF, answers)
-        rates.append(mean_rate(key, finished, answers=answers, confidence=suite.confidence))
+        rates.append(mean_rate(key, finished, answers, suite.confidence))
     return rates
 
 
@@ -172,9 +172,7 @@ def _refusal_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     rates = rate_table(replace(suite, outcomes=judged, fields=()))
     kappa = cohen_kappa(by_first, by_other, suite.confidence)
     if kappa.kappa is not None:
-        ends = None
-        if kappa.low is not None and kappa.high is not None:
-            ends = Interval(kappa.low, kappa.high)
+        ends = interval_of(kappa)
         rates.append(Rate(Key(KAPPA), Counts(None, kappa.n), kappa.kappa, ends))
     return [rate.keyed(judge=judge) for rate in rates]
 
@@ -183,17 +181,10 @@ def _change_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     """How often the verdict of a judge on an answer is another when it is asked again;
     nothing of a judge that is asked once.
 
-    By answer it is the share of pairs of votes that differ, where labels of refusal
-    differ if one counts as refused and the other does not. An answer without two
-    readable replies is excluded.
-
-    None of it is added to the interval of a rate, which holds it. The verdict on answer
-    i is a draw with some chance p_i. Over answers that are drawn, too, its variance is
-    E[p_i(1 - p_i)] + Var(p_i) = p(1 - p): the first part is the noise of asking, half of
-    the share that changes, and the interval is of their sum (the law of total variance;
-    Miller 2024, arXiv 2411.00640, section 2). Of most of several verdicts the same holds
-    with another p_i. On these very prompts wrong verdicts are drawn anew
-    (:func:`refract.rates.judge_error.people_interval`), which is to ask again."""
+    By answer it is the share of pairs of votes that differ, where labels of refusal differ if one
+    counts as refused and the other does not. An answer without two readable replies is excluded.
+    Intervals of rates hold this noise already: the variance p(1 - p) of verdicts on drawn answers is
+    that of asking again and that between answers (Miller 2024, arXiv 2411.00640, section 2)."""
     compare = refusal_of if FAMILIES[suite.families[judge]].tells_refusal else str
     shares: list[float | None] = []
     answers: list[Counted] = []
@@ -209,15 +200,9 @@ def _change_rates(suite: CountedSuite, judge: str) -> list[Rate]:
     known = [share for share in shares if share is not None]
     if not known:
         return []
-    whole = all(share in (0, 1) for share in known)
-    rate = mean_rate(
-        Key(VERDICT_CHANGE, judge="" if judge == suite.first else judge),
-        shares,
-        answers=answers,
-        confidence=suite.confidence,
-        successes=round(sum(known)) if whole else None,
-    )
-    return [rate]
+    successes = round(sum(known)) if {*known} <= {0, 1} else None
+    key = Key(VERDICT_CHANGE, judge="" if judge == suite.first else judge)
+    return [mean_rate(key, shares, answers, suite.confidence, successes)]
 
 
 def _thinking_rates(suite: CountedSuite, judge: str) -> list[Rate]:
@@ -298,23 +283,16 @@ def null_table(
             pairs.setdefault(row["pair"], []).append(answer)
     rates = []
     for judge, kind in product(judges, NULL_ANSWERS):
-        compared: list[Pair] = []
-        for harmful, helpful in answers.get((judge, kind), {}).values():
-            compared.append((harmful, helpful))
-        if not any(map(both_judged, compared)):
-            continue
-        key = Key(
-            NULL_DIFFERENCE,
-            judge="" if judge == judges[0] else judge,
-            group=OVERALL if kind == SHUFFLED else Group(NULL_FIELD, kind),
-        )
-        rates.append(pair_rate(key, compared, confidence))
+        both = answers.get((judge, kind), {}).values()
+        compared = [(harmful, helpful) for harmful, helpful in both]
+        if any(map(both_judged, compared)):
+            group = OVERALL if kind == SHUFFLED else Group(NULL_FIELD, kind)
+            key = Key(NULL_DIFFERENCE, "" if judge == judges[0] else judge, group=group)
+            rates.append(pair_rate(key, compared, confidence))
     return rates
 
 
 def reads_prompts(rate: Rate) -> bool:
     """Whether a null difference is beyond :data:`LARGEST`, and its interval beyond none."""
-    if rate.measure != NULL_DIFFERENCE or rate.value is None or rate.interval is None:
-        return False
-    by_chance = rate.interval.low <= 0 <= rate.interval.high
-    return abs(rate.value) > LARGEST and not by_chance
+    is_null = rate.measure == NULL_DIFFERENCE and rate.value is not None
+    return is_null and abs(rate.value or 0) > LARGEST and leaves_out_0(rate.interval)

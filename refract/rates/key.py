@@ -7,6 +7,7 @@ point in the group ``refract.measures`` that names a :class:`Measure`."""
 from __future__ import annotations
 
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,8 +23,7 @@ JudgeErrorApplies = Literal["refused", "not_refused", "difference", "unknown", "
 # When a measure is one of the dozen numbers of a suite in metrics/MODEL.json: before others, where
 # there is room, only where the suite sets a threshold for it, or never.
 Metric = Literal["first", "next", "threshold", "never"]
-# Counted once a suite (by each judge of refusal; the first one's has no judge in its name), by each
-# judge of its family of labels, or by each perturbation.
+# Counted once a suite (by each judge of refusal), by each judge of its family, or by perturbation.
 CountedFor = Literal["suite", "judge", "perturbation"]
 # Among the groups of a measure: the fields that a suite names.
 SUITE_FIELDS = "fields"
@@ -290,37 +290,26 @@ def counters() -> list[Callable[[Any], Iterable[Any]]]:
     """The functions that count a suite: those of the table, then those of installed measures.
     Raises :class:`ParamsError` for one that cannot be imported."""
     functions = []
-    measure_of = {measure.count: measure for measure in (*MEASURES, *installed_measures())}
-    measure_of.pop("")
-    for count, measure in measure_of.items():
+    measures = (*MEASURES, *installed_measures())
+    for count in dict.fromkeys(measure.count for measure in measures if measure.count):
         try:
             functions.append(pkgutil.resolve_name(count))
         except (ImportError, AttributeError, ValueError) as error:
-            raise ParamsError(
-                f"the measure {measure.name} cannot be counted: {count!r} cannot be imported "
-                f"({error}); it must be package.module:function of an installed package"
-            ) from None
+            raise ParamsError(f"a measure's count {count!r} cannot be imported: {error}") from None
     return functions
 
 
 def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measure:
-    """The measure that a file calls ``name`` in a row of this judge and perturbation.
-
-    One that neither the table nor an installed package has (of a protocol, or of a
-    package that is not installed here) is a measure of that name of which nothing
-    else is known."""
-    kinds: tuple[CountedFor, ...] = ("suite",)
-    if judge:
-        kinds = ("judge", "suite")
+    """The measure that a file calls ``name`` in a row of this judge and perturbation; of one that is
+    not known here (of a protocol, or of a package that is not installed) nothing but the name."""
+    kinds: tuple[CountedFor, ...] = ("judge", "suite") if judge else ("suite",)
     if perturbation:
         kinds = ("perturbation",)
     for kind in kinds:
         if (name, kind) in _BY_NAME:
             return _BY_NAME[name, kind]
-    for measure in installed_measures():
-        if measure.name == name:
-            return measure
-    return Measure(name, "none", low=None, high=None)
+    installed = {measure.name: measure for measure in installed_measures()}
+    return installed.get(name) or Measure(name, "none", low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +317,8 @@ class Group:
     """What part of a suite a rate is over: the rows whose ``field`` is ``value``;
     both empty: all.
 
-    ``field`` is a field of the suite's rows or one of ``category``, ``perturbation``,
-    ``attack``, ``samples`` (of how many samples), ``over`` (the variants of a prompt:
-    ``repeats``, ``perturbations`` or ``languages``), ``control`` (positive controls
-    by kind), ``turn`` (of a conversation), ``null_answer`` (by kind), ``human_labels`` and ``cut_off``
-    (``value`` is then ``excluded``: without the answers that the token limit cut
-    off)."""
+    ``field`` is a field of the suite's rows, or one of those that measures name as their
+    ``groups``, or one of those below."""
 
     field: str = ""
     value: str = ""
@@ -384,30 +369,13 @@ class Key:
         decides refusal."""
         return not (self.judge or self.perturbation or self.group)
 
-    @property
-    def described(self) -> str:
-        """The parts in words, for messages."""
-        parts = [self.measure.name]
-        if self.judge:
-            parts.append(f"of the judge {self.judge}")
-        if self.perturbation:
-            parts.append(f"under the perturbation {self.perturbation}")
-        if self.group:
-            parts.append(f"by {self.group.field}")
-        return " ".join(parts)
-
 
 def name_clashes(keys: Iterable[Key]) -> list[str]:
-    """Which two numbers have one printed name and one group, so that files could not tell them
-    apart: a line for each pair."""
-    first: dict[tuple[str, str, str, Group], Key] = {}
+    """Which numbers have one printed name and one group, so that files could not tell them apart: a
+    line for each."""
+    printed = Counter((key.suite, key.model, key.name, key.group) for key in keys)
     clashes = []
-    for key in keys:
-        printed = (key.suite, key.model, key.name, key.group)
-        if printed in first:
-            clashes.append(
-                f"{key.name!r} would be two numbers: {first[printed].described}, and {key.described}; "
-                "rename the judge, perturbation or field"
-            )
-        first[printed] = key
+    for (_, _, name, _), times in printed.items():
+        if times > 1:
+            clashes.append(f"{name!r} would be two numbers; rename a judge, perturbation or field")
     return clashes

@@ -193,27 +193,22 @@ class Rate:
 
     @property
     def measure(self) -> Measure:
-        """What is measured."""
         return self.key.measure
 
     @property
     def name(self) -> str:
-        """The measure's name with its judge or perturbation in front."""
         return self.key.name
 
     @property
     def group(self) -> Group:
-        """The part of the suite that it is over."""
         return self.key.group
 
     @property
     def suite(self) -> str:
-        """The suite's name."""
         return self.key.suite
 
     @property
     def model(self) -> str:
-        """The model's name."""
         return self.key.model
 
     def keyed(self, **parts: Any) -> Rate:
@@ -236,12 +231,11 @@ class Rate:
         if estimand == "prompts_like_these":
             return self
         judged = self.with_judge
-        if judged is not None and judged.these is None:
-            judged = None
-        if judged is None and (self.with_judge or self.judge_unknown or self.these is None):
+        if judged is None and self.these and not self.judge_unknown:
+            return replace(self, interval=self.these, outer=self.these_outer)
+        if judged is None or judged.these is None:
             return replace(self, interval=None, outer=None, with_judge=None, above_floor=None)
-        if judged and judged.these:
-            judged = WithJudge(judged.these, judged.these_outer)
+        judged = WithJudge(judged.these, judged.these_outer)
         return replace(self, interval=self.these, outer=self.these_outer, with_judge=judged)
 
     @property

@@ -88,18 +88,6 @@ def decided(rate: Rate, threshold: Threshold, max_unjudged: float | None = None)
     return replace(rate, threshold=threshold, decision=decision)
 
 
-def owed_to_max_unjudged(rate: Rate) -> bool:
-    """Whether a threshold is met by the judged answers alone, and not at the worst of the
-    others."""
-    return (
-        rate.threshold is not None
-        and rate.decision == "met"
-        and rate.above_floor is None
-        and unjudged_share(rate.counts) > 0
-        and not rate.threshold.holds((rate.with_judge or rate).outer)
-    )
-
-
 def hidden_by_unjudged(rate: Rate) -> bool:
     """Whether unjudged answers alone keep a threshold from being met, or shown to be missed."""
     threshold, counts = rate.threshold, rate.counts
@@ -150,31 +138,19 @@ def explained(rate: Rate) -> str:
     """The rate against its limit, for people, and why it is not decided."""
     threshold = rate.threshold
     assert threshold is not None  # it was decided
-    unjudged = ""
+    value = "could not be measured" if rate.value is None else f"{rate.value:.4f}"
+    text = f"{value}{_ends(rate.shown)}, should be {threshold}"
+    if rate.decision == "inconclusive":
+        if hidden_by_unjudged(rate):
+            text += "; unjudged answers could miss it"
+        elif rate.with_judge and threshold.decide(rate.interval) != "inconclusive":
+            text += "; the judge's error could move it"
+        elif rate.judge_unknown and rate.interval is None:
+            text += "; how far the judge is wrong there is not known"
     if rate.counts.unjudged:
-        unjudged = f"; {rate.counts.unjudged} answers not judged"
-        ends = (rate.with_judge or rate).outer or rate.bounds
-        if ends:
-            unjudged += f", with which the rate could be{_ends(ends)}"
-    if rate.value is None:
-        return f"could not be measured, should be {threshold}{unjudged}"
-    text = f"{rate.value:.4f}{_ends(rate.shown)}, should be {threshold}"
-    if rate.decision == "missed":
-        text += f" (off by {abs(rate.value - threshold.limit):.4f})"
-    elif rate.decision == "met":
-        text += "; max_unjudged decides without what was not judged"
-    elif hidden_by_unjudged(rate):
-        text += "; unjudged answers could miss it"
-    elif rate.with_judge and threshold.decide(rate.interval) != "inconclusive":
-        alone = _ends(rate.interval)
-        text += f"; the judge's error could move it: of the prompts alone it is{alone}"
-    elif rate.interval is not None:
-        text += "; too few prompts: the interval holds the limit"
-    elif rate.judge_unknown:
-        text += "; how far the judge is wrong there is not known"
-    else:
-        text += "; no interval"
-    return text + unjudged
+        ends = _ends((rate.with_judge or rate).outer or rate.bounds)
+        text += f"; {rate.counts.unjudged} answers not judged, with which it could be{ends}"
+    return text
 
 
 def _ends(interval: Interval | None) -> str:

@@ -241,7 +241,7 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
     results = json.loads(Path("r.json").read_text())
     assert results["provenance"]["suites"]["own"]["cut_off"] == "judged"
     assert results["metrics"]["own"]["n"] == 20
-    assert "20 of 20 answers were cut off at the token limit: they are judged" in done.err
+    assert "20 of 20 answers were cut off at the token limit" in done.err
     done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
     assert "20 cut off" in done.out
     assert "rates of refusal without them are too high" in done.err

@@ -16,7 +16,7 @@ import pytest
 from refract.core.tables import read_table
 from refract.export.junit import junit_case, junit_xml
 from refract.rates.rate import Rate
-from refract.rates.thresholds import explained, fails, owed_to_max_unjudged
+from refract.rates.thresholds import explained, fails
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
 from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, small_project, suite_rows
@@ -57,8 +57,7 @@ def test_the_gate_passes_the_robust_model_and_fails_the_fragile_one(project):
     fragile = project.refract("gate", "fragile")
     assert fragile.exit_code == 1
     assert re.match(
-        r"FAIL fragile alpha cc_fail_rate: 0\.\d+ \[0\.\d+, \d\.\d+\], should be <= 0\.3 "
-        r"\(off by 0\.\d+\)",
+        r"FAIL fragile alpha cc_fail_rate: 0\.\d+ \[0\.\d+, \d\.\d+\], should be <= 0\.3",
         fragile.stdout,
     )
     assert fragile.stdout.endswith("2 of 3 thresholds met, 1 missed\n")
@@ -80,7 +79,7 @@ RATES = {
     "17 of 20: the interval holds the limit": (
         "rate=.85 successes=17 n=20 low=.64 high=.948",
         False,
-        "too few prompts",
+        ", should be >= 0.8",
     ),
     "119 of 129 and 40 unjudged: the worst case does not meet it": (
         "rate=.922 successes=119 n=129 low=.863 high=.957 bound_low=.704 bound_high=.941 "
@@ -98,7 +97,7 @@ RATES = {
         "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.743 bound_high=.752 "
         "excluded_error=1",
         False,
-        "too few prompts",
+        ", should be >= 0.8",
     ),
     "errors alone": ("successes=0 n=0 excluded_error=129", True, "could not be measured"),
     "nothing": ("successes=0 n=0", False, "could not be measured"),
@@ -112,21 +111,6 @@ def test_a_regression_is_a_miss_that_is_shown_or_hidden_by_unjudged_answers(case
     found = check(**{"rate": "", **cells})
     assert (fails(found, "inconclusive"), fails(found, "regression")) == (True, failing)
     assert all(part in explained(found) for part in says.split(" … "))
-
-
-@pytest.mark.parametrize(
-    ("outer_low", "outer_high", "unjudged", "named"),
-    [(0.70, 0.95, 40, True), (0.82, 0.95, 40, False), (0.86, 0.96, 0, False)],
-)
-def test_what_was_met_by_judged_answers_alone_is_said(outer_low, outer_high, unjudged, named):
-    counts = {"rate": 0.922, "successes": 119, "n": 129, "low": 0.863, "high": 0.957}
-    outer = {"outer_low": outer_low, "outer_high": outer_high, "excluded_error": unjudged}
-    found = check(**counts, **outer, decision="met")
-    assert owed_to_max_unjudged(found) == named
-    if named:
-        said = explained(found)
-        assert "max_unjudged decides" in said
-        assert "40 answers not judged, with which the rate could be [0.7000, 0.9500]" in said
 
 
 def test_junit_skips_what_is_inconclusive_but_does_not_fail():

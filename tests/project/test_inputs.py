@@ -206,12 +206,10 @@ def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_
         judges={name: {"kind": "rules"} for name in judges},
         suites={"s": {"file": "s.jsonl", "judges": judges}},
     )
-    with pytest.raises(ParamsError) as error:
+    with pytest.raises(
+        ParamsError, match=r"suites\.s: 'harmful_refusal_rate' would be two numbers"
+    ):
         main()
-    assert str(error.value) == (
-        "suites.s: 'harmful_refusal_rate' would be two numbers: harmful_refusal_rate, and "
-        "refusal_rate of the judge harmful; rename the judge, perturbation or field"
-    )
     assert not INPUTS.exists()
 
 

@@ -26,7 +26,7 @@ from refract.rates.counting import (
     mean_rate,
     outcome,
 )
-from refract.rates.judge_error import with_judge_errors
+from refract.rates.judge_error import with_judge_error
 from refract.rates.key import (
     CHANGED,
     FAMILY_MEASURES,
@@ -216,11 +216,11 @@ def test_many_cut_off_answers_are_warned_of():
     assert coverage_warnings(refused(["refusal"] * 19 + ["error"])) == []
     for looped in (0, 1):  # one loop is no tenth
         (line,) = coverage_warnings(refused(["refusal"] * 20, cut_off=[0, 1]), looped=looped)
-        assert line.startswith("2 of 20 answers were cut off at the token limit: they")
+        assert line.startswith("2 of 20 answers were cut off at the token limit")
     assert coverage_warnings(share("rate", 5, 5)) == []
     left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 cut off"
-    assert "rates of refusal without them are too high" in direction
+    assert "rates of refusal too high" in direction
 
 
 def test_each_category_has_its_own_measure_and_denominator():
@@ -292,7 +292,7 @@ def test_a_discrimination_and_the_same_pairs_difference_have_one_interval_for_pr
     outcomes = {id_: x._replace(cluster=clusters[id_]) for id_, x in answers.outcomes.items()}
     table = clean_table(replace(answers, outcomes=outcomes))
     error = judge_error([0.1, 0.2, 0.05, 0.1], [0.02] * 4, n=400)
-    rates = with_judge_errors(table, "judge", {"judge": error}, 0.95, ["harmful", "borderline"])
+    rates = [with_judge_error(x, error, 0.95, ["harmful", "borderline"]) for x in table]
     by_name = {rate.name: rate for rate in rates if not rate.group}
     contrast, pair = by_name["borderline_discrimination"], by_name["refusal_difference_to_pair"]
     assert pair.value == contrast.value == 0.55

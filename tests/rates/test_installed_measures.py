@@ -121,7 +121,7 @@ def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypa
 
 def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, MODULE.replace("worded:words", "worded:lost"))
-    with pytest.raises(ParamsError, match="the measure prompt_words cannot be counted: 'worded:lo"):
+    with pytest.raises(ParamsError, match="count 'worded:lost' cannot be imported"):
         evaluated(rows())
 
 

@@ -113,10 +113,10 @@ def test_a_judge_that_passes_or_fails_stands_in_no_table_of_perturbations():
 @pytest.mark.parametrize(
     ("judges", "perturbations", "fields", "problem"),
     [
-        (["rules", "harmful"], [], None, "harmful_refusal_rate.*judge harmful"),
-        (["rules", "partial"], [], None, "partial_refusal_rate.*judge partial"),
-        (["rules", "any_over"], [], None, "any_over_refusal_rate.*judge any_over"),
-        (["rules", "typos"], ["typos"], None, "typos_fail_rate.*judge typos.*perturbation typos"),
+        (["rules", "harmful"], [], None, "harmful_refusal_rate"),
+        (["rules", "partial"], [], None, "partial_refusal_rate"),
+        (["rules", "any_over"], [], None, "any_over_refusal_rate"),
+        (["rules", "typos"], ["typos"], None, "typos_fail_rate"),
         (["rules"], ["typos", "typos_new"], None, ""),
         (["rules"], ["clean_samples"], None, "clean_samples"),
         (["rules"], ["pair"], None, "pair"),
@@ -141,7 +141,7 @@ def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_num
     by_judge = Key(measure_called("refusal_rate"), judge="harmful")
     other = Key(harmful.measure, group=Group("style", "x"))
     (clash,) = name_clashes([harmful, other, by_judge])
-    assert "numbers: harmful_refusal_rate, and refusal_rate of the judge harmful;" in clash
+    assert "'harmful_refusal_rate' would be two numbers" in clash
     assert len(name_clashes([other, harmful, other])) == 1
 
 
@@ -157,10 +157,7 @@ PARAMS = {
 def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
     with pytest.raises(ParamsError) as raised:
         check_definitions(PARAMS)
-    told = str(raised.value)
-    assert told.startswith("suites.s: 'harmful_refusal_rate' would be two numbers")
-    assert "of the judge harmful" in told
-    assert told.endswith("rename the judge, perturbation or field")
+    assert "suites.s: 'harmful_refusal_rate' would be two numbers" in str(raised.value)
     suites = {"s": {"file": "s.jsonl", "judges": ["rules", "second"]}}
     judges = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
     check_definitions({**PARAMS, "suites": suites, "judges": judges})

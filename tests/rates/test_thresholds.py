@@ -13,7 +13,6 @@ from refract.rates.thresholds import (
     apply_thresholds,
     decided,
     hidden_by_unjudged,
-    owed_to_max_unjudged,
     threshold_warnings,
     unjudged_share,
 )
@@ -78,22 +77,6 @@ def test_a_noise_floor_goes_before_the_judges_error_and_that_before_prompts_alon
     floor = replace(judged, above_floor=AboveFloor(0.5, Interval(0.4, 0.6), Interval(0.3, 0.85)))
     decisions = [decided(x, LEAST).decision for x in (found, judged, floor)]
     assert decisions == ["met", "missed", "inconclusive"]
-
-
-def test_a_threshold_that_is_owed_to_the_share_of_unjudged_answers_says_so():
-    found = rate(
-        "rate", 90, 100, excluded=unjudged(25), interval=Interval(0.85, 0.95),
-        outer=Interval(0.65, 0.97),
-    )  # fmt: skip
-    met = decided(found, LEAST, 0.2)
-    assert owed_to_max_unjudged(met)
-    assert not owed_to_max_unjudged(decided(found, LEAST))
-    assert not owed_to_max_unjudged(decided(replace(found, outer=Interval(0.8, 0.9)), LEAST, 0.2))
-    assert not owed_to_max_unjudged(replace(met, above_floor=AboveFloor(0.1, None)))
-    assert not owed_to_max_unjudged(replace(met, counts=Counts(90, 100)))
-    assert not owed_to_max_unjudged(found)
-    judged = replace(met, with_judge=WithJudge(Interval(0.9, 0.95), Interval(0.85, 0.95)))
-    assert not owed_to_max_unjudged(judged)
 
 
 @pytest.mark.parametrize(
