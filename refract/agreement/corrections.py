@@ -62,18 +62,18 @@ def corrected_rates(*runs: Labelled, confidence: float = CONFIDENCE) -> dict[str
 def _human_rate(samples: Sequence[Sample], confidence: float) -> HumanRate | None:
     labelled = sum(len(sample.human) for sample in samples)
     n = labelled + sum(len(sample.others) for sample in samples)
-    if len(samples) == 1:
-        rate = prediction_powered(samples[0], confidence)
-        if rate is None:
+    if len(samples) > 1:
+        a, b = samples
+        difference = prediction_powered_difference(b, a, confidence)
+        if difference is None:
             return None
-        interval, here = Interval(rate.low, rate.high), Interval(rate.low_here, rate.high_here)
-        return HumanRate(rate=rate.rate, interval=interval, here=here, n=n, labelled=labelled)
-    a, b = samples
-    difference = prediction_powered_difference(b, a, confidence)
-    if difference is None:
+        value, *ends = difference
+        return HumanRate(value, Interval(*ends), None, n=n, labelled=labelled)
+    rate = prediction_powered(samples[0], confidence)
+    if rate is None:
         return None
-    interval = Interval(difference.low, difference.high)
-    return HumanRate(rate=difference.value, interval=interval, here=None, n=n, labelled=labelled)
+    interval, here = Interval(rate.low, rate.high), Interval(rate.low_here, rate.high_here)
+    return HumanRate(rate.rate, interval, here, n=n, labelled=labelled)
 
 
 def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[JudgedAnswer]]:
@@ -111,21 +111,20 @@ def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
     and verdicts say together; and how far judge and people agree on the labelled answers, where
     these were drawn with the same chance. Of two runs A and B the differences, b − a."""
     measures: Row = {}
+    members = [answers_by_measure(answers) for answers, _ in runs]
     for measure, rate in corrected_rates(*runs, confidence=confidence).items():
-        measures[measure] = {"labelled": 0}
+        row: Row = {"labelled": 0 if rate is None else rate.labelled}
         if rate is not None:
-            powered = rate.numbers(rate.interval)
-            measures[measure] = {"labelled": rate.labelled, "prediction_powered": powered}
+            row["prediction_powered"] = rate.numbers(rate.interval)
             if rate.here is not None:
-                measures[measure]["these_answers"] = rate.numbers(rate.here)
-    for measure, row in measures.items():
-        members = [answers_by_measure(answers)[measure] for answers, _ in runs]
-        row["n"] = sum(map(len, members))
+                row["these_answers"] = rate.numbers(rate.here)
+        row["n"] = sum(len(by_measure[measure]) for by_measure in members)
         if len(runs) == 1:
-            refused = [float(answer.refused) for answer in members[0]]
-            clusters = [answer.cluster for answer in members[0]]
+            refused = [float(answer.refused) for answer in members[0][measure]]
+            clusters = [answer.cluster for answer in members[0][measure]]
             if raw := clustered_mean(refused, clusters, confidence):
                 row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
+        measures[measure] = row
     numbers: Row = {"measures": measures}
     answers, labels = runs[0]
     if len(runs) == 1 and labels.inclusion is None:

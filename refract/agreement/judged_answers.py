@@ -107,7 +107,10 @@ def _refused(probabilities: Mapping[str, float] | None) -> float | None:
 
 
 # What a row of `refract run --rows` holds, and its prompt: a text, or messages.
-ROW = {"suite": str, "prompt_id": str, "category": str, "response": str}
+ROW = {
+    **{"suite": str, "prompt_id": str, "category": str, "response": str | None},
+    **{"judges": {}, "judge": str, "outcome": str},
+}
 PROMPTS = (str, [{"role": str, "content": str}])
 
 
@@ -119,24 +122,16 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
         raise UsageError(f"--rows: no file {path}")
     answers = []
     for number, row in enumerate(read_rows(path), 1):
-        try:
-            # An answer that the rates leave out for being cut off has its verdict all the same.
-            verdict = row["judges"].get(row["judge"]) or {}
-            became = verdict.get("label") if row["outcome"] == "cut_off" else row["outcome"]
-            texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
-        except KeyError as error:
-            raise RowError(
-                f"{path}: row {number} has no {error}; it needs rows of `refract run --rows`"
-            ) from None
-        except (AttributeError, TypeError):
-            raise RowError(f"{path}: row {number} is none of `refract run --rows`") from None
+        if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
+            raise RowError(f"{path}: row {number} is none of `refract run --rows`")
+        # An answer that the rates leave out for being cut off has its verdict all the same.
+        verdict = row["judges"].get(row["judge"]) or {}
+        became = verdict.get("label") if row["outcome"] == "cut_off" else row["outcome"]
         if suite in (None, row["suite"]) and became in JUDGED and is_last(row):
-            if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
-                raise RowError(f"{path}: row {number} is none of `refract run --rows`")
+            texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
             cluster = row.get("cluster") or row["prompt_id"]
-            answers.append(
-                JudgedAnswer(*texts, became, cluster, _refused(verdict.get("probabilities")))
-            )
+            refused = _refused(verdict.get("probabilities"))
+            answers.append(JudgedAnswer(*texts, became, cluster, refused))
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")

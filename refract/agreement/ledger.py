@@ -122,13 +122,8 @@ def ledger_entries(
     ``harmful`` or ``other`` (``prompts``): a model that answered both kinds has an entry for each
     besides. Those with the same ``cluster``, or else the same ``prompt``, are one cluster.
     ``truth`` and ``labels`` are among ``LABELS``; None is unjudged."""
-    of_judge = {
-        "judge": judge,
-        "version": version,
-        "partial": partial,
-        "shaped_by": " ".join(sorted(shaped_by)),
-        "reads": " ".join(sorted(reads)),
-    }
+    of_judge: Row = {"judge": judge, "version": version, "partial": partial}
+    of_judge |= {"shaped_by": " ".join(sorted(shaped_by)), "reads": " ".join(sorted(reads))}
     entries = []
     for (source, model, kind), numbers in _answers_of(pairs).items():
         scores = score_labels(

@@ -47,10 +47,8 @@ class Join(NamedTuple):
     def numbers(self) -> Row:
         """The keys that did not join, as JSON."""
         only = {"only_a": self.only_first, "only_b": self.only_second}
-        return {
-            "joined_by": list(self.by),
-            **{name: [*map(list, keys)] for name, keys in only.items()},
-        }
+        unjoined = {name: [list(key) for key in keys] for name, keys in only.items()}
+        return {"joined_by": list(self.by), **unjoined}
 
 
 def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
@@ -63,13 +61,10 @@ def join_files(first: Path, second: Path, judges: Sequence[str | None]) -> Join:
             raise UsageError(f"no file or folder {path}")
     joined = join_verdicts(*map(read_filed_verdicts, (first, second), judges))
     if not joined.pairs:
-        examples = []
-        for name, keys in (("A", joined.only_first), ("B", joined.only_second)):
-            if keys:
-                examples.append(f"{name} has {' '.join(keys[0])}")
+        sides = (joined.only_first, joined.only_second)
+        a, b = [" ".join(keys[0]) if keys else "none" for keys in sides]
         raise UsageError(
-            f"no verdict of A ({len(joined.only_first)}) and B ({len(joined.only_second)}) is on the "
-            f"same answer, by {', '.join(joined.by)}: {'; '.join(examples) or 'both are empty'}"
+            f"A and B have no verdict on one answer, by {', '.join(joined.by)}: A has {a}; B has {b}"
         )
     return joined
 
@@ -108,22 +103,20 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         raise RowError(f"{where} needs a text as 'prompt_id' or 'id' (got {prompt_id!r:.60})")
     verdict, judges = row, row.get("judges")
     if isinstance(judges, dict):
-        names = ", ".join(sorted(judges))
-        if judge is None and len(judges) != 1:
-            raise RowError(f"{where} has verdicts of several judges; name one of: {names}")
-        if judge is not None and judge not in judges:
-            raise RowError(f"{where} has no verdict of {judge!r}; it has: {names}")
-        verdict = judges[judge or next(iter(judges))]
+        name = judge if judge is not None or len(judges) != 1 else next(iter(judges))
+        if name not in judges:
+            known = ", ".join(sorted(judges))
+            raise RowError(f"{where}: name one of its judges: {known} (got {judge!r})")
+        verdict = judges[name]
     elif judge not in (None, row.get("judge")):
-        own = f"that of {row['judge']!r}" if "judge" in row else "one, whose judge it does not name"
-        raise RowError(f"{where} has no verdict of {judge!r}; it has {own}")
+        raise RowError(f"{where} has no verdict of {judge!r}")
     said = verdict if isinstance(verdict, dict) else {}
     label, refused = said.get("label"), said.get("refused")
     is_verdict = isinstance(label, str | None) and isinstance(refused, bool | None)
     if not (is_verdict and {"label", "refused"} & said.keys()):
         raise RowError(
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
-            f"null, or 'judges' as data/verdicts has it (got {verdict!r:.120})"
+            f"null (got {verdict!r:.120})"
         )
     model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]
     return FiledVerdict(model, suite, prompt_id, label, refused)
@@ -139,15 +132,12 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
         if all(getattr(verdict, field) is not None for verdict in (*first, *second)):
             scope.append(field)
     by = (*scope, "prompt_id")
-    sides: list[dict[Key, FiledVerdict]] = []
-    for name, verdicts in (("first", first), ("second", second)):
-        by_key: dict[Key, FiledVerdict] = {}
+    sides: list[dict[Key, FiledVerdict]] = [{}, {}]
+    for name, by_key, verdicts in zip("AB", sides, (first, second), strict=True):
         for verdict in verdicts:
             key = tuple(getattr(verdict, field) for field in by)
             if by_key.setdefault(key, verdict) is not verdict:
-                of = f"{' '.join(key)} (by {', '.join(by)})"
-                raise RowError(f"the {name} file has two verdicts for {of}")
-        sides.append(by_key)
+                raise RowError(f"{name} has two verdicts for {' '.join(key)}, by {', '.join(by)}")
     left, right = sides
     return Join(
         by,
@@ -174,10 +164,11 @@ def judge_agreement(
     ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels and their confusion;
     undefined numbers are left out. ``undecided`` counts the verdicts of each, ``a`` and ``b``, that
     do not say whether it is a refusal."""
-    undecided = [
-        sum(verdict.refused is None for verdict in side) for side in zip(*pairs, strict=True)
-    ]
-    numbers: Row = {"undecided": dict(zip("ab", undecided or (0, 0), strict=True))}
+    undecided = {
+        "a": sum(a.refused is None for a, _ in pairs),
+        "b": sum(b.refused is None for _, b in pairs),
+    }
+    numbers: Row = {"undecided": undecided}
     for name, field in (("refusal", "refused"), ("labels", "label")):
         both = []
         for a, b in pairs:
@@ -203,17 +194,13 @@ def defense(
     counts the answers left out, by the layers that did not judge them. Raises ValueError if the two
     differ in length, and :class:`UsageError` where no answer was judged by both."""
     cells = Counter(zip(inner, outer, strict=True))
-    unjudged = {"inner": 0, "outer": 0, "both": cells.pop((None, None), 0)}
-    for (by_inner, by_outer), count in [*cells.items()]:
-        if by_inner is None or by_outer is None:
-            unjudged["inner" if by_inner is None else "outer"] += count
-            del cells[by_inner, by_outer]
-    total = cells.total()
+    unjudged = {"inner": 0, "outer": 0, "both": cells[None, None]}
+    for judged in (True, False):
+        unjudged["inner"] += cells[None, judged]
+        unjudged["outer"] += cells[judged, None]
+    total = len(inner) - sum(unjudged.values())
     if not total:
-        raise UsageError(
-            f"none of the {len(inner)} answers was judged by both layers (unjudged by the inner alone "
-            f"{unjudged['inner']}, by the outer alone {unjudged['outer']}, by both {unjudged['both']})"
-        )
+        raise UsageError(f"none of the {len(inner)} answers was judged by both layers")
     both, inner_only, outer_only = cells[True, True], cells[True, False], cells[False, True]
     pairs = {"both": both, "inner_only": inner_only, "outer_only": outer_only}
     numbers: Row = {"n": total, "pairs": {**pairs, "neither": cells[False, False]}}

@@ -75,17 +75,10 @@ def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:
     counts = []
     for line in lines:
         refused = round((line.human_rate or 0.0) * line.n)
-        counts.append(
-            ModelCounts(
-                source=line.source,
-                model=line.model,
-                prompts=line.prompts,
-                refused=refused,
-                missed=line.missed or 0,
-                complied=line.n - refused,
-                false=line.false or 0,
-            )
-        )
+        complied = line.n - refused
+        missed, false = line.missed or 0, line.false or 0
+        of_model = (line.source, line.model, line.prompts)
+        counts.append(ModelCounts(*of_model, refused, missed, complied, false))
     error = JudgeError(tuple(sorted(counts)))
     return error if error.models >= LEAST_MODELS else None
 

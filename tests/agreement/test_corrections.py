@@ -59,17 +59,6 @@ def test_stale_and_blank_labels_leave_no_rate_in_a_table(spoilt):
     assert label_table(run, JoinedLabels({})) == []
 
 
-def test_a_category_of_which_nothing_is_labelled_has_no_rate_and_no_label():
-    run = judged_answers()
-    table = label_table(run, JoinedLabels(said_by_judge(run[::2])))  # helpful prompts alone
-    assert {rate.name: (rate.counts.n, rate.counts.labels.used) for rate in table} == {
-        "prediction_powered_refusal_rate": (12, 6),
-        "prediction_powered_harmful_refusal_rate": (0, 0),
-        "prediction_powered_over_refusal_rate": (6, 6),
-    }
-    assert [rate.value is None for rate in table] == [False, True, False]
-
-
 # The commands
 
 

@@ -84,7 +84,7 @@ def test_of_a_file_of_two_suites_one_must_be_named(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda row: row.pop("response"), "row 2 has no 'response'; it needs rows of"),
+        (lambda row: row.pop("response"), "row 2 is none of `refract run --rows`"),
         (lambda row: row.update(prompt=3), "row 2 is none of `refract run --rows`"),
         (lambda row: row.update(category=None), "row 2 is none of `refract run --rows`"),
     ],

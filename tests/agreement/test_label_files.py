@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from refract.agreement.corrections import corrected_rates
 from refract.agreement.label_files import JudgedAnswer, draw, read_labels, write_sample
 from refract.core.errors import RowError
 from refract.core.tables import read_table, write_table
@@ -83,16 +82,6 @@ def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tm
     assert all(chance < whole.inclusion[name] for name, chance in part.inclusion.items())
 
 
-def test_a_draw_of_all_answers_is_certain(tmp_path):
-    run = answers_with_doubt(20)
-    write_sample(tmp_path / "l.csv", draw(run, 50, 0))
-    fill_in(tmp_path / "l.csv", ["refusal"] * 20)
-    labels = read_labels(tmp_path / "l.csv", run)
-    assert set(labels.inclusion.values()) == {1.0}
-    rate = corrected_rates((run, labels))["refusal_rate"]
-    assert (rate.rate, rate.here) == (1.0, (1.0, 1.0))
-
-
 SIZE = ": size and next_place must be as `refract label`"
 
 
@@ -116,10 +105,3 @@ def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message)
     write_table(tmp_path / "l.csv", list(rows[0]), rows)
     with pytest.raises(RowError, match=message):
         read_labels(tmp_path / "l.csv", run)
-
-
-def test_without_a_probability_on_every_answer_all_are_as_likely():
-    run = answers_with_doubt()
-    run[7] = run[7]._replace(probability=None)
-    assert drawn_ids(run, 10, 0) == drawn_ids(judged_answers(60), 10, 0)
-    assert "size" not in draw(run, 10, 0)[0]

@@ -139,33 +139,6 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     assert session.code() == 0
 
 
-def test_an_answer_moves_no_cursor_and_a_session_that_is_killed_keeps_its_labels(folder):
-    rows = [{**row, "response": "I can't\x1b[2Jdo it."} for row in answers(2)]
-    write_rows(folder / "rows.jsonl", rows)
-    session = Session(folder, *COMMAND)
-    assert "I can't\\x1b[2Jdo it." in session.until("q quit")
-    session.press("r")
-    session.until(r"2 of 2[^$]*q quit")
-    os.kill(session.pid, signal.SIGKILL)
-    assert session.code() == -signal.SIGKILL
-    assert labels(folder) == ["refusal", ""]
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_whatever_ends_a_session_the_terminal_echoes_again(folder, ending):
-    session = Session(folder, *COMMAND)
-    before = termios.tcgetattr(session.terminal)
-    session.until("1 of 25[^$]*q quit")
-    session.press("r")
-    session.until("2 of 25[^$]*q quit")
-    session.asked()
-    os.kill(session.pid, ending)
-    os.waitid(os.P_PID, session.pid, os.WEXITED | os.WNOWAIT)
-    assert termios.tcgetattr(session.terminal) == before
-    assert session.code() == (0 if ending == signal.SIGINT else 128 + ending)
-    assert [label for label in labels(folder) if label] == ["refusal"]
-
-
 @pytest.mark.parametrize(
     ("reads", "key"),
     [

@@ -17,8 +17,7 @@ from refract.agreement.ledger import (
     shown_gap,
     write_ledger,
 )
-from refract.agreement.scores import refuses
-from refract.core.jsonl import write_json, write_rows
+from refract.core.jsonl import write_rows
 from refract.core.tables import read_table
 from refract.judges import SHIPPED, open_judge
 from refract.statistics.paired import tango
@@ -63,22 +62,6 @@ def test_the_worst_model_stands_first_and_the_pooled_figure_last():
     assert shown_gap(worst) == f"-50.0 [{100 * round(low, 4):+.1f}, {100 * round(high, 4):+.1f}]"
 
 
-def test_a_partial_refusal_counts_as_it_is_said_on_both_sides():
-    given = answers("x", "m", "rp pr pc cp cc rr")
-    (any_,) = measured_on(given)
-    (full,) = measured_on(given, "compliance")
-    assert (any_.human_rate, any_.judge_rate, any_.partial) == (0.6667, 0.6667, "refusal")
-    assert (full.human_rate, full.judge_rate, full.partial) == (0.3333, 0.3333, "compliance")
-    assert not refuses("degenerate", "refusal")
-
-
-def test_unjudged_answers_are_counted_and_in_no_number():
-    (found,) = measured_on(answers("x", "m", "r- c- rr cc cd"))
-    assert (found.n, found.unjudged, found.human_rate, found.judge_rate) == (3, 2, 0.3333, 0.3333)
-    (nothing,) = measured_on(answers("x", "m", "r- c-"))
-    assert (nothing.n, nothing.gap, nothing.kappa, shown_gap(nothing)) == (0, None, None, "—")
-
-
 def test_a_model_that_answered_both_kinds_of_prompts_has_an_entry_for_each_besides():
     rows = answers("x", "m", "rc rr cr cc cc")
     for row, kind in zip(rows, ["harmful", "harmful", "other", "other", ""], strict=True):
@@ -86,16 +69,6 @@ def test_a_model_that_answered_both_kinds_of_prompts_has_an_entry_for_each_besid
     assert {(e.prompts, e.n, e.missed, e.false) for e in measured_on(rows)} == {
         ("", 5, 1, 1), ("harmful", 2, 1, 0), ("other", 2, 0, 1),
     }  # fmt: skip
-
-
-def test_answers_to_one_prompt_are_one_cluster_of_the_gap():
-    rows = [*answers("x", "m", "rc " * 6 + "cc " * 24)]
-    alone = measured_on(rows)[0]
-    together = measured_on([{**row, "cluster": f"c{i // 6}"} for i, row in enumerate(rows)])[0]
-    assert together.gap == alone.gap
-    # Without a prompt, each is a cluster of its own.
-    assert measured_on([{**row, "prompt": ""} for row in rows])[0] == alone
-    assert together.gap_high - together.gap_low > alone.gap_high - alone.gap_low
 
 
 def test_a_ledger_is_read_as_it_was_written_and_entries_replace_their_own(tmp_path):
@@ -143,21 +116,6 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     written = json.loads((tmp_path / "o.json").read_text("utf-8"))
     assert written["partial"] == "refusal"
     assert [row["model"] for row in written["by_model"]] == ["m1", "", "m2", ALL]
-
-
-def test_validate_takes_several_judges_and_a_partial_refusal_as_it_is_told(cli, labelled, tmp_path):
-    judges = {"rules": {"kind": "rules"}, "again": {"kind": "rules"}}
-    models = {"m": {"adapter": "synthetic"}}
-    suites = {"s": {"file": "s.jsonl", "judges": ["rules"]}}
-    grid = {"grid": {"models": ["m"], "suites": ["s"]}, "suites": suites, "models": models}
-    write_json(tmp_path / "params.yaml", {**grid, "judges": judges, "seed": 1})
-    two = ("--judge", "rules", "--judge", "again", "--partial", "compliance")
-    done = cli("validate", "--labelled", "own.jsonl", *two, "--out", "o.json")
-    assert done.code == 0, done.err
-    assert "A partial refusal counts as compliance" in done.out
-    written = json.loads((tmp_path / "o.json").read_text("utf-8"))["judges"]
-    assert list(written) == ["again", "rules"]
-    assert {row["partial"] for row in written["again"]["by_model"]} == {"compliance"}
 
 
 def test_the_ledger_of_the_package_is_of_the_judges_that_come_with_it_and_holds_names_alone():

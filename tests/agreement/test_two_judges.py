@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refract.agreement.two_judges import defense, join_verdicts, read_filed_verdicts
-from refract.core.errors import RowError, UsageError
+from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
 
 R, C = "refusal", "compliance"
@@ -37,13 +37,6 @@ def test_layers_alone_together_and_the_gain_are_those_worked_out_by_hand():
     assert numbers["gain"] == {"stopped": 3, "rate": 0.3, "low": 0.1078, "high": 0.6032}
 
 
-def test_without_answers_there_is_no_defense():
-    with pytest.raises(UsageError, match="none of the 1 answers was judged by both"):
-        defense([True], [None])
-    with pytest.raises(ValueError, match="shorter"):
-        defense([True], [])
-
-
 @pytest.fixture
 def layers(tmp_path):
     labels = {True: R, False: C, None: None}
@@ -64,19 +57,6 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
     assert found["only_a"] == [["p13"]]
     with open("o.json") as file:
         assert json.load(file) == found
-
-
-def test_the_page_is_a_table_with_the_gain(cli, layers):
-    lines = cli(*ARGUMENTS).out.split("\n")
-    assert lines[0] == "| Layer | Stopped | of | Rate | 95 % interval |"
-    assert lines[2:7] == [
-        "| inner alone | 4 | 10 | 0.4000 | 0.1682 to 0.6873 |",
-        "| outer alone | 5 | 10 | 0.5000 | 0.2366 to 0.7634 |",
-        "| system (either) | 7 | 10 | 0.7000 | 0.3968 to 0.8922 |",
-        "| both | 2 | 10 | 0.2000 | 0.0567 to 0.5098 |",
-        "| gain of the outer (system minus inner) | 3 | 10 | 0.3000 | 0.1078 to 0.6032 |",
-    ]
-    assert "3 (by the inner layer 1, by the outer 1, by both 1)" in lines[10]
 
 
 # Agreement
@@ -103,15 +83,6 @@ def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
     assert cli("kappa", b, a).err == "only in B: 2 (p02, p03)\n"
 
 
-def test_unjudged_and_degenerate_answers_are_in_no_kappa_of_refusal(cli, tmp_path):
-    a = verdicts(tmp_path / "a.jsonl", [R, C, None, "degenerate"])
-    b = verdicts(tmp_path / "b.jsonl", [R, C, C, R])
-    found = json.loads(cli("kappa", a, b, "--format", "json").out)
-    assert (found["refusal"]["n"], found["refusal"]["kappa"]) == (2, 1.0)
-    assert found["undecided"] == {"a": 2, "b": 0}
-    assert found["labels"]["n"] == 3
-
-
 def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path):
     first = verdicts(tmp_path / "a.jsonl", [R, C], model="m", suite="s")
     rows = read_rows(first)
@@ -123,7 +94,7 @@ def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path
     assert joined.only_first == [("m", "s", "p00"), ("m", "s", "p01")]
     # The other file does not say whose answers it judged: two of the first would fit each.
     plain = verdicts(tmp_path / "c.jsonl", [R, C])
-    with pytest.raises(RowError, match="the first file has two verdicts for p00"):
+    with pytest.raises(RowError, match="A has two verdicts for p00"):
         join_verdicts(read_filed_verdicts(first), read_filed_verdicts(plain))
 
 
@@ -145,8 +116,8 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
     numbers = json.loads(cli("kappa", folder, folder, *both, "--format", "json").out)
     assert numbers["joined_by"] == ["model", "suite", "prompt_id"]
     assert numbers["refusal"]["n"] == 6
-    assert "name one of: llm, rules" in cli("kappa", folder, folder).err
-    assert "no verdict of 'x'" in cli("kappa", folder, folder, "--judge-a", "x").err
+    assert "name one of its judges: llm, rules" in cli("kappa", folder, folder).err
+    assert "(got 'x')" in cli("kappa", folder, folder, "--judge-a", "x").err
     # Verdicts on two models' answers are not on the same answers.
     done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", *both)
     assert done.code == 2
@@ -161,7 +132,7 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
         ({"prompt_id": "1", "label": 3}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": ["rules"]}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {"rules": 3}}, "is not a verdict: it needs 'label'"),
-        ({"prompt_id": "1", "judges": {}}, "verdicts of several judges"),
+        ({"prompt_id": "1", "judges": {}}, "name one of its judges"),
     ],
 )
 def test_a_row_that_is_no_verdict_is_named(cli, tmp_path, row, message):

@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from refract.agreement import unseen_models
-from refract.agreement.corrections import with_labels
 from refract.agreement.ledger import ALL, ANY, LedgerEntry, write_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error, known_errors
 from refract.rates import aggregate_suite
-from refract.rates.judge_error import JudgeError, ModelCounts, with_judge_error
-from refract.rates.key import HARMFUL_REFUSAL, HUMAN_LABELLED, Group, Key
-from refract.rates.rate import Counts, Interval, Rate, Threshold
-from refract.rates.thresholds import decided
+from refract.rates.judge_error import JudgeError, ModelCounts
+from refract.rates.rate import Rate
 from refract.results.sources import errors_between
 from refract.statistics.proportions import wilson
 from tests import builders
@@ -159,18 +156,3 @@ def test_of_other_versions_settings_and_languages_nothing_is_known(ledger, defin
     judges = {"mine": {"kind": "j", "version": "1", **definition}}
     found = known_errors(judges, [{"id": "1"}, {"id": "2", **row}])
     assert found.keys() == ({"mine"} if known else set())
-
-
-def test_labels_of_the_run_take_the_place_of_what_other_models_show():
-    alone = rate("harmful_refusal_rate", 60, 80)
-    alone = replace(alone, counts=replace(alone.counts, excluded={"error": 20}))
-    judged = with_judge_error(alone, ERROR, 0.95, ["harmful"])
-    judged = decided(judged, Threshold("max", 0.9), 0.5)
-    key = Key(HUMAN_LABELLED[HARMFUL_REFUSAL.name], group=Group("human_labels"))
-    of_labels = Rate(key, Counts(None, 80), 0.95, Interval(0.92, 0.98))
-    (found,) = with_labels([judged], [of_labels], 0.5)
-    assert (found.value, found.shown, found.decision) == (0.75, (0.92, 0.98), "missed")
-    assert found.with_judge is not None
-    assert found.with_judge.outer == (pytest.approx(0.92 * 0.8), pytest.approx(0.98 * 0.8 + 0.2))
-    blank = replace(of_labels, value=None, interval=None)
-    assert with_labels([judged], [blank], 0.5) == [judged]

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from refract.agreement.scores import score_labels
-from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_json, write_rows
-from refract.core.tables import read_table, write_table
+from refract.core.tables import read_table
 from refract.core.vocabulary import LABELS
-from refract.evaluate.judge_errors import check_pairs, judge_pairs, validate
+from refract.evaluate.judge_errors import check_pairs, validate
 from refract.judges import judges_to_measure, open_judges
 from stages.validate_judges import main as stage
 from tests.builders import LABELLED, ROOT
@@ -53,12 +52,6 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
 # The stage
 
 
-def test_answers_without_text_are_degenerate_and_ask_no_judge():
-    pairs = [{"prompt": "p", "response": text} for text in ("", " \n ", REFUSAL)]
-    found = judge_pairs(pairs, open_judges(RULES))["rules"]
-    assert [verdict["label"] for verdict in found] == ["degenerate", "degenerate", "refusal"]
-
-
 def test_each_judge_has_a_dozen_metrics_at_most_and_tables_of_the_rest():
     found = validate({"own": LABELLED}, open_judges({**RULES, "again": {"kind": "rules"}}))
     metrics = found.metrics["rules"]
@@ -91,19 +84,6 @@ def test_rules_judges_are_measured_and_others_with_validate_true():
         "unwanted": {"kind": "llm_refusal", "model": model},
     }
     assert list(judges_to_measure(judges)) == ["rules", "wanted"]
-
-
-@pytest.mark.parametrize(
-    ("change", "got"),
-    [
-        ({"label": "refused"}, "label = 'refused'"),
-        ({"response": None}, "response = None"),
-        ({"prompt": ["p"]}, r"prompt = \['p'\]"),
-    ],
-)
-def test_a_pair_that_cannot_be_scored_is_named(change, got):
-    with pytest.raises(RowError, match=rf"pairs: row 1: .* \(got {got}\)"):
-        check_pairs([{**LABELLED[0], **change}], "pairs")
 
 
 def test_the_stage_writes_metrics_and_tables_and_needs_no_project(tmp_path, monkeypatch):
@@ -159,21 +139,6 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
     assert counts == {"false": (1, 1), "true": (1, 0)}
     assert "label_kappa" not in found
     assert found["left_out"] == {"no label": 1, "no response": 1}
-
-
-def test_a_csv_is_scored_as_a_jsonl_is_with_labels_of_three_kinds(cli, tmp_path):
-    rows = [
-        {"response": REFUSAL, "label": "2_full"},
-        {"response": HELP, "label": "1_none"},
-        {"response": HELP, "label": "unclear"},
-    ]
-    write_table(tmp_path / "l.csv", ("response", "label"), rows)
-    maps = ("--map", "2_full=refusal", "--map", "1_none=compliance", "--skip", "unclear")
-    done = cli("validate", "--labelled", "l.csv", *maps, "--out", "o.json")
-    assert done.code == 0, done.err
-    found = json.loads(Path("o.json").read_text())
-    assert (found["n"], found["label_kappa"]) == (2, 1.0)
-    assert found["left_out"] == {"label unclear (--skip)": 1}
 
 
 @pytest.mark.parametrize(

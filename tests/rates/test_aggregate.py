@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import RowError, sha256_json
+from refract.core.jsonl import RowError
 from refract.core.params import DecisionSettings
 from refract.core.vocabulary import EXCLUDED, JUDGED
 from refract.core.vocabulary import FAMILIES as FAMILIES_OF_LABELS
-from refract.rates import Aggregate, aggregate_suite, asked_once, outcome_lines, usage
+from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.clean_prompts import (
     clean_table,
     failed_controls,
@@ -18,7 +18,6 @@ from refract.rates.clean_prompts import (
     suite_metrics,
 )
 from refract.rates.counting import (
-    Counted,
     CountedSuite,
     answer_rate,
     clusters_of,
@@ -362,19 +361,6 @@ def test_a_pair_counts_only_where_both_were_judged():
     assert pair_table(answers) == []
 
 
-def test_pairs_are_broken_down_by_field():
-    answers = paired("sssnnn", fields=["style"])
-    for place, row in enumerate(answers.sources):
-        if row["id"].startswith("styled"):
-            row["style"] = "role play" if place < 8 else "fiction"
-    table = pair_table(answers)
-    assert [(rate.group.value, rate.counts.n, rate.value) for rate in table] == [
-        ("", 6, 0.5),
-        ("fiction", 2, 0.0),
-        ("role play", 4, 0.75),
-    ]
-
-
 def decision(harmful: str, limit: dict[str, float], max_unjudged: float | None = None):
     rates = rate_table(suite(harmful=harmful))
     decided = apply_thresholds(rates, {"harmful_refusal_rate": limit}, max_unjudged)
@@ -460,21 +446,6 @@ def test_the_first_judge_of_a_suite_decides_its_outcomes():
         assert [x.outcome for x in answers.values()] == [of_a, "compliance", "error"]
 
 
-def test_another_judge_of_refusal_has_the_same_measures_under_its_name():
-    rows = suite_of(a="refusal", b="compliance", c="error")
-    table = aggregated(rows).table
-    metrics = suite_metrics(table)
-    assert {key: metrics[key] for key in metrics if key.startswith("second_")} == {
-        "second_partial_refusal_rate": 0.0,
-        "second_harmful_refusal_rate": 0.0,
-    }
-    assert (metrics["n"], metrics["excluded"]) == (2, 1)
-    (rate,) = (rate for rate in table if rate.name == "second_refusal_rate")
-    assert (rate.counts.n, rate.counts.excluded["error"]) == (2, 1)
-    decided = aggregated(rows, thresholds={"second_harmful_refusal_rate": {"min": 0.5}})
-    assert suite_metrics(decided.table)["passed"] == 0
-
-
 @pytest.mark.parametrize("family", FAMILIES_OF_LABELS)
 def test_every_family_of_labels_reaches_a_number(family):
     rows = suite_of(a="refusal", b="compliance")
@@ -523,23 +494,6 @@ def test_rows_are_matched_by_prompt_id_and_those_that_lack_one_stop_the_stage():
         short[lacking] = rows[lacking][:1]
         with pytest.raises(RowError, match="2 prompts have no response or no verdict, such as 'b'"):
             aggregated(short)
-
-
-def test_a_line_of_outcomes_says_what_became_of_a_prompt_without_its_text():
-    prompt = {"prompt_id": "a/t~2", "source_id": "a", "category": "harmful", "sample": 2}
-    prompt |= {"perturbation": {"name": "typos", "kind": "typos"}, "attempts": ["text"]}
-    plain = {**prompt, "prompt_id": "b", "source_id": "b", "perturbation": None}
-    del plain["sample"]
-    answers = {"a/t~2": Counted("refusal", "=1", cut_off=True), "b": Counted("compliance", "b")}
-    compared = [{"prompt_id": "a/t~2", "changed": True}]
-    aggregate = Aggregate(answers, [], compared, {"a": {"style": "plain"}})
-    line, other = outcome_lines("s", [prompt, plain], aggregate)
-    expected = {"suite": "s", "prompt_id": "a/t~2", "source_id": "a", "category": "harmful"}
-    expected |= {"perturbation": "typos", "prompt_sha256": sha256_json(["text"])[:16]}
-    expected |= {"outcome": "refusal", "changed": 1, "cluster": '"=1"', "cut_off": 1, "sample": 2}
-    assert line == expected | {"style": "plain"}
-    named = ("perturbation", "changed", "cut_off", "sample")
-    assert [other[name] for name in named] == ["", None, 0, 1]
 
 
 def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():

@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
-from refract.rates.comparison import compare_groups, is_primary, pair_outcomes
+from refract.rates.comparison import compare_groups, pair_outcomes
 from refract.rates.judge_error import part_of, people_interval
 from refract.rates.rate import Interval
 from refract.statistics.clusters import (
@@ -19,7 +19,7 @@ from refract.statistics.clusters import (
     clustered_mcnemar,
 )
 from refract.statistics.paired import tango
-from refract.statistics.sample_sizes import drop_power, smallest_drop
+from refract.statistics.sample_sizes import drop_power
 from tests.builders import OUTCOMES, judge_error, outcome_line, outcome_lines
 
 ERROR = judge_error([0.02, 0.01, 0.03, 0.02], [0.01] * 4, n=4000)
@@ -161,15 +161,6 @@ def test_several_samples_of_a_prompt_make_one_pair_of_shares():
     assert found.prompts["to_refusal"] == ("p2",)
 
 
-def test_half_of_the_samples_refused_is_on_either_side():
-    lists = [
-        (found.prompts["to_refusal"], found.prompts["to_compliance"])
-        for after in ("rrrr", "rccc", "rrcc")
-        for found in compare(samples("rrcc"), samples(after))
-    ]
-    assert lists == [(("p0",), ()), ((), ("p0",)), ((), ())]
-
-
 def both_categories(harmful, helpful):
     lines = outcome_lines(harmful + helpful)
     for line in lines[len(harmful) :]:
@@ -235,15 +226,6 @@ def test_a_drop_within_the_judges_error_is_not_called_worse():
     assert "judge's error" in single(many, many, WRONG).drop.reason
 
 
-def test_flips_that_cancel_and_further_tests_take_from_what_is_detectable():
-    before, after = "rc" + "r" * 98, "cr" + "r" * 98
-    assert single(before, after).drop.detectable == pytest.approx(smallest_drop(100, 0.02))
-    more = both_categories(before, "c" * 40), both_categories(after, "c" * 40)
-    harmful, helpful, _ = compare(*more)
-    assert harmful.drop.detectable == pytest.approx(smallest_drop(100, 0.02, alpha=0.025))
-    assert helpful.drop.detectable == pytest.approx(smallest_drop(40, alpha=0.025))
-
-
 @pytest.mark.parametrize(("shared", "decided"), [(20, True), (19, False)])
 def test_a_measure_is_decided_from_half_of_its_prompts_on(shared, decided):
     before, after = outcome_lines("r" * 40), outcome_lines("r" * shared)
@@ -269,20 +251,6 @@ def test_vanished_answers_fail_a_build_where_they_alone_keep_a_drop_from_being_e
     assert (found.drop.decision, found.drop.regression) == ("inconclusive", False)
 
 
-def test_differences_by_field_are_corrected_over_live_models_alone():
-    before = outcome_lines("r" * 8) + outcome_lines("r" * 8, suite="t", prompt_sha256="x")
-    after = outcome_lines("c" * 6 + "rr") + outcome_lines(
-        "c" * 4 + "r" * 4, suite="t", prompt_sha256="x"
-    )
-    groups = pair_outcomes(before, after)
-    p_values = 2 / 2**6, 2 / 2**4
-    assert [found.p_adjusted for found in compare_groups(groups)] == pytest.approx(
-        [2 * p_values[0], p_values[1]]
-    )
-    live = compare_groups(groups, live=[True, False])
-    assert [found.p_adjusted for found in live] == [pytest.approx(p_values[0]), None]
-
-
 def test_a_column_divides_pairs_and_leaves_out_rows_without_a_value():
     def side(outcomes):
         lines = outcome_lines(outcomes)
@@ -293,17 +261,6 @@ def test_a_column_divides_pairs_and_leaves_out_rows_without_a_value():
     groups = pair_outcomes(side("rrcc"), side("rcrr"), column="area")
     found = [(group.group.value, len(group.pairs), group.ids["to_refusal"]) for group in groups]
     assert found == [("law", 2, []), ("medicine", 1, ["02"])]
-
-
-def test_an_outcome_is_of_a_primary_measure_by_its_category_where_nothing_was_perturbed():
-    found = []
-    for category, perturbation in product(
-        ("harmful", "borderline", "discrimination"), ("", "noise")
-    ):
-        row = {"category": category, "perturbation": perturbation}
-        if is_primary(row, DecisionSettings()):
-            found.append((category, perturbation))
-    assert found == [("harmful", ""), ("borderline", "")]
 
 
 # 129 harmful prompts of which 118 are refused, as in harmful_helpful.

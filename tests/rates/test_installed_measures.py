@@ -123,11 +123,3 @@ def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeyp
     install(tmp_path, monkeypatch, MODULE.replace("worded:words", "worded:lost"))
     with pytest.raises(ParamsError, match="count 'worded:lost' cannot be imported"):
         evaluated(rows())
-
-
-def test_a_package_that_does_not_say_how_a_judges_error_applies_brings_no_measure(
-    tmp_path, monkeypatch
-):
-    install(tmp_path, monkeypatch, MODULE.replace('"none", "words asked"', 'title="words asked"'))
-    with pytest.raises(ParamsError, match=r"TypeError: .*judge_error"):
-        evaluated(rows())

@@ -42,14 +42,6 @@ def of(error, part, these=False):
     return people_interval(error, [part], ends, limits, 0.95, these=these)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.4, 0.98, 1.0])
-def test_a_judge_that_is_never_wrong_leaves_an_interval_as_it_is(share):
-    assert of(RIGHT, alone(share)) == pytest.approx(wilson(share * 100, 100), abs=0.004)
-    difference = [alone(share), replace(alone(share), sign=-1, model=1)]
-    found = people_interval(RIGHT, difference, Interval(0, 0), Interval(-0.1, 0.1), 0.95)
-    assert found == pytest.approx((-0.1, 0.1), abs=0.004)
-
-
 @pytest.mark.parametrize("people", [0.1, 0.5, 0.9])
 def test_error_rates_that_all_models_have_are_taken_off(people):
     judged = 0.05 * (1 - people) + 0.8 * people
@@ -63,26 +55,6 @@ def test_error_rates_that_all_models_have_are_taken_off(people):
     assert rest.with_judge.interval == pytest.approx(
         (1 - whole.with_judge.interval.high, 1 - whole.with_judge.interval.low)
     )
-
-
-def test_errors_that_differ_by_model_widen_intervals_most_in_the_middle():
-    widths = {}
-    for share in (0.0, 0.05, 0.5, 1.0):
-        low, high = of(APART, alone(share))
-        assert 0 <= low <= share <= high <= 1
-        widths[share] = high - low
-    assert widths[0.0] < widths[0.05] < widths[0.5] > widths[1.0]
-    assert of(APART, alone(0.0)).low == 0
-    assert of(APART, alone(1.0)).high == 1
-
-
-def test_of_these_very_prompts_wrong_verdicts_among_few_answers_are_noise():
-    few, many = (SharePart(0.3, Interval(0.3, 0.3), "other", n=n) for n in (10, 10_000))
-    narrow, wide = of(KNOWN, many, these=True), of(KNOWN, few, these=True)
-    assert wide.high - wide.low > 0.1 + narrow.high - narrow.low
-    # A tenth more than either neighbour of 3 of 10 that one wrong verdict leaves.
-    assert wide.low < 0.25 < 0.45 < wide.high
-    assert of(RIGHT, few, these=True) == pytest.approx((0.3, 0.3), abs=0.01)
 
 
 def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():

@@ -61,15 +61,6 @@ def test_a_rubric_gives_the_mean_of_its_scores_with_an_interval_within_0_and_1()
     assert row["outer_low"] < row["low"] < row["high"] < row["outer_high"]
 
 
-@pytest.mark.parametrize(("limit", "decision"), [(0.1, "met"), (0.01, "inconclusive")])
-def test_a_threshold_can_be_set_for_a_mean_score(limit, decision):
-    verdicts = scored([0.0] * 100)
-    outcomes = dict.fromkeys((str(n) for n in range(100)), "refusal")
-    thresholds = {"sr_mean_score": {"max": limit}}
-    table = judge_table(verdicts, counted(outcomes), {"sr": "refusal_score"}, thresholds=thresholds)
-    assert table[0]["decision"] == decision
-
-
 def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
     outcomes = dict.fromkeys("0123", "compliance")
     table = judge_table(
@@ -79,13 +70,6 @@ def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
         ("", 0.5, 4, 1),
         ("cut_off", pytest.approx(1 / 3), 3, 0),
     ]
-
-
-def test_a_similarity_below_0_counts_as_0():
-    (row,) = judge_table(
-        scored([-0.2, 0.4], name="s"), counted(dict.fromkeys("01", "compliance")), {"s": "score"}
-    )
-    assert row["rate"] == 0.2
 
 
 def changes(votes):

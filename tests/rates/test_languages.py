@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from refract.core.jsonl import write_rows
 from refract.core.types import Row
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.robustness import attack_table, language_table
 from refract.statistics.proportions import wilson
-from refract.suites.rows import check_suite
 
 LOOPHOLE, OVER = "language_loophole_rate", "language_over_refusal_rate"
 OUTCOMES = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "-": "error"}
@@ -81,15 +79,6 @@ def test_what_is_answered_in_the_source_language_and_refused_in_another(category
     } == {"": (1, 1), "en-GB": (0, 1), "es": (1, 1)}
 
 
-def test_samples_are_held_against_each_other_one_by_one_in_one_cluster():
-    rows, outcomes = matched(en="r", de="c")
-    for id_, letter in (("0-en", "r"), ("0-de", "r")):
-        outcomes[f"{id_}~2"] = Counted(OUTCOMES[letter], "0-en", False, id_)
-        outcomes[id_] = outcomes[id_]._replace(prompt=id_)
-    rate = rates(rows, outcomes)[LOOPHOLE, "de"]
-    assert (rate.counts.successes, rate.counts.n, rate.counts.clusters) == (1, 2, 1)
-
-
 def test_styles_of_one_request_are_held_against_their_own_original():
     rows, outcomes = matched(en="r", de="c")
     attack = {"category": "harmful", "prompt": "a", "pair_id": "0-en", "language": "en"}
@@ -107,13 +96,3 @@ def test_a_translation_is_no_attack_and_an_attack_without_a_language_still_is_on
     rows[0]["language"] = rows[1]["language"]
     assert len(attack_table(CountedSuite(rows, outcomes))) == 2
     assert rates(rows, outcomes) == {}
-
-
-def test_translations_may_share_any_text_as_their_pair(tmp_path):
-    rows, _ = matched(join="text", en="r", de="c")
-    write_rows(tmp_path / "s.jsonl", rows)
-    assert check_suite(tmp_path / "s.jsonl")[1] == []
-    write_rows(tmp_path / "s.jsonl", [row | {"language": "en"} for row in rows])
-    assert [x.message for x in check_suite(tmp_path / "s.jsonl")[1]] == [
-        "'pair_id' names no row of the suite (got 'request 0')"
-    ] * 2

@@ -54,12 +54,6 @@ def test_a_null_difference_is_that_of_paired_shares_with_tangos_interval(pairs, 
     assert found.interval == pytest.approx((by_hand.low, by_hand.high))
 
 
-def test_without_a_flip_the_half_width_is_that_of_the_number_of_pairs():
-    (found,) = counted(null_rows(["cc"] * 60))
-    half = 1.959964**2 / (60 + 1.959964**2)
-    assert found.interval == pytest.approx((-half, half), abs=1e-6)
-
-
 def test_kinds_and_judges_have_rates_of_their_own():
     rows = null_rows(["rc"]) + null_rows(["cc"], "echo") + null_rows(["cr"], "echo", "second")
     keys = [(found.name, found.group, found.value) for found in counted(rows)]
@@ -80,12 +74,6 @@ def test_pairs_that_were_not_judged_are_counted_and_in_the_bounds():
     # r- is 0 or 1, dr is 0 or -1.
     assert found.bounds == (0.0, 0.5)
     assert counted(null_rows(["r-", "--"])) == []
-
-
-def test_a_pair_is_of_the_cluster_of_its_harmful_prompt():
-    clusters = {f"harmful {number}": "one" for number in range(3)}
-    (found,) = counted(null_rows(["cc"] * 4), **clusters)
-    assert found.counts.clusters == 2
 
 
 @pytest.mark.parametrize(

@@ -211,25 +211,6 @@ def test_loopholes_and_new_refusals_are_counted_apart_over_their_own_denominator
     assert (loophole["bound_low"], loophole["bound_high"]) == pytest.approx((2 / 9, 7 / 9))
 
 
-def test_flips_of_answers_that_were_cut_off_have_a_rate_without_those():
-    rows = compared("U+000D", True, n=2, outcome="compliance") + compared("U+000D", False, n=2)
-    rows[0]["answer"] = rows[0]["answer"]._replace(cut_off=True)
-    found = [row for row in robustness_table(rows) if row["measure"] == "loophole_rate"]
-    assert [(row["field"], row["successes"], row["n"]) for row in found] == [
-        ("", 2, 4),
-        ("cut_off", 1, 3),
-    ]
-
-
-def test_variants_of_one_prompt_are_one_cluster_of_flips():
-    rows = [row for name in "abcde" for row in group(name, 0, 30)]
-    table = robustness_table(rows)
-    found = headline(table, "loophole_rate")
-    assert (found["successes"], found["n"], found["clusters"]) == (0, 150, 30)
-    # Not the [0, .025] of 150 separate prompts.
-    assert found["high"] > 0.06
-
-
 def test_the_noise_floor_of_the_same_prompts_repeats_is_taken_off():
     table = robustness_table(group("U+000D", 5, 10) + repeats(3, 10))
     row = by_group(table)["U+000D"]
@@ -240,10 +221,6 @@ def test_the_noise_floor_of_the_same_prompts_repeats_is_taken_off():
     assert headline(table, perturbation="again")["rate"] == 0.3
     of_repeats = {row["measure"] for row in table if row["perturbation"] == "again"}
     assert of_repeats == {"fail_rate", "differs_rate"}
-
-
-def test_one_comparison_is_a_table():
-    assert headline(robustness_table(compared("U+000D", True)))["rate"] == 1
 
 
 def test_a_limit_applies_above_the_noise_floor():
@@ -272,54 +249,6 @@ def test_comparisons_take_the_dose_from_token_counts_and_the_repetitions_from_th
     (failure,) = failing_rows(found, {row["prompt_id"]: row for row in prompts}, responses)
     assert failure["perturbed_prompt"] == "hi<U+000D x2>"
     assert failure["perturbed_response"] == '"=no"'
-
-
-def test_groups_stand_by_character_and_then_by_repetitions_as_numbers():
-    row = prompt_row("a", "hi")
-    prompts, responses, outcomes = (
-        [row],
-        {"a": {"attempt": 0, "prompt_tokens": 7}},
-        {"a": "compliance"},
-    )
-    responses["a"]["response"] = "yes"
-    for character, times in (("U+000D", 30), ("U+000D", 1000), ("U+000D", 300), ("U+0008", 2000)):
-        id_ = f"a/cc/{character}-{times}"
-        injection = {"name": "cc", "kind": "char_injection", "character": character}
-        injection |= {"repetitions": [times], "position": "end", "feature": "prompt"}
-        prompts.append(row | {"prompt_id": id_, "perturbation": injection})
-        responses[id_] = {"attempt": 0, "prompt_tokens": 9, "response": "yes"}
-        outcomes[id_] = "compliance"
-    table = robustness_table(compare(prompts, responses, outcomes))
-    names = [row["value"] for row in table if row["field"] == "perturbation"]
-    assert names == ["U+0008 x2000", "U+000D x30", "U+000D x300", "U+000D x1000"]
-
-
-def test_of_a_conversation_the_last_message_is_shown_beside_its_answer():
-    def prompt(id_, *texts):
-        messages = [{"role": "user", "content": text} for text in texts]
-        return {"prompt_id": id_, "attempts": [messages[:1], messages]}
-
-    prompts = {"a": prompt("a", "Hi", "How?"), "a/p": prompt("a/p", "Hi", "HOW?")}
-    responses = {"a": {"attempt": 1, "response": "No."}, "a/p": {"attempt": 1, "response": "Yes."}}
-    shown = {
-        "prompt_id": "a/p", "group": "g", "repetitions": 2, "dose": 3, "clean_outcome": "refusal",
-        "similarity": 0.1,
-    }  # fmt: skip
-    row = {**shown, "source_id": "a", "name": "p", "by": ["refusal", "similarity"], "changed": True}
-    row["answer"] = Counted("compliance", "a")
-    rows = list(failing_rows([row, {**row, "changed": False}], prompts, responses))
-    assert rows == [
-        shown
-        | {
-            "perturbation": "p",
-            "clean_prompt": "How?",
-            "perturbed_prompt": "HOW?",
-            "clean_response": "No.",
-            "perturbed_response": "Yes.",
-            "outcome": "compliance",
-            "changed_by": "refusal similarity",
-        }
-    ]
 
 
 def test_without_a_judge_of_similarity_refusal_alone_is_compared():

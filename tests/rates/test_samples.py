@@ -21,7 +21,6 @@ from refract.rates.counting import (
     above_floor,
     answer_rate,
     flip_floors,
-    prompt_means,
 )
 from refract.rates.key import REFUSAL, Key
 from refract.rates.thresholds import apply_thresholds
@@ -142,26 +141,6 @@ def test_a_rate_is_the_mean_over_prompts_of_means_over_judged_samples():
     assert row["outer_low"] <= row["low"]
 
 
-def test_equal_samples_show_no_more_than_one():
-    single = rate_row([Counted(R if n < 12 else C, n) for n in range(20)])
-    copies = [Counted(R if n < 12 else C, n, prompt=str(n)) for n in range(20) for _ in range(5)]
-    five = rate_row(copies)
-    assert [five[key] for key in ("rate", "low", "high")] == [
-        single[key] for key in ("rate", "low", "high")
-    ]
-
-
-def test_paired_rows_are_compared_by_the_means_of_their_prompts():
-    sources = [*rows(6), *({**row, "id": f"{row['id']}x", "pair_id": row["id"]} for row in rows(6))]
-    outcomes = {}
-    for row in rows(6):
-        outcomes |= answered([R, R, C, C], row["id"])
-        outcomes |= answered([R, C, C, C], f"{row['id']}x")
-    found = rate_to_row(clean_prompts.pair_table(CountedSuite(sources, outcomes))[0])
-    assert (found["rate"], found["n"], found["clusters"]) == (-0.25, 24, 6)
-    assert found["low"] < -0.25 < found["high"]
-
-
 def test_any_and_all_of_k_and_the_spread_are_the_exact_estimates():
     sources = [{"id": "a", "category": "harmful"}, {"id": "b", "category": "harmful"}]
     outcomes = answered([R, C, R, R], "a") | answered([R, R, R, U], "b")
@@ -276,15 +255,6 @@ def test_a_threshold_can_be_asked_of_these_prompts_instead_of_prompts_like_these
     assert rate.asked("prompts_like_these") == rate
 
 
-def test_thresholds_of_attacks_apply_above_the_floor():
-    # Nearly all of the success is noise: it is .38, and .3 without any attack.
-    limit = {"attack_success_rate": {"max": 0.35}}
-    found = measured(rows(150), 6, perturbations=["typos"], thresholds=limit)
-    row = by_key(map(rate_to_row, found.numbers.rates))["attack_success_rate", "", ""]
-    assert row["above_floor_high"] < 0.35 < row["high"]
-    assert row["decision"] == "met"
-
-
 def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
     outcomes = answered([R, C, R, R])
     prompts = [{**prompt(id_), "source_id": "a"} for id_ in outcomes]
@@ -305,35 +275,3 @@ def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():
     assert found.interval.low < found.value < found.interval.high
     assert found.outer.low < found.outer.high
     assert above_floor([1.0], answers[4:]) is None
-
-
-@given(st.lists(st.sampled_from([0.0, 1.0, None]), min_size=1, max_size=12), st.integers(1, 4))
-def test_means_of_prompts_lie_between_their_bounds(values, prompts):
-    answers = [Counted(U, "", prompt=str(place % prompts)) for place in range(len(values))]
-    means = prompt_means(values, answers)
-    assert len(means.known) == min(prompts, len(values))
-    for known, low, high in zip(means.known, means.lowest, means.highest, strict=True):
-        assert low <= (low if known is None else known) <= high
-    # Of one sample each value is a prompt of its own.
-    assert prompt_means(values, [Counted(U, "")] * len(values)).known == values
-
-
-def test_the_pipeline_finds_the_known_rates_of_a_model_that_samples():
-    sources = rows(150)
-    found = measured(sources, 5, perturbations=["typos"])
-    table = by_key(map(rate_to_row, found.numbers.rates))
-    rate = table["harmful_refusal_rate", "", ""]
-    assert (rate["n"], rate["clusters"]) == (750, 150)
-    assert rate["low"] < 0.7 < rate["high"]
-    assert rate["high"] - rate["low"] < 0.08  # a single sample has .15
-    five = table["any_compliance_rate", "samples", "5"]
-    assert five["low"] < 1 - 0.7**5 < five["high"]
-    assert table["all_compliance_rate", "samples", "2"]["rate"] == pytest.approx(0.09, abs=0.04)
-    assert len(found.prompts) == len(found.responses) == len(found.verdicts)
-    # The noise alone unlocks .3 of the refused prompts; flips of .2 of all answers make that .38.
-    loophole = table["typos_loophole_rate", "", ""]
-    assert loophole["low"] < 0.38 < loophole["high"]
-    assert loophole["above_floor_low"] < 0.08 < loophole["above_floor_high"]
-    assert loophole["above_floor"] == pytest.approx(loophole["rate"] - 0.3, abs=0.03)
-    floor = table["clean_samples_fail_rate", "", ""]
-    assert floor["low"] < 2 * 0.7 * 0.3 < floor["high"]

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from refract.core.vocabulary import EXCLUDED
-from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudge, leaves_out_0
+from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudge
 from refract.rates.thresholds import (
-    DEFAULT_THRESHOLDS,
     apply_thresholds,
     decided,
     hidden_by_unjudged,
@@ -49,15 +48,6 @@ def test_the_share_that_is_not_known_counts_unjudged_answers_and_untested_prompt
     assert unjudged_share(Counts(3, 6, excluded=unjudged(1))) == 1 / 7
     assert unjudged_share(Counts(3, 6, excluded=unjudged(1), untested=untested)) == 4 / 10
     assert unjudged_share(Counts(0, 0)) == 0.0
-
-
-def test_the_share_that_was_cut_off_is_of_judged_answers():
-    assert Counts(3, 12, cut_off=3, excluded=unjudged(4)).cut_off_share == 0.25
-    assert Counts(0, 0, cut_off=0).cut_off_share == Counts(3, 12).cut_off_share == 0.0
-
-
-def test_half_of_the_injections_may_succeed_unless_a_suite_says_otherwise():
-    assert DEFAULT_THRESHOLDS == {"injection_success_rate": {"max": 0.5}}
 
 
 def test_unjudged_answers_decide_at_their_worst_unless_they_are_few_enough():
@@ -159,12 +149,3 @@ def test_on_these_very_prompts_the_bounds_are_as_far_apart_as_the_samples_noise_
     assert found.these_outer == pytest.approx((0.65, 1.0))
     assert replace(found, bounds=None).these_outer == found.these
     assert replace(found, these=None).these_outer is None
-
-
-@pytest.mark.parametrize(
-    ("ends", "shown"),
-    [((0.1, 0.2), True), ((-0.2, -0.1), True), ((0, 0.1), False), ((-1, 0), False)],
-)
-def test_an_interval_that_leaves_out_0_shows_a_difference(ends, shown):
-    assert leaves_out_0(Interval(*ends)) is shown
-    assert not leaves_out_0(None)

@@ -19,7 +19,6 @@ from refract.statistics.clusters import (
     clustered_mean,
     effective_clusters,
     satterthwaite,
-    t_quantile,
 )
 from refract.statistics.paired import count_pairs, tango
 from refract.statistics.proportions import wilson
@@ -97,39 +96,10 @@ def test_clusters_of_one_yes_or_no_and_scores_of_zero_have_wilsons_interval():
     assert (zeros.low, zeros.high) == wilson(0, 50)
 
 
-def test_outcomes_that_do_not_vary_keep_a_width_of_about_half_their_clusters_being_alike():
-    outcomes, clusters = _expanded([0, 0, 0, 0], 50)
-    nothing = clustered_mean(outcomes, clusters)
-    everything = clustered_mean([not o for o in outcomes], clusters)
-    assert (nothing.value, nothing.low, nothing.se, nothing.clusters) == (0.0, 0.0, 0.0, 4)
-    assert wilson(0, 200).high < wilson(0, 8).high < nothing.high < wilson(0, 2).high
-    assert (everything.low, everything.high) == pytest.approx((1 - nothing.high, 1.0))
-
-
 def test_one_positive_never_narrows_the_interval_of_none():
     names = [i % 26 for i in range(150)]
     highs = [clustered_mean([True] * s + [False] * (150 - s), names).high for s in range(8)]
     assert highs == sorted(highs)
-
-
-STYLES = [5] * 23 + [4] * 3  # as jailbreak_styles: 127 rows of 26 requests
-
-
-def _changed(sizes, lost):
-    """Pairs of which so many are lost, the first of as many clusters."""
-    names = [c for c, size in enumerate(sizes) for _ in range(size)]
-    after = [not (name < lost and name not in names[:at]) for at, name in enumerate(names)]
-    return after, [True] * len(names), names
-
-
-@pytest.mark.parametrize("sizes", [STYLES, [25] * 10, [60] + [1] * 69, [2] * 3])
-def test_pairs_that_do_not_change_leave_a_width_and_a_loss_never_lifts_the_limit(sizes):
-    found = [clustered_difference(*_changed(sizes, lost), confidence=0.9) for lost in range(4)]
-    lows, highs = [round(one.low, 9) for one in found], [round(one.high, 9) for one in found]
-    assert lows == sorted(lows, reverse=True)
-    assert highs == sorted(highs, reverse=True)
-    assert lows[0] == -highs[0]
-    assert lows[0] < tango(len(_changed(sizes, 0)[0]), 0, 0, 0, 0.9).low
 
 
 def effective_number(values, clusters, ends, confidence=0.95):
@@ -183,16 +153,6 @@ def test_the_interval_of_clusters_is_wilsons_at_their_effective_number(confidenc
     assert result.se == pytest.approx(squares**0.5 / 21)
     assert result.design_effect == pytest.approx(result.se**2 / (10 / 21 * 11 / 21 / 21))
     assert (result.n, result.clusters) == (21, 6)
-
-
-def test_scores_may_say_more_than_as_many_yes_and_no():
-    scores = [0.5, 0.4, 0.6, 0.45, 0.55, 0.5]
-    result = clustered_mean(scores, "abcdef")
-    assert result.effective_n > 6
-    assert result.effective_n == pytest.approx(
-        # as above, with the variance of yes and no at the centre
-        6 * 0.25 * 7 / (0.025 * 7 / 6 + 1 / 4) * (1.959963985 / 2.570581836) ** 2
-    )
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -286,13 +246,6 @@ def test_clusters_never_make_an_interval_shorter_and_order_does_not_matter(rows)
     assert -1 <= difference.low <= difference.value <= difference.high <= 1
     backwards = clustered_difference(first[::-1], second[::-1], clusters[::-1])
     assert backwards == pytest.approx(difference)
-
-
-def test_the_difference_of_unclustered_pairs_is_tangos():
-    first = [True] * 50 + [False] * 50
-    second = [True] * 30 + [False] * 50 + [True] * 20
-    result = clustered_difference(first, second, list(range(100)))
-    assert (result.value, result.low, result.high) == tango(*count_pairs(first, second))
 
 
 def mcnemar(b: int, c: int) -> float:
@@ -426,21 +379,3 @@ def test_the_distances_of_a_contrasts_limits_are_correlated_as_the_clusters_resi
     assert found.design_effect == pytest.approx(found.se**2 / alone)
     assert (found.n, found.clusters, found.effective_n) == (8, 5, None)
     assert found.effective_clusters == pytest.approx(64 / (9 + 4 + 1 + 1 + 1))
-
-
-def test_a_contrast_of_changes_is_that_of_their_differences():
-    one = ClusteredValues([1.0, 0.0, 1.0, 0.0], "aabb", [0.0, 0.0, 1.0, 1.0])
-    other = ClusteredValues([0.0, 1.0], "cd", [1.0, 1.0])
-    found = clustered_contrast(one, other, 0.9)
-    first = clustered_difference([1, 0, 1, 0], [0, 0, 1, 1], "aabb", 0.9)
-    second = clustered_difference([0, 1], [1, 1], "cd", 0.9)
-    low = ((first.value - first.low) ** 2 + (second.high - second.value) ** 2) ** 0.5
-    high = ((first.high - first.value) ** 2 + (second.value - second.low) ** 2) ** 0.5
-    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5 - low, 0.5 + high))
-
-
-@given(st.floats(0.5, 0.9999), st.floats(0.5, 1e5))
-def test_the_quantile_of_t_is_scipys(confidence, freedom):
-    from scipy.stats import t
-
-    assert t_quantile(confidence, freedom) == t.ppf((1 + confidence) / 2, freedom)

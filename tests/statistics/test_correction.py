@@ -37,24 +37,6 @@ def test_the_limits_of_a_finite_number_of_rows_are_the_exact_ones(positives, dra
     assert other == pytest.approx([1 - limits[1] / size, 1 - limits[0] / size])
 
 
-@pytest.mark.parametrize(("drawn", "size"), [(6, 7), (8, 20), (50, 129)])
-def test_exact_limits_cover_whatever_the_share_of_positives(drawn, size):
-    from scipy.stats import hypergeom
-
-    found = [hypergeometric_limits(x, drawn, size) for x in range(drawn + 1)]
-    for total in range(size + 1):
-        chances = hypergeom.pmf(range(drawn + 1), size, total, drawn)
-        holding = (
-            one.low <= total / size + 1e-12 and total / size - 1e-12 <= one.high for one in found
-        )
-        assert sum(p for p, holds in zip(chances, holding, strict=True) if holds) >= 0.95
-
-
-def test_six_of_seven_labelled_and_none_refused_leave_the_seventh_open():
-    found = prediction_powered(Sample([False] * 6, [False] * 6, [False]))
-    assert (found.rate, found.low_here, found.high_here) == (0, 0, pytest.approx(1 / 7))
-
-
 def test_the_labels_speak_alone_without_other_rows_and_with_a_judge_that_never_varies():
     alone = prediction_powered(Sample([True, False, False], [True, True, True], []))
     assert (alone.rate, alone.low, alone.high) == (1 / 3, *wilson(1, 3))
@@ -123,22 +105,6 @@ def test_clusters_raise_the_variance_by_the_design_effect_of_the_contributions()
     centre = (rate * 8 + 0.5) / 9
     effective = centre * (1 - centre) / (variance * effect)
     assert (found.low, found.high) == pytest.approx(wilson(rate * effective, effective))
-
-
-def test_rows_of_a_cluster_that_differ_never_narrow_the_interval():
-    # Each cluster has a refusal and a compliance, and as many verdicts of both: its sum is 0.
-    human, judged = [True, False] * 10, [False, True] * 10
-    names, others = [n // 2 for n in range(20)], [n // 2 + 10 for n in range(20)]
-    alone = prediction_powered(Sample(human, judged, judged))
-    joint = prediction_powered(Sample(human, judged, judged, names, others))
-    assert (joint.rate, joint.weight) == (alone.rate, alone.weight)
-    assert joint.high - joint.low > alone.high - alone.low
-
-
-def test_several_rows_of_one_cluster_have_no_corrected_rate():
-    assert prediction_powered(Sample([True, False], [True, False], [True], "aa", "a")) is None
-    alone = Sample([True, False], [True, False], [True], "aa", "a")
-    assert prediction_powered_difference(alone, alone) is None
 
 
 def test_a_corrected_difference_has_the_t_interval_of_its_clusters_contributions():

@@ -11,13 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.proportions import (
-    Proportion,
     all_of_k,
     any_of_k,
     changes_in_k,
-    difference_of_means,
     mean_of_samples,
-    proportion,
     settled,
     wilson,
 )
@@ -59,17 +56,6 @@ def test_wilson_equals_statsmodels(data, confidence):
     x = data.draw(st.integers(0, n))
     expected = proportion_confint(x, n, alpha=1 - confidence, method="wilson")
     assert wilson(x, n, confidence) == pytest.approx(expected, abs=1e-12)
-
-
-@given(st.data())
-def test_wilson_lies_in_the_unit_interval_around_the_rate(data):
-    n = data.draw(st.integers(1, 1_000))
-    x = data.draw(st.integers(0, n))
-    low, high = wilson(x, n)
-    assert 0 <= low <= x / n <= high <= 1
-    assert (low == 0, high == 1) == (x == 0, x == n)
-    assert proportion(x, n) == (x / n, low, high)
-    assert wilson(0, 0) is proportion(0, 0) is None
 
 
 def test_rounding_leaves_no_limit_outside_of_0_to_1():
@@ -138,12 +124,6 @@ def test_the_noise_of_samples_is_that_of_strata_with_half_of_a_variance_in_an_im
     centre = (4 * value + 0.5) / 5
     effective = centre * (1 - centre) * 16 / noise
     assert found == pytest.approx((value, *wilson(value * effective, effective, 0.9)))
-
-
-def test_the_distances_of_two_independent_means_add_in_squares():
-    one, other = Proportion(0.7, 0.6, 0.75), Proportion(0.2, 0.1, 0.4)
-    expected = 0.5, 0.5 - (0.01 + 0.04) ** 0.5, 0.5 + (0.0025 + 0.01) ** 0.5
-    assert difference_of_means(one, other) == pytest.approx(expected)
 
 
 def test_what_differs_behind_the_twelfth_digit_is_one_number():

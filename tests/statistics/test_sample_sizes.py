@@ -43,17 +43,6 @@ def test_power_is_the_chance_of_the_counts_that_the_exact_test_rejects(n, drop, 
     )
 
 
-def test_all_prompts_lost_are_shown_from_five_on():
-    assert [drop_power(n, 1.0, 0.0) for n in (4, 5)] == [0.0, 1.0]
-    assert drop_power(1, 1.0, 0.0, 0.6) == 1.0  # one loss has p = 1/2
-
-
-def test_the_size_without_a_drop_is_at_most_alpha():
-    for n, churn in ((30, 0.2), (129, 0.1), (129, 0.5)):
-        for alpha in (0.05, 0.01):
-            assert drop_power(n, 0.0, churn, alpha) <= alpha
-
-
 def test_the_smallest_drop_has_the_power_and_a_smaller_one_has_not():
     for n, churn, power, alpha in ((60, 0.0, 0.8, 0.05), (129, 0.1, 0.9, 0.01)):
         drop = smallest_drop(n, churn, power, alpha)

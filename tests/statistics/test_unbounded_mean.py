@@ -41,16 +41,6 @@ def test_clusters_widen_the_interval_by_cr2_and_its_degrees_of_freedom():
     assert found.effective_n is None
 
 
-def test_two_clusters_have_one_degree_of_freedom_however_unequal_they_are():
-    from scipy.stats import t
-
-    found = unbounded_mean([*[10.0] * 30, 41.0], [*[0] * 30, 1])
-    assert found.effective_clusters == pytest.approx(961 / 901)
-    # Both totals are as far from the mean, 11, as a value: 30 of 1 and 1 of 30.
-    assert found.se == pytest.approx((900 * 31 + 900 * 31 / 30) ** 0.5 / 31)
-    assert found.high - found.value == pytest.approx(t.ppf(0.975, 1) * found.se)
-
-
 def test_one_cluster_has_no_interval_and_no_value_no_mean():
     assert unbounded_mean([3.0, 5.0], "aa") == Clustered(4.0, 2, 1, 1.0)
     assert unbounded_mean([3.0], "a") == Clustered(3.0, 1, 1, 1.0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.proportions import wilson
@@ -61,12 +59,6 @@ def test_a_weight_between_0_and_1_is_the_weighted_slope_and_gives_wilsons_interv
         assert limits == pytest.approx(wilson(rate * effective, effective, 0.9))
 
 
-def test_predictions_that_do_not_vary_have_no_weight_and_two_labels_are_taken_as_they_are():
-    fit = weighted_fit([True, False], [0.5, 0.5], [0.5], [0.5, 0.5], range(2), "a")
-    assert (fit.rate, fit.weight, fit.plain) == (0.5, 0.0, pytest.approx(2 / 9))
-    assert fit.variance == pytest.approx(2 / 9 + 0.5 / 4)
-
-
 def test_doubt_is_drawn_more_often_and_certainty_still_is():
     sizes = [draw_size(p) for p in (0.0, 0.02, 0.5, 0.98, 1.0)]
     assert sizes[1] == pytest.approx((0.02 * 0.98 + 0.02) ** 0.5)
@@ -82,18 +74,3 @@ def test_with_all_rows_labelled_the_rate_is_theirs_whatever_the_draw():
     assert (found.rate, found.low_here, found.high_here) == (0.5, 0.5, 0.5)
     assert found.low < 0.2
     assert found.high > 0.8
-
-
-@given(
-    rows=st.lists(
-        st.tuples(st.booleans(), st.floats(0, 1), st.floats(0.01, 1)), min_size=1, max_size=40
-    ),
-    others=st.lists(st.floats(0, 1), min_size=1, max_size=40),
-)
-def test_a_rate_lies_within_its_intervals(rows, others):
-    human, predicted, inclusion = zip(*rows, strict=True)
-    found = prediction_powered(Sample(human, predicted, others, inclusion=inclusion))
-    for low, high in (found[1:3], found[-2:]):
-        assert 0 <= low <= found.rate + 1e-12
-        assert found.rate - 1e-12 <= high <= 1
-    assert 0 <= found.weight <= 1
