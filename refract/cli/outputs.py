@@ -91,7 +91,7 @@ def show(
         places.append("run: dvc repro")
     lines = [
         *(f"note: {note}" for note in notes),
-        *arithmetic_lines(root, view.provenance, wide=wide),
+        *arithmetic_lines(root, view.provenance),
         "; ".join(places),
         *warning_lines(root, models),
     ]

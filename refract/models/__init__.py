@@ -44,22 +44,6 @@ ENGINES = Registry(
     {"process": "refract.models.answering:answer_here"}, "refract.engines", "__call__"
 )
 
-# Servers of OpenAI's API, and where each is by default.
-SERVERS = {
-    "vllm": "http://localhost:8000/v1",
-    "sglang": "http://localhost:30000/v1",
-    "ollama": "http://localhost:11434/v1",
-    "llamacpp": "http://localhost:8080/v1",
-    "llama.cpp": "http://localhost:8080/v1",
-    "tgi": "http://localhost:8080/v1",
-    "lmstudio": "http://localhost:1234/v1",
-    "litellm": "http://localhost:4000/v1",
-    "azure": "https://RESOURCE.openai.azure.com --set client=azure",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.xyz/v1",
-    "groq": "https://api.groq.com/openai/v1",
-}
-
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
     "max_tokens",
@@ -109,13 +93,6 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
 
 def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
     """A definition's adapter and its settings."""
-    name = str(definition.get("adapter"))
-    address = SERVERS.get(name.lower())
-    if address and ("base_url" in definition or not ADAPTERS.knows(name)):
-        raise ParamsError(
-            f"{where}: adapter: {name} speaks OpenAI's protocol: --adapter openai --base-url "
-            f"{address}, or in params.yaml adapter: openai and base_url"
-        )
     adapter = find(ADAPTERS, definition.get("adapter"), f"{where}: adapter")
     values = {key: value for key, value in definition.items() if key != "adapter"}
     settings = read_settings(adapter.Settings, where, values)

@@ -47,6 +47,8 @@ FILES = (
     "chat_templates/*.jinja",
     "additional_chat_templates/*.jinja",
 )
+# What configurations call the positions that a model was built for.
+LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
@@ -267,24 +269,32 @@ def content_sha256(folder: Path, files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def parameter_count(folder: Path) -> int:
-    """Number of weights; a tied output layer that is stored twice counts once. Raises
-    AdapterError."""
+def stored_tensors(folder: Path) -> dict[str, tuple[str, int]]:
+    """The type of number and the size of each tensor by name, from the headers of the
+    weights. Raises AdapterError."""
     from safetensors import SafetensorError, safe_open
 
-    sizes: dict[str, int] = {}
+    tensors = {}
     for path in weight_files(folder):
         try:
             with safe_open(path, framework="numpy") as weights:
                 for name in weights.keys():  # noqa: SIM118 - not a mapping
-                    sizes[name] = math.prod(weights.get_slice(name).get_shape())
+                    tensor = weights.get_slice(name)
+                    tensors[name] = (tensor.get_dtype(), math.prod(tensor.get_shape()))
         except (OSError, SafetensorError) as error:
             raise AdapterError(
                 f"{path} is not a valid safetensors file ({error}); download the checkpoint again"
             ) from None
+    return tensors
+
+
+def parameter_count(folder: Path) -> int:
+    """Number of weights; a tied output layer that is stored twice counts once. Raises
+    AdapterError."""
+    tensors = stored_tensors(folder)
     if read_json(folder / "config.json").get("tie_word_embeddings"):
-        sizes.pop("lm_head.weight", None)
-    return sum(sizes.values())
+        tensors.pop("lm_head.weight", None)
+    return sum(size for _, size in tensors.values())
 
 
 @functools.cache
@@ -321,13 +331,7 @@ def context_length(config: dict[str, Any]) -> int | None:
     """Positions the model was built for, by its config; None where the config names no
     bound."""
     for part in (config, config.get("text_config") or {}):
-        for key in (
-            "max_position_embeddings",
-            "n_positions",
-            "n_ctx",
-            "max_seq_len",
-            "seq_length",
-        ):
+        for key in LENGTHS:
             length = part.get(key)
             if isinstance(length, int):
                 return length
@@ -362,15 +366,11 @@ def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
     """The weights of a checkpoint that belong to layers which the model has none of: a
     weight of that name it has under another number. Layers for predicting further
     tokens are of no use here."""
+    if getattr(model.config, "num_nextn_predict_layers", 0):
+        return []
     numbered = re.compile(r"\.[0-9]+\.")
-    known = set()
-    for name in model.state_dict():
-        known.add(numbered.sub(".N.", name))
-    unused = []
-    for name in sorted(unexpected):
-        if numbered.sub(".N.", name) in known:
-            unused.append(name)
-    return [] if getattr(model.config, "num_nextn_predict_layers", 0) else unused
+    known = {numbered.sub(".N.", name) for name in model.state_dict()}
+    return [name for name in sorted(unexpected) if numbered.sub(".N.", name) in known]
 
 
 class Loader:
@@ -395,11 +395,9 @@ class Loader:
             if snapshot is not None:
                 return snapshot.name
             raise AdapterError(
-                f"revision {revision!r} of {model_id!r} cannot be resolved: the hub does not give it"
-                f" ({type(error).__name__}: {str(error).partition(chr(10))[0]}), the hub's cache does"
-                f" not have it, and there is no folder of that name in {Path.cwd()}; correct model_id or"
-                " revision, log in with `hf auth login` if access is granted by request, go online"
-                " once, or name a local folder"
+                f"revision {revision!r} of {model_id!r} cannot be resolved: neither the hub"
+                f" ({type(error).__name__}: {first_line(error)}) nor its cache has it, and there is no"
+                f" such folder in {Path.cwd()}; correct it, run `hf auth login`, or go online once"
             ) from None
 
     @property
@@ -517,15 +515,8 @@ class Loader:
         where that is not known."""
         if self.settings.gguf_file:
             return "float32"  # what they are dequantised to
-        from safetensors import safe_open
-
-        settings = self.settings
-        folder = self.folder or cached_snapshot(settings.model_id, self.commit)
-        kinds: set[str] = set()
-        for path in weight_files(folder) if folder else ():
-            with safe_open(path, framework="numpy") as weights:
-                for name in weights.keys():  # noqa: SIM118
-                    kinds.add(weights.get_slice(name).get_dtype())
+        folder = self.folder or cached_snapshot(self.settings.model_id, self.commit)
+        kinds = {kind for kind, _ in stored_tensors(folder).values()} if folder else set()
         if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
             return "float32"
         if "BF16" in kinds:

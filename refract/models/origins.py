@@ -29,7 +29,6 @@ from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
 from refract.models.store import (
     ResponseStore,
-    StoreError,
     answer_in,
     answer_sha256,
     store_file,
@@ -150,58 +149,40 @@ def _certified(
     return {"certificates": sums}
 
 
-def arithmetic_lines(root: Path, provenance: Mapping[str, Row], *, wide: bool = True) -> list[str]:
+def arithmetic_lines(root: Path, provenance: Mapping[str, Row]) -> list[str]:
     """How models' answers were computed, and how many of exact ones were certified
     here; equal lines once, with the models' names. ``provenance`` is by model."""
     models: dict[str, list[str]] = {}
     path = store_file()
-    try:
-        here = ResponseStore(path if path and path.is_file() else None)
-    except StoreError:
-        here = ResponseStore(None)
-    with here as store:
+    with ResponseStore(path if path and path.is_file() else None) as store:
         for model, facts in provenance.items():
-            line = arithmetic_line(root / "data/responses" / model, facts, store, wide=wide)
+            line = arithmetic_line(root / "data/responses" / model, facts, store)
             if line:
                 models.setdefault(line, []).append(model)
     return [f"{', '.join(names)}: {line}" for line, names in models.items()]
 
 
-def arithmetic_line(
-    folder: Path, facts: Mapping[str, Any], store: ResponseStore, *, wide: bool = False
-) -> str:
+def arithmetic_line(folder: Path, facts: Mapping[str, Any], store: ResponseStore) -> str:
     """How a local model's answers were computed, from its provenance, and how many of
     those in ``folder`` the store knows as certified or stated; "" for other models.
 
     What a file says of certificates does not count: it may be anybody's."""
     arithmetic = facts["model"]["identity"].get("arithmetic")
     if arithmetic != "exact":
-        other = f"arithmetic of {arithmetic}, not exact" if arithmetic else ""
-        return "fast arithmetic: of this machine" if arithmetic == "fast" else other
+        return f"{arithmetic} arithmetic: of this machine" if arithmetic else ""
     counts: Counter[str] = Counter()
-    absent = []
     for suite, suite_facts in facts["suites"].items():
         path = folder / f"{suite}.jsonl"
         if path.is_file() and sha256_file(path) == suite_facts.get("responses_sha256"):
             counts += counted_states(list(iter_responses(path)), store)
-        else:
-            absent.append(suite)
-    missing = f"; not here, and so not counted: answers to {', '.join(absent)}" if absent else ""
-    if counts.total() == 0:
-        return f"exact arithmetic{missing}"
-    answers = sum(counts[state] for state in STATES)
-    if counts["certified"] == answers and not (wide or missing):
-        return "all answers certified"
+    if not counts:
+        return "exact arithmetic; no answers here"
     parts = [f"{counts[state]:,} {state}" for state in STATES if counts[state]]
-    line = f"of {answers:,} answers {', '.join(parts)}"
-    if wide:
-        line += f"; {counts['float64']:,} tokens decided in float64, {counts['ties']:,} ties"
-    return line + missing
+    return f"of {counts.total():,} answers {', '.join(parts)}"
 
 
 def counted_states(rows: Sequence[ResponseRow], store: ResponseStore) -> Counter[str]:
-    """How many rows are in each of ``STATES``, and of certified ones the tokens that
-    float64 decided and the ties.
+    """How many rows are in each of ``STATES``.
 
     A row of which the store has no answer came in a file: with ``dvc pull``, say. An
     error is no answer that anything could speak for."""
@@ -211,12 +192,9 @@ def counted_states(rows: Sequence[ResponseRow], store: ResponseStore) -> Counter
     for row in rows:
         key = row["request_sha256"]
         state = states.get(key)
-        answer = answer_in(row)
-        same = state is not None and state.answer_sha256 == answer_sha256(key, answer)
+        same = state is not None and state.answer_sha256 == answer_sha256(key, answer_in(row))
         if same and state is not None and state.certificate:
             counts["certified"] += 1
-            counts["float64"] += state.certificate["float64"]
-            counts["ties"] += state.certificate["ties"]
         elif row["finish_reason"] == "error" or (key in known and state is None):
             counts["unchecked"] += 1
         else:

@@ -285,18 +285,3 @@ class Prompting:
             tool_calls=calls or None,
             certificate=row.certificate,
         )
-
-    def clip(self, text: str, tokens: int, side: str = "right", special: bool = False) -> str:
-        """A text of at most so many tokens, those that the tokenizer adds included, cut
-        at one ``side``; ``special``: with the texts of the tokens that it adds."""
-        self.load()
-        tokenizer = self.tokenizer
-        before, tokenizer.truncation_side = tokenizer.truncation_side, side
-        try:
-            ids = tokenizer(text, truncation=True, max_length=tokens)["input_ids"]
-        finally:
-            tokenizer.truncation_side = before
-        clipped: str = tokenizer.decode(
-            ids, skip_special_tokens=not special, clean_up_tokenization_spaces=False
-        )
-        return clipped

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.models import ADAPTERS, SERVERS
 from refract.models.synthetic import HELP, REFUSALS
 from tests.judges.test_model_judges import JudgeServer
 
@@ -292,15 +291,9 @@ WRONG = r"""
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
-SPOKEN = [
-    f"2 | run --adapter {name} --suite own.jsonl --out r.json | {name} speaks OpenAI's protocol: "
-    f"--adapter openai --base-url {address}"
-    for name, address in SERVERS.items()
-    if name not in ADAPTERS
-]
 
 
-@pytest.mark.parametrize("line", [*WRONG.strip().splitlines(), *SPOKEN])
+@pytest.mark.parametrize("line", WRONG.strip().splitlines())
 def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line):
     code, command, message = map(str.strip, line.split("|"))
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')

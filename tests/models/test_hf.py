@@ -451,7 +451,7 @@ def test_a_commit_needs_no_network_and_a_branch_comes_from_the_cache_when_offlin
     definition = {"model_id": "owner/name"}
     expected = {"model_id": "owner/name", "commit": commit}
     assert opened(definition | {"revision": commit}).identity()["model"] == expected
-    with pytest.raises(AdapterError, match=r"cannot be resolved: the hub does not give it .Connec"):
+    with pytest.raises(AdapterError, match=r"cannot be resolved: neither the hub .Connec"):
         opened(definition).identity()
     reference = tmp_path / "models--owner--name" / "refs" / "main"
     reference.parent.mkdir(parents=True)

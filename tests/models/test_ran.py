@@ -110,23 +110,21 @@ def test_answers_are_counted_by_what_the_store_knows_of_them_and_not_by_what_a_f
     with ResponseStore(tmp_path / "store") as store:
         store.put(zip(KEYS, known, strict=True))
 
-        def line(*, wide: bool) -> str:
-            return arithmetic_line(tmp_path, facts, store, wide=wide)
+        def line() -> str:
+            return arithmetic_line(tmp_path, facts, store)
 
-        counts = "of 5 answers 1 certified, 2 stated, 2 unchecked"
-        assert line(wide=False) == counts
-        assert line(wide=True) == f"{counts}; 3 tokens decided in float64, 1 ties"
+        assert line() == "of 5 answers 1 certified, 2 stated, 2 unchecked"
         # Another answer to the same request has not been certified.
         rows[0] = answer_row(KEYS[0], Answer("another"), "a")
         write_rows(tmp_path / "s.jsonl", rows[:1])
-        assert line(wide=False) == "exact arithmetic; not here, and so not counted: answers to s"
+        assert line() == "exact arithmetic; no answers here"
         facts["suites"]["s"]["responses_sha256"] = sha256_file(tmp_path / "s.jsonl")
-        assert line(wide=False) == "of 1 answers 1 stated"
+        assert line() == "of 1 answers 1 stated"
         store.put(
             [(KEYS[0], replace(Answer("another"), certificate=certificate(2.0)))],
             corrected=KEYS[:1],
         )
-        assert line(wide=False) == "all answers certified"
+        assert line() == "of 1 answers 1 certified"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,6 @@ from refract.suites.perturbations.characters import fallback_repetitions, inject
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(kind for kind in PERTURBATIONS if find(PERTURBATIONS, kind, "kind").drawn)
-# Digits that are not spelled.
-PARTS_OF_SOMETHING_ELSE = (
-    *("v2 at 10:30", "2024-05-01", "1.2.3", "agent 007"),
-    *("$5", "#1", "a=1", "H2O", "-4"),
-)
 TEXT = "In 2024 I can't find 3 of the 1,250 résumés; the barn clerk said: try https://a.org/x?y=1."
 
 
@@ -98,11 +93,6 @@ def test_characters_are_literal_code_points_or_presets_and_each_is_used_once():
         ("punctuation", "See (https://a.org/x?y=1.), ok?", "See https://a.org/x?y=1 ok"),
         ("punctuation", "Ask me@x.org: 3.5% of 1,250 is $44!", "Ask me@x.org 3.5% of 1,250 is $44"),
         ("punctuation", "first.\n\n- second", "first\n\n second"),
-        ("accents", "Café, naïve, e\u0301, Ελλάδα", "Cafe, naive, e, Ελλαδα"),
-        ("spelled_numbers", "3 pigs, 21st of 1,250", "three pigs, twenty-first of one thousand two "
-         "hundred fifty"),
-        ("spelled_numbers", "2.05% or 0", "two point zero five percent or zero"),
-        ("spelled_numbers", "1000000 (12th)", "one million (twelfth)"),
     ],
 )  # fmt: skip
 def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
@@ -144,10 +134,7 @@ def test_scanner_errors_are_confusions_of_the_table():
         ("punctuation", "no marks", {}),
         ("punctuation", "?!", {}),
         ("homoglyphs", "123", {}),
-        ("spelled_numbers", "no digits", {}),
         ("char_injection", "Hello", {"position": "between_words"}),
-        ("accents", "йога が हिन्दी 한국어 øl", {}),
-        *(("spelled_numbers", text, {}) for text in PARTS_OF_SOMETHING_ELSE),
     ],
 )
 def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robust(kind, text, more):

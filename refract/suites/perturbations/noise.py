@@ -31,7 +31,7 @@ from refract.suites.perturbations.variants import (
 Rate = Annotated[Number, Field(gt=0, le=1)]
 T = TypeVar("T")
 
-# Neighbours on a keyboard, misreadings, look-alikes, words of numbers.
+# Neighbours on a keyboard, misreadings, look-alikes.
 TABLES = read_yaml(Path(__file__).with_suffix(".yaml"))
 _OCR = re.compile("|".join(sorted(TABLES["ocr"], key=lambda key: (-len(key), key))))
 LOOK_ALIKES = str.maketrans(TABLES["look_alikes"])
@@ -151,31 +151,6 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
     return re.sub(r"(?<=\S) {2,}(?=\S)", " ", "".join(out)).rstrip(" "), changed
 
 
-def _base_letter(char: str) -> str | None:
-    """The Latin or Greek letter under an accented one. Marks of other scripts are not
-    accents."""
-    decomposed = unicodedata.normalize("NFD", char)
-    base, marks = decomposed[0], decomposed[1:]
-    latin_or_greek = unicodedata.name(base, "").startswith(("LATIN", "GREEK"))
-    return base if marks and latin_or_greek else None
-
-
-def accents(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
-    """Accents removed from Latin and Greek letters, precomposed or combining."""
-    out: list[str] = []
-    changed = 0
-    on_letter = False  # whether a mark here would stand on a Latin or Greek letter
-    for char in text:
-        if on_letter and "\u0300" <= char <= "\u036f":
-            changed += 1
-            continue
-        base = _base_letter(char)
-        on_letter = unicodedata.name(base or char, "").startswith(("LATIN", "GREEK"))
-        changed += base is not None
-        out.append(base or char)
-    return "".join(out), changed
-
-
 class OcrSettings(FeatureSettings):
     rate: Rate = Field(0.05, description="share of the letters and digits")
 
@@ -207,57 +182,6 @@ def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings)
     return "".join(chars), len(chosen)
 
 
-# Digits that are part of something else stay: v2, 10:30, 2024-05-01, 1.2.3, 007, $5, #1.
-_NUMBER = re.compile(
-    r"(?<![\w.,:/$€£¥#@&=+\-−])"
-    r"(?P<whole>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,3}|[1-9][0-9]{0,11}|0)(?P<part>\.[0-9]+)?"
-    r"(?P<suffix>st|nd|rd|th|%)?(?![\w%]|[.,:/\-−][0-9])"
-)
-
-
-def number_words(number: int) -> str:
-    """A whole number from 0 up to twelve digits in English words, American style (no
-    ``and``)."""
-    if number < 20:
-        return str(TABLES["ones"][number])
-    if number < 100:
-        tens, ones = divmod(number, 10)
-        return str(TABLES["tens"][tens]) + (f"-{number_words(ones)}" if ones else "")
-    if number < 1000:
-        hundreds, ones = divmod(number, 100)
-        return f"{number_words(hundreds)} hundred" + (f" {number_words(ones)}" if ones else "")
-    words = []
-    for unit in ("", "thousand", "million", "billion"):
-        number, hundreds = divmod(number, 1000)
-        if hundreds:
-            words.append(f"{number_words(hundreds)} {unit}".rstrip())
-    return " ".join(reversed(words))
-
-
-def _ordinal(words: str) -> str:
-    last = re.split(r"[ -]", words)[-1]
-    head = words.removesuffix(last)
-    regular = last[:-1] + "ieth" if last.endswith("y") else last + "th"
-    return head + str(TABLES["ordinals"].get(last, regular))
-
-
-def spelled_numbers(text: str, generator: random.Random, settings: FeatureSettings) -> Noisy:
-    """Numbers in English words: 3 as ``three``, 2.5 as ``two point five``, 21st, 40%."""
-
-    def spell(match: re.Match[str]) -> str:
-        words = number_words(int(match["whole"].replace(",", "")))
-        suffix = match["suffix"]
-        if suffix not in (None, "%"):
-            return match[0] if match["part"] else _ordinal(words)
-        if match["part"]:
-            words += " point"
-            for digit in match["part"][1:]:
-                words += f" {TABLES['ones'][int(digit)]}"
-        return f"{words} percent" if suffix else words
-
-    return _NUMBER.sub(spell, text), len(_NUMBER.findall(text))
-
-
 class RepeatSettings(VariantSettings):
     repeats: int = Field(3, ge=1, le=1000, description="how often each prompt is repeated")
 
@@ -275,8 +199,6 @@ LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
 TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
 TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
 PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
-ACCENTS = Perturbation(FeatureSettings, in_each_feature("accents", accents))
 OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
 HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
-SPELLED_NUMBERS = Perturbation(FeatureSettings, in_each_feature("spelled_numbers", spelled_numbers))
 REPEAT = Perturbation(RepeatSettings, repeat)

@@ -208,10 +208,7 @@ class PublishedJudge(Judge):
         for case in cases:
             values = case.values
             if clip and isinstance(model, HF):  # checked when the judge was opened
-                special = clip.special_tokens == "shown"
-                values["response"] = model.prompting.clip(
-                    case.answer, clip.tokens, clip.side, special
-                )
+                values["response"] = clipped(model, case.answer, clip)
             for name, text in values.items():
                 values[name] = self._shown(text)
             turns: list[Message] = []
@@ -264,6 +261,21 @@ class PublishedJudge(Judge):
         if read.guessed:
             verdict["guessed"] = True
         return verdict
+
+
+def clipped(model: HF, text: str, clip: Clip) -> str:
+    """A text of at most so many of the model's tokens."""
+    model.prompting.load()
+    tokenizer = model.prompting.tokenizer
+    before, tokenizer.truncation_side = tokenizer.truncation_side, clip.side
+    try:
+        ids = tokenizer(text, truncation=True, max_length=clip.tokens)["input_ids"]
+    finally:
+        tokenizer.truncation_side = before
+    hidden = clip.special_tokens == "hidden"
+    return str(
+        tokenizer.decode(ids, skip_special_tokens=hidden, clean_up_tokenization_spaces=False)
+    )
 
 
 def expected(reply: str, scale: Scale) -> Verdict:
