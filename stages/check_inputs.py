@@ -1,6 +1,6 @@
 """Runs the stage: ``python -m stages.check_inputs``. It runs at every ``dvc repro``, before all others.
 
-Where nothing changed since the last time, that costs a look at the files' sizes and times.
+Only files that changed since the last time are hashed again.
 """
 
 from __future__ import annotations
@@ -11,20 +11,15 @@ from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project import read_project
 from refract.project.checkup import check_declared
-from refract.project.inputs import PARAMS, nothing_changed, read_state, stat_of, write_inputs
+from refract.project.inputs import write_inputs
 
 
 def main() -> None:
     """Checks params.yaml as a whole and writes ``data/inputs``. Marks the answers and verdicts of a
     model whose errors may have passed, so that DVC runs their stage again."""
-    state = read_state()
-    if nothing_changed(state):
-        say("check-inputs: params.yaml, and the files that it names, are as they were")
-        return
-    seen = stat_of(PARAMS)
     params = read_project(Path()).params
     check_declared(Path(), params)
-    count = write_inputs(params, seen, state.get("hashes", {}))
+    count = write_inputs(params)
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")
 
 

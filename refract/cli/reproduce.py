@@ -57,14 +57,10 @@ def reproduce(
         say("REFRACT_CACHE=off PATH=$PWD/.venv/bin:$PATH dvc repro")
         say(f"git diff --exit-code -- {shlex.join(FILES)} && echo identical")
         return
-    files, differences, causes = rebuild(root, commit, regenerate=regenerate)
+    files, differences = rebuild(root, commit, regenerate=regenerate)
     say(f"{files} files of metrics compared, which name prompts, responses and verdicts by hash")
-    if not differences:
-        say(f"byte-identical{', though these inputs differ:' if causes else ''}")
     for line in differences:
         say(f"DIFFERENT {line}")
-    for cause in causes:
-        say(f"CAUSE? {cause}" if differences else f"  {cause}")
-    if differences and not causes:
-        say("CAUSE? no input, library or machine differs; what is left are edited files")
+    if not differences:
+        say("byte-identical")
     raise typer.Exit(int(bool(differences)))

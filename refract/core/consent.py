@@ -7,6 +7,5 @@ NEEDED: set[str] = set()
 
 
 def need(what: str) -> None:
-    """Notes what a definition is going to do: send prompts and keys to a server, run
-    others' code."""
+    """Notes what a definition is going to do: send prompts and keys to a server, run others' code."""
     NEEDED.add(what)

@@ -1,5 +1,4 @@
-"""The code, libraries, machine and commit of this run, and the folders that belong to the
-user."""
+"""The code, libraries, machine and commit of this run, and the folders that belong to the user."""
 
 from __future__ import annotations
 
@@ -23,13 +22,7 @@ from refract.core.jsonl import sha256_file
 from refract.core.types import Row
 
 # Libraries whose versions can move a number.
-LIBRARIES = (
-    "accelerate",
-    "numpy",
-    "tokenizers",
-    "torch",
-    "transformers",
-)
+LIBRARIES = ("accelerate", "numpy", "tokenizers", "torch", "transformers")
 # Others that can explain why answers differ or fail.
 OTHERS = ("anthropic", "bitsandbytes", "openai", "peft", "safetensors")
 # What decides numbers. (The numbers themselves may not be committed yet.)
@@ -84,9 +77,8 @@ def pinned_libraries(constraints: Path) -> dict[str, str]:
 
 @functools.cache
 def code_sha256(part: str = "") -> str:
-    """A hash of the paths and contents of all files of this package, or of one ``part``,
-    but for the defaults that an installed package carries, so that a checkout has the
-    same."""
+    """A hash of the paths and contents of all files of this package, or of one ``part``, but for
+    the defaults that an installed package carries, so that a checkout has the same."""
     root = Path(__file__).parents[1] / part
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):

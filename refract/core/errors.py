@@ -17,9 +17,8 @@ from typing import ClassVar
 
 
 class RefractError(Exception):
-    """Something a user can mend: the message says what is wrong, which value came, what
-    is allowed and what to run. ``exit_code`` is what a command that ends with it
-    returns."""
+    """Something a user can mend: the message says what is wrong, which value came, what is allowed
+    and what to run. ``exit_code`` is what a command that ends with it returns."""
 
     exit_code: ClassVar[int] = 1
 

@@ -74,11 +74,10 @@ def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
 def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -> list[Row]:
     """All rows of a file in one of ``SUFFIXES``; none is lost or merged.
 
-    Cells of CSV, TSV and the first sheet of XLSX are texts as they stand there, and None where
-    a sheet's are empty; without a ``header`` the columns are called ``1``, ``2``, … A row of
-    CSV with more or fewer cells than the first is an error. A JSON object is its one list of
-    objects, or else one row.
-    Raises RowError, which names the file."""
+    Cells of CSV, TSV and the first sheet of XLSX are texts as they stand there, and None where a
+    sheet's are empty; without a ``header`` the columns are called ``1``, ``2``, … A row of CSV with
+    more or fewer cells than the first is an error. A JSON object is its one list of objects, or
+    else one row. Raises RowError, which names the file."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise RowError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")

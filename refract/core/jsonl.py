@@ -13,14 +13,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from refract.core.errors import RowError
 from refract.core.played import OwnAnswers
-from refract.core.types import (
-    PromptRow,
-    ResponseRow,
-    Row,
-    Verdict,
-    VerdictRow,
-    sample_prompts,
-)
+from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow, sample_prompts
 
 BOM = b"\xef\xbb\xbf"
 
@@ -50,8 +43,7 @@ def sha256_file(path: Path) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The JSON value of a text.
-    Raises ValueError, also where it is nested too deeply."""
+    """The JSON value of a text. Raises ValueError, also where it is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -103,9 +95,8 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def iter_rows(path: Path) -> Iterator[Row]:
-    """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a
-    carriage return in a text never splits a row.
-    Raises RowError with file and line number."""
+    """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a carriage
+    return in a text never splits a row. Raises RowError with file and line number."""
     with _opened(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -135,25 +126,15 @@ iter_verdicts = cast(Callable[[Path], Iterator[VerdictRow]], iter_rows)
 class RowsById(Mapping[str, Any]):
     """The rows of a JSONL file by their ``key``, or one ``field`` of each.
 
-    A row is read whenever it is asked for; only the places of the lines stay in memory.
-    ``numbers`` has the number of each row by its key, from 0.
-    Raises RowError for a row with another key."""
+    A row is read whenever it is asked for; only the places of the lines stay in memory. ``numbers``
+    has the number of each row by its key, from 0. Raises RowError for a row with another key."""
 
     def __init__(
-        self,
-        path: Path,
-        numbers: Mapping[str, int],
-        key: str = "prompt_id",
-        field: str = "",
+        self, path: Path, numbers: Mapping[str, int], key: str = "prompt_id", field: str = ""
     ) -> None:
         self._file = _opened(path)
         weakref.finalize(self, self._file.close)
-        self._path, self._numbers, self._key, self._field = (
-            path,
-            numbers,
-            key,
-            field,
-        )
+        self._path, self._numbers, self._key, self._field = (path, numbers, key, field)
         self._starts = array("q")
         start = 0
         for line in self._file:
@@ -182,9 +163,8 @@ class RowsById(Mapping[str, Any]):
 
 
 class StoredRows(NamedTuple):
-    """The rows that stages wrote of one suite and model, in order and by prompt id.
-    Prompts have their samples, and the model's own answers where a conversation is
-    played."""
+    """The rows that stages wrote of one suite and model, in order and by prompt id. Prompts have
+    their samples, and the model's own answers where a conversation is played."""
 
     prompts: Mapping[str, PromptRow]
     responses: Mapping[str, ResponseRow]

@@ -68,8 +68,7 @@ class SuiteSettings(Settings):
         None, ge=1, description="number of prompts to draw (seeded); null takes all"
     )
     stratified: bool = Field(
-        False,
-        description="whether `sample` draws each category by its share, as `--limit` does",
+        False, description="whether `sample` draws each category by its share, as `--limit` does"
     )
     perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
@@ -98,13 +97,10 @@ class SuiteSettings(Settings):
         "that `pair_id` joins",
     )
     source_language: str | None = Field(
-        None,
-        description="code of the language that translations are held against; null: `en`",
+        None, description="code of the language that translations are held against; null: `en`"
     )
     samples: int | None = Field(
-        None,
-        ge=1,
-        description="answers to each prompt; null: as the model says, or 1",
+        None, ge=1, description="answers to each prompt; null: as the model says, or 1"
     )
     protocol: str | None = Field(
         None,
@@ -121,8 +117,7 @@ class SuiteSettings(Settings):
         "worst case",
     )
     template: str | None = Field(
-        None,
-        description="a text with {feature} in it, for rows that have `features`",
+        None, description="a text with {feature} in it, for rows that have `features`"
     )
     tools: list[dict[str, Any]] | None = Field(
         None,
@@ -174,8 +169,7 @@ class Metadata(Settings):
         "has; null: the name that it has everywhere else",
     )
     family: str | None = Field(
-        None,
-        description="models of one family have their rates fitted over size together",
+        None, description="models of one family have their rates fitted over size together"
     )
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
@@ -224,16 +218,14 @@ class DecisionSettings(Settings):
     """Which differences of two results are decided, and what counts as no worse."""
 
     margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.05,
-        description="the drop that is still acceptable, as a difference of two rates",
+        0.05, description="the drop that is still acceptable, as a difference of two rates"
     )
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
         description="measures that are decided; Holm's correction runs over these alone",
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
-        0.95,
-        description="of intervals and decisions; a decision errs in at most 1 minus this",
+        0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
     )
 
     interval: IntervalOf = Field(
@@ -287,11 +279,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
-    """The mapping in the content of a YAML file, which messages call ``where``. Raises
-    ParamsError.
+    """The mapping in the content of a YAML file, which messages call ``where``. Raises ParamsError.
 
-    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a
-    number."""
+    It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -434,8 +424,7 @@ def _entries(params: Mapping[str, Any], catalogue: str) -> Mapping[str, Any]:
 
 
 def run_seed(params: Mapping[str, Any]) -> int:
-    """The seed of every draw.
-    Raises ParamsError unless it is an integer."""
+    """The seed of every draw. Raises ParamsError unless it is an integer."""
     seed = params.get("seed")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ParamsError(f"params.yaml: seed must be an integer (got {seed!r})")
@@ -460,8 +449,7 @@ def definition(
 
 
 def grid(params: Mapping[str, Any], axis: str) -> list[str]:
-    """The names of ``grid.models`` or ``grid.suites``.
-    Raises ParamsError."""
+    """The names of ``grid.models`` or ``grid.suites``. Raises ParamsError."""
     section = params.get("grid")
     names = section.get(axis) if isinstance(section, Mapping) else None
     settings = read_settings(Grid, "grid", {axis: names})
@@ -469,9 +457,8 @@ def grid(params: Mapping[str, Any], axis: str) -> list[str]:
 
 
 def decision_settings(root: Path) -> DecisionSettings:
-    """The settings of the project in a folder; the defaults without a project or without
-    the section.
-    Raises ParamsError."""
+    """The settings of the project in a folder; the defaults without a project or without the
+    section. Raises ParamsError."""
     path = root / "params.yaml"
     section = load_params(path).get("decisions") if path.is_file() else None
     return read_settings(DecisionSettings, "decisions", section or {})

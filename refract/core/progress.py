@@ -68,9 +68,8 @@ class Progress:
 
 
 def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
-    """What ``python -m stages.STAGE`` does: calls ``work`` with the command line's
-    arguments, whose names are ``arguments``. An error that a user can mend ends the stage
-    with its message."""
+    """What ``python -m stages.STAGE`` does: calls ``work`` with the command line's arguments, whose
+    names are ``arguments``. An error that a user can mend ends the stage with its message."""
     if len(sys.argv) != 1 + len(arguments):
         module = stage.replace("-", "_")
         sys.exit(" ".join(["usage: python -m", f"stages.{module}", *arguments]))
@@ -84,9 +83,8 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
 
 
 def let_threads_sleep() -> None:
-    """Lets a model's threads that wait for each other leave the processor to others soon,
-    unless the environment says otherwise. It has to be called before PyTorch and NumPy
-    are loaded."""
+    """Lets a model's threads that wait for each other leave the processor to others soon, unless
+    the environment says otherwise. It has to be called before PyTorch and NumPy are loaded."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
@@ -107,8 +105,7 @@ class StageRun:
         self.warnings.append(text)
 
     def end(self, summary: str, **details: Any) -> None:
-        """Prints the run in one line and writes it, with ``details``, to
-        ``data/runs/``."""
+        """Prints the run in one line and writes it, with ``details``, to ``data/runs/``."""
         seconds = time.monotonic() - self._started
         count = len(self.warnings)
         warned = f", {count} warning{'' if count == 1 else 's'}" if count else ""
@@ -118,8 +115,7 @@ class StageRun:
 
 
 def last_runs(root: Path, models: Sequence[str]) -> dict[str, Row]:
-    """The last run of each stage, for these models, in the pipeline's order, where it is
-    known."""
+    """The last run of each stage, for these models, in the pipeline's order, where it is known."""
     stages = ("model-inference", "judge", "aggregate")
     of_models = [f"{stage}@{model}" for stage in stages for model in models]
     names = ("generate-perturbations", *of_models, "validate-judges", "report")

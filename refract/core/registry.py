@@ -32,13 +32,8 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.engines": ("ray",),
         "refract.sending": ("batch",),
     },
-    "exact": {
-        "refract.arithmetics": ("exact",),
-        "refract.commands": ("verify",),
-    },
-    "paper": {
-        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
-    },
+    "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
+    "paper": {"refract.exporters": ("appendix", "bundle", "eee", "latex")},
     "published": {
         "refract.commands": ("import-suite", "judges", "protocols", "reproduce-paper"),
         "refract.judges": ("classifier", "published"),
@@ -51,11 +46,10 @@ PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
 
 class Registry(dict[str, str]):
-    """The names that come with this package, and the group of entry points for those of
-    others.
+    """The names that come with this package, and the group of entry points for those of others.
 
-    ``members`` are attributes that an object from elsewhere must have, beyond which
-    nothing is checked. A name that comes with this package cannot be taken by another."""
+    ``members`` are attributes that an object from elsewhere must have, beyond which nothing is
+    checked. A name that comes with this package cannot be taken by another."""
 
     def __init__(self, names: Mapping[str, str], group: str, *members: str) -> None:
         super().__init__(names)
@@ -113,10 +107,9 @@ def missing_package(what: str, package: str) -> MissingPackage:
 
 def find(registry: Registry, name: object, where: str, others: Iterable[str] = ()) -> Any:
     """The object behind a name; ``where`` says in messages where the name stands
-    (``models.my_model: adapter``), ``others`` are names that are known besides.
-    Raises ParamsError for an unknown name, and for an object of another package
-    that cannot be imported or is none of this kind; MissingPackage for a name that an
-    absent package of this repository brings."""
+    (``models.my_model: adapter``), ``others`` are names that are known besides. Raises ParamsError
+    for an unknown name, and for an object of another package that cannot be imported or is none of
+    this kind; MissingPackage for a name that an absent package of this repository brings."""
     if isinstance(name, str) and name in registry:
         return pkgutil.resolve_name(registry[name])
     installed = registry.installed()

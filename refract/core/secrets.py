@@ -44,13 +44,11 @@ def names_secret(name: object) -> bool:
 
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
-    """A value as it may be written, and the places of what was left out
-    (``headers.x-api-key``).
+    """A value as it may be written, and the places of what was left out (``headers.x-api-key``).
 
-    Left out is every text or number under a name that ``names_secret``, also where
-    name and value follow each other in a list. Of any other text, these parts are: keys
-    by their form, what stands before the host of an address, and what follows such a name
-    and ``=`` or ``:``."""
+    Left out is every text or number under a name that ``names_secret``, also where name and value
+    follow each other in a list. Of any other text, these parts are: keys by their form, what stands
+    before the host of an address, and what follows such a name and ``=`` or ``:``."""
     places: list[str] = []
 
     def clean(value: Any, place: str, secret: bool) -> Any:

@@ -23,12 +23,7 @@ from pydantic_core import CoreSchema
 from refract.core.errors import ParamsError
 from refract.core.secrets import without_secrets
 
-_BOUNDS = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-}
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _IN_WORDS = {
     "exclusiveMinimum": "above {}",
     "minimum": "of at least {}",
@@ -75,11 +70,7 @@ class Settings(BaseModel):
     bounds, or from words in ``json_schema_extra={"allowed": "…"}``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid",
-        strict=True,
-        frozen=True,
-        allow_inf_nan=False,
-        protected_namespaces=(),
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=()
     )
 
 
@@ -89,9 +80,8 @@ S = TypeVar("S", bound=Settings)
 def read_settings(kind: type[S], where: str, definition: object) -> S:
     """The settings of a definition, with defaults for those that it lacks.
 
-    ``where`` names the definition in messages (``models.my_model``).
-    Raises ParamsError, which says what is wrong, the value received and what is
-    allowed."""
+    ``where`` names the definition in messages (``models.my_model``). Raises ParamsError, which says
+    what is wrong, the value received and what is allowed."""
     if not isinstance(definition, Mapping):
         raise ParamsError(f"{where} must map settings to values (got {definition!r:.80})")
     for key in definition:
@@ -138,12 +128,7 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         return " ".join([noun, " and ".join(bounds)]).strip()
     if kind == "array":
         return _list_in_words(schema, definitions)
-    names = {
-        "boolean": "true or false",
-        "object": "a mapping",
-        "null": "null",
-        "string": "a text",
-    }
+    names = {"boolean": "true or false", "object": "a mapping", "null": "null", "string": "a text"}
     if kind == "string" and "pattern" in schema:
         return f"a text like {schema['pattern']}"
     if kind == "string" and schema.get("minLength"):
@@ -172,10 +157,7 @@ def _tidy(schema: Any) -> Any:
 
 
 def _sentence(
-    kind: type[BaseModel],
-    where: str,
-    definition: Mapping[str, Any],
-    error: ValidationError,
+    kind: type[BaseModel], where: str, definition: Mapping[str, Any], error: ValidationError
 ) -> str:
     """The first thing wrong with a definition, in one sentence that shows no secret."""
     problems = error.errors()

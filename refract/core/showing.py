@@ -24,12 +24,7 @@ def printable(text: object, keep: str = "") -> str:
     return shown
 
 
-def say(
-    *values: object,
-    end: str = "\n",
-    file: TextIO | None = None,
-    flush: bool = False,
-) -> None:
+def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
     """Prints as ``print`` does, with nothing in it that a terminal would obey.
 
     Everything that this package prints goes through here or through a table of Rich's."""
@@ -49,8 +44,7 @@ def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON for people: indented, with sorted keys; invisible characters are
-    escapes."""
+    """A value as JSON for people: indented, with sorted keys; invisible characters are escapes."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     return "".join(
         char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
@@ -100,9 +94,8 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufe0e\ufe0f\ufeff")
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """A text as it is compared, with a space at each end, and the place of each character
-    in the original. ``cuts``: the indices before which deleted punctuation separated two
-    words."""
+    """A text as it is compared, with a space at each end, and the place of each character in the
+    original. ``cuts``: the indices before which deleted punctuation separated two words."""
 
     text: str
     starts: list[int]

@@ -14,13 +14,7 @@ NAMING = ("harmful_calls", "wanted_calls")
 # And those that an attack in what tools return is after.
 ATTACK_CALLS = "attack_calls"
 # What begins and ends a call in the texts of local models; some are special tokens.
-MARKERS = (
-    "<tool_call>",
-    "</tool_call>",
-    "[TOOL_CALLS]",
-    "[ARGS]",
-    "<|python_tag|>",
-)
+MARKERS = ("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>")
 
 
 def tool_call(name: Any, arguments: Any) -> ToolCall:

@@ -27,9 +27,8 @@ class ToolCall(TypedDict):
 
 
 class Message(TypedDict):
-    """One turn of a conversation; ``role`` is system, user, assistant or tool. The
-    assistant's may have ``tool_calls``; behind it stands, for each, what the tool of that
-    ``name`` returned."""
+    """One turn of a conversation; ``role`` is system, user, assistant or tool. The assistant's may
+    have ``tool_calls``; behind it stands, for each, what the tool of that ``name`` returned."""
 
     role: str
     content: str
@@ -44,15 +43,13 @@ OWN_ANSWER = cast(Message, {"role": "assistant", "content": None})
 
 
 class PromptRow(TypedDict):
-    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None
-    unless its text was drawn, ``sample`` present where a prompt is answered several
-    times.
+    """One variant of a prompt. ``perturbation`` is None for the clean one, ``seed`` None unless its
+    text was drawn, ``sample`` present where a prompt is answered several times.
 
-    A turn of a conversation that is played has its number (``turn``), the last one's
-    (``turns``), and the id of the turn answered ``after`` which it comes. ``script`` has
-    the attempts without the model's answers, where ``with_answers`` filled these
-    in. A step of a model that calls tools is such a turn, too: ``tool_results`` are what
-    they return in the whole conversation."""
+    A turn of a conversation that is played has its number (``turn``), the last one's (``turns``),
+    and the id of the turn answered ``after`` which it comes. ``script`` has the attempts without
+    the model's answers, where ``with_answers`` filled these in. A step of a model that calls tools
+    is such a turn, too: ``tool_results`` are what they return in the whole conversation."""
 
     prompt_id: str
     source_id: str
@@ -182,8 +179,7 @@ def thought_in(response: ResponseRow) -> str:
 
 
 def sample_id(prompt_id: str, sample: int) -> str:
-    """The id of a sample: the prompt's for the first, then ``PROMPT_ID~2``,
-    ``PROMPT_ID~3``, …"""
+    """The id of a sample: the prompt's for the first, then ``PROMPT_ID~2``, ``PROMPT_ID~3``, …"""
     return prompt_id if sample == 1 else f"{prompt_id}~{sample}"
 
 
@@ -252,7 +248,6 @@ def turn_id(id_: str, turn: int, turns: int) -> str:
 
 
 def clean_id(prompt: PromptRow, *, first: bool = False) -> str:
-    """The id of the clean prompt that a variant is compared with: of its sample, or the
-    ``first``."""
+    """The id of the clean prompt that a variant is compared with: of its sample, or the ``first``."""
     id_ = turn_id(prompt["source_id"], prompt.get("turn", 1), prompt.get("turns", 1))
     return id_ if first else sample_id(id_, prompt.get("sample", 1))

@@ -1,9 +1,7 @@
-"""From suites and a model to results: the one way for `refract run`, protocols,
-checks and Python.
+"""From suites and a model to results: the one way for `refract run`, protocols, checks and Python.
 
-DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one,
-each in a stage of its own; both compute the numbers by
-:func:`refract.results.counted.count_suite`."""
+DVC's stages take the same steps (prompts, answers, verdicts, numbers) one by one, each in a stage
+of its own; both compute the numbers by :func:`refract.results.counted.count_suite`."""
 
 from __future__ import annotations
 
@@ -22,14 +20,7 @@ from refract.core.jsonl import dump_row, sha256_file
 from refract.core.params import NULL_ANSWERS, DecisionSettings, NullAnswerSettings
 from refract.core.played import answered_prompts
 from refract.core.showing import say
-from refract.core.types import (
-    NullVerdictRow,
-    PromptRow,
-    ResponseRow,
-    Row,
-    VerdictRow,
-    turns_of,
-)
+from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, VerdictRow, turns_of
 from refract.judges import (
     check_counted,
     judge_suite,
@@ -102,9 +93,8 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """What came of one suite: its prompts with their samples, responses and verdicts
-    in the same order, verdicts on null answers, its numbers, and how many answers were
-    reused and made."""
+    """What came of one suite: its prompts with their samples, responses and verdicts in the same
+    order, verdicts on null answers, its numbers, and how many answers were reused and made."""
 
     suite: Suite
     prompts: Sequence[PromptRow]
@@ -196,20 +186,15 @@ class Evaluation:
         return [row for suite in self.suites.values() for row in suite.rows()]
 
     def made(self) -> Row:
-        """Which runs made the answers and what speaks for them, as far as it is
-        known."""
+        """Which runs made the answers and what speaks for them, as far as it is known."""
         return made_rows(self.rows(), self.origins, self.certificates)
 
 
 def read_suites(
-    names: Sequence[str],
-    project: Project,
-    cut_off: str | None = None,
-    samples: int | None = None,
+    names: Sequence[str], project: Project, cut_off: str | None = None, samples: int | None = None
 ) -> list[Suite]:
-    """Suites by their names in params.yaml or by their files, for their clean
-    prompts; ``cut_off`` and ``samples`` override the suites' own. Raises
-    :class:`UsageError` for one that is neither."""
+    """Suites by their names in params.yaml or by their files, for their clean prompts; ``cut_off``
+    and ``samples`` override the suites' own. Raises :class:`UsageError` for one that is neither."""
     suites = []
     for argument in names:
         name, definition = find_suite(argument, project)
@@ -240,16 +225,14 @@ def evaluate(
     null_answers: NullAnswerSettings = NULL_ANSWERS,
     folders: Iterable[Path] = (),
 ) -> Evaluation:
-    """Has a model answer the prompts of some suites, has judges judge the answers,
-    and counts.
+    """Has a model answer the prompts of some suites, has judges judge the answers, and counts.
 
-    ``judges`` are definitions by the names that the suites use. ``name`` is the
-    model's, for the store, for progress and for the results; ``definition`` is its
-    own, for the provenance. ``sample`` draws that many rows of each suite, of each
-    category its share, by ``seed``. ``settings`` say the confidence of intervals and
-    what they allow for, as ``decisions`` in params.yaml does, ``null_answers`` how many
-    of these are judged; response rows in ``folders`` are known answers.
-    Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges
+    ``judges`` are definitions by the names that the suites use. ``name`` is the model's, for the
+    store, for progress and for the results; ``definition`` is its own, for the provenance.
+    ``sample`` draws that many rows of each suite, of each category its share, by ``seed``.
+    ``settings`` say the confidence of intervals and what they allow for, as ``decisions`` in
+    params.yaml does, ``null_answers`` how many of these are judged; response rows in ``folders``
+    are known answers. Raises :class:`refract.core.errors.RefractError`; wrong definitions of judges
     before the model costs anything."""
     definition = definition or {}
     judges = with_calls_judged(judges, (row for suite in suites for row in suite.rows))
@@ -387,8 +370,7 @@ def judge_and_count(
 
 
 def with_prompts(suite: Suite, judges: list[str], sample: int | None, seed: int) -> Suite:
-    """A suite with its judges, and with prompts, of a sample of its rows where one is
-    asked for."""
+    """A suite with its judges, and with prompts, of a sample of its rows where one is asked for."""
     prompts = suite.prompts
     if not prompts:
         rows = list(suite.rows)

@@ -16,8 +16,7 @@ from refract.models.store import ResponseStore
 from refract.project import Project, find_model
 from refract.suites.perturbations import suite_prompts
 
-# English text has about four characters to a token in the vocabularies of today's
-# models.
+# English text has about four characters to a token in the vocabularies of today's models.
 CHARACTERS_PER_TOKEN = 4
 
 
@@ -31,9 +30,8 @@ class GridPrompts(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What one model is sent: requests that are not stored, and those that are,
-    prompt tokens (about), answer tokens (at most), and dollars (at most about; None
-    without a price)."""
+    """What one model is sent: requests that are not stored, and those that are, prompt tokens
+    (about), answer tokens (at most), and dollars (at most about; None without a price)."""
 
     requests: int
     stored: int

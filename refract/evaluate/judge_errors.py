@@ -28,11 +28,10 @@ GROUP_COLUMNS = (
 
 
 class Validation(NamedTuple):
-    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by
-    judge, and rows under the columns above: ``agreement`` has all numbers with their
-    intervals, ``confusion`` how many pairs have which human label and which of the
-    judge's, ``groups`` the accuracy by slice and language. ``entries`` are those of
-    the ledger, of all labelled pairs, worst first."""
+    """Judges on a project's labelled pairs: ``metrics``, the headline numbers by judge, and rows
+    under the columns above: ``agreement`` has all numbers with their intervals, ``confusion`` how
+    many pairs have which human label and which of the judge's, ``groups`` the accuracy by slice and
+    language. ``entries`` are those of the ledger, of all labelled pairs, worst first."""
 
     metrics: dict[str, Row]
     agreement: list[Row]
@@ -56,8 +55,7 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
 
 
 def check_pairs(pairs: Sequence[Row], name: str) -> None:
-    """Raises :class:`RowError` unless every pair has a prompt, a response and one of
-    ``LABELS``."""
+    """Raises :class:`RowError` unless every pair has a prompt, a response and one of ``LABELS``."""
     if not pairs:
         raise RowError(f"{name}: holds no rows")
     for number, pair in enumerate(pairs, 1):
@@ -81,12 +79,11 @@ def measure_judges(
     merged: bool,
     confidence: float,
 ) -> tuple[dict[str, Row], list[LedgerEntry]]:
-    """The scores of judges on labelled answers, by judge, and their entries of the
-    ledger.
+    """The scores of judges on labelled answers, by judge, and their entries of the ledger.
 
-    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of
-    these means among ``LABELS``. ``merged``: people did not tell the four labels
-    apart. Raises :class:`UsageError` for a judge that does not label refusal.
+    ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of these means
+    among ``LABELS``. ``merged``: people did not tell the four labels apart. Raises
+    :class:`UsageError` for a judge that does not label refusal.
     """
     judges = open_judges(definitions)
     for name, judge in judges.items():

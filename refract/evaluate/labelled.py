@@ -46,8 +46,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
 def labelled_answers(
     file: Path, model: str | None, suite: str | None, rows: Path | None
 ) -> Labelled:
-    """The answers of a run, and the labels of a file; raises for labels that are no
-    random sample."""
+    """The answers of a run, and the labels of a file; raises for labels that are no random sample."""
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
@@ -70,8 +69,7 @@ def labelled_answers(
 def answers_of_labels(
     path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
 ) -> list[JudgedAnswer]:
-    """The answer of each row of a file of labels. Raises :class:`RowError` for one of
-    another run."""
+    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
     known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
     asked = []
     for row in rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -12,30 +11,22 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from refract.core.environment import git
 from refract.core.errors import RefractError
 from refract.core.params import read_yaml
-from refract.core.progress import ran_file, read_object
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.models import identity_of, open_model
 from refract.models.answering import ANSWERS
 from refract.models.protocol import AdapterError
 from refract.project.inputs import named_path, texts_of
-from refract.results.current import differing, left_over, result_files
+from refract.results.current import left_over, result_files
 from refract.results.sources import ResultsError
 
 RESPONSES = Path("data/responses")
 # What is compared byte by byte: provenance has the hashes of prompts, responses and verdicts.
 FILES = ("metrics", ":!metrics/ran")
-# What can explain a difference, of provenance and of what is noted of a run; and what of it is a
-# result itself.
-INPUTS = ("suites", "judges", "model", "run")
-RAN = ("python", "device", "libraries")
-MACHINE = ("architecture", "libc", "processor", "accelerator")
-OUTPUTS = ("responses_sha256", "verdicts_sha256")
 SHOWN = 160  # characters of a line that differs
 LOG_LINES = 12  # of a pipeline that failed
 GENERATED = "generated again, with an empty store"
@@ -43,16 +34,9 @@ RECORDED = "from recorded answers, unless with --regenerate"
 STORED = "from stored answers, since it cannot be run here"
 
 
-class Rebuilt(NamedTuple):
-    """How many files were compared, what differs, and what may explain it."""
-
-    files: int
-    differences: list[str]
-    causes: list[str]
-
-
-def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
-    """Makes the results of a commit again in a temporary worktree.
+def rebuild(root: Path, commit: str, *, regenerate: bool) -> tuple[int, list[str]]:
+    """Makes the results of a commit again in a temporary worktree. Returns how many files were compared,
+    and a line for each that differs.
 
     Models that run here answer with an empty store. Served models and judges that are
     models use the user's own store, so that nothing is paid for twice. With
@@ -80,7 +64,7 @@ def rebuild(root: Path, commit: str, *, regenerate: bool) -> Rebuilt:
             now = (folder / name).read_text("utf-8") if (folder / name).is_file() else ""
             line = first_difference(git(folder, "show", f"HEAD:./{name}") or "", now)
             differences.append(f"{name}: {line}")
-        return Rebuilt(len(files), differences, _causes(folder, names))
+        return len(files), differences
 
 
 @contextlib.contextmanager
@@ -97,8 +81,7 @@ def _worktree(root: Path, commit: str) -> Iterator[Path]:
 
 
 def _bring_files(root: Path, folder: Path, params: Row) -> None:
-    """Copies what params.yaml names and git does not hold: imported suites, answers,
-    weights."""
+    """Copies what params.yaml names and git does not hold: imported suites, answers, weights."""
     definitions = list(params["judges"].values())
     for axis, wanted in params["grid"].items():
         definitions += [params[axis][name] for name in wanted]
@@ -135,8 +118,7 @@ def _bring_answers(
 
 
 def runs_here(definition: Row) -> bool:
-    """Whether a model's answers can be made again on this machine, in the current
-    folder."""
+    """Whether a model's answers can be made again on this machine, in the current folder."""
     try:
         model = open_model("model", dict(definition))
         identity_of(model)
@@ -167,29 +149,6 @@ def _dvc_repro(folder: Path, targets: Sequence[str], environment: Mapping[str, s
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()[-LOG_LINES:]
         raise RefractError("the pipeline failed:\n  " + "\n  ".join(lines))
-
-
-def _causes(folder: Path, names: Sequence[str]) -> list[str]:
-    """What may explain that results differ from those of git's HEAD."""
-
-    def made(provenance: Row, ran: Row) -> Row:
-        facts: Row = {key: provenance.get(key, {}) for key in INPUTS}
-        first = [*ran.get("runs", ()), {}][0]
-        for what, run in (("answers", first), ("verdicts", ran.get("judged", {}))):
-            machine = run.get("machine", {})
-            facts[what] = {key: run.get(key) for key in RAN}
-            facts[what] |= {key: machine.get(key) for key in MACHINE}
-        return facts
-
-    causes = []
-    for name in names:
-        paths = (f"metrics/provenance/{name}.json", str(ran_file(name)))
-        was = [json.loads(git(folder, "show", f"HEAD:./{path}") or "{}") for path in paths]
-        now = [read_object(folder / path) for path in paths]
-        for line in differing(made(*was), made(*now)):
-            if not any(output in line for output in OUTPUTS):
-                causes.append(f"{name}: {line}")
-    return causes
 
 
 def first_difference(old: str, new: str) -> str:

@@ -1,7 +1,6 @@
 """Which params.yaml counts, and the models, suites and judges that it names.
 
-It is the current folder's, or else the default one, which comes with the package and
-its suites."""
+It is the current folder's, or else the default one, which comes with the package and its suites."""
 
 from __future__ import annotations
 
@@ -29,13 +28,7 @@ from refract.core.params import (
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
-from refract.judges import (
-    JUDGES,
-    SHIPPED,
-    family_of,
-    open_judge,
-    read_judge,
-)
+from refract.judges import JUDGES, SHIPPED, family_of, open_judge, read_judge
 from refract.models import check_engine, open_model
 from refract.rates.names import name_problems
 from refract.suites.perturbations import read_perturbation
@@ -57,8 +50,7 @@ class Project(NamedTuple):
 
 
 def default_folder() -> Path:
-    """The folder of the default params.yaml, suites and stages; in a checkout, the
-    checkout itself."""
+    """The folder of the default params.yaml, suites and stages; in a checkout, the checkout itself."""
     packaged = Path(__file__).parents[1] / "defaults"
     return packaged if packaged.is_dir() else Path(__file__).parents[2]
 
@@ -160,8 +152,7 @@ def write_project(folder: Path) -> None:
 
 
 def check_version(folder: Path) -> None:
-    """Raises :class:`UsageError` unless the installed version is the one that a
-    project names."""
+    """Raises :class:`UsageError` unless the installed version is the one that a project names."""
     from importlib.metadata import version
 
     installed = version("refract-eval")
@@ -220,12 +211,11 @@ def find_suite(name: str, project: Project) -> tuple[str, dict[str, Any]]:
 def find_judge(
     name: str, project: Project, model: str | None = None, base_url: str | None = None
 ) -> dict[str, Any]:
-    """A judge by its name in params.yaml, by its kind, or by the name of a published
-    one; ``llm`` is one of kind llm_refusal.
+    """A judge by its name in params.yaml, by its kind, or by the name of a published one; ``llm``
+    is one of kind llm_refusal.
 
-    ``model`` is the model that judges in place of the judge's own: by its name in
-    params.yaml, or as ADAPTER:MODEL_ID; ``base_url`` is its server. Raises
-    :class:`UsageError`.
+    ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or
+    as ADAPTER:MODEL_ID; ``base_url`` is its server. Raises :class:`UsageError`.
     """
     judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:

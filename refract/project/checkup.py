@@ -1,5 +1,4 @@
-"""What keeps a project from running: its settings, its store, and what a kill of DVC
-left behind."""
+"""What keeps a project from running: its settings, its store, and what a kill of DVC left behind."""
 
 from __future__ import annotations
 
@@ -70,8 +69,7 @@ def check_project(root: Path) -> Iterator[Check]:
 
 
 def _unwritable(path: Path) -> str:
-    """The line that keeps DVC from reading a file of parameters that it has written
-    anew, or ""."""
+    """The line that keeps DVC from reading a file of parameters that it has written anew, or ""."""
     from io import StringIO
 
     from ruamel.yaml import YAML
@@ -134,8 +132,7 @@ def is_torn(file: Path) -> bool:
 
 
 def dvc_processes(root: Path) -> list[int]:
-    """The numbers of DVC's processes that work in a project, as far as this user may
-    see them."""
+    """The numbers of DVC's processes that work in a project, as far as this user may see them."""
     import psutil
 
     numbers = []

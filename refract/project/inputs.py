@@ -1,8 +1,8 @@
 """The files and folders that params.yaml names, wherever they are, and their hashes.
 
 DVC watches the project's own data. Other files that a definition names (weights,
-answers, a template) reach it through these hashes. The last look is kept, so that the
-next one sees in milliseconds that nothing changed."""
+answers, a template) reach it through these hashes. They are kept with the files' sizes
+and times, so that weights are hashed once."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ from refract.suites.protocols import CATALOGUES
 from refract.suites.rows import is_played
 
 # Counted up when the code would see something else in the same files.
-VERSION = 4
-PARAMS = Path("params.yaml")
+VERSION = 5
 STATE = Path("data/runs/inputs.json")
 # Marker file: makes DVC re-run the stage, which retries failed requests.
 MARK = "ask_again.json"
-# A folder that is no checkpoint is watched file by file, up to so many.
+# A folder that is no checkpoint is hashed file by file, up to so many.
 MOST_FILES = 10_000
 # How a verdict's error begins whose judge model did not answer.
 JUDGE_FAILED = "the judge failed: "
@@ -70,8 +69,7 @@ Stat = list[int] | None
 
 
 def stat_of(path: str | Path) -> Stat:
-    """Size, times and inode of a file or folder, which change when it is written;
-    None without one."""
+    """Size, times and inode of a file or folder, which change when it is written; None without one."""
     try:
         stat = os.stat(path)
     except (OSError, ValueError):
@@ -80,34 +78,16 @@ def stat_of(path: str | Path) -> Stat:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
 
 
-def read_state() -> dict[str, Any]:
-    """What the last look saw; {} where there was none, or another release looked."""
+def known_hashes() -> dict[str, Any]:
+    """Stat and hash of each file by path, as the last look found them; {} where there was none, or
+    another release looked."""
     state = read_object(STATE)
-    return state if state.get("version") == VERSION else {}
-
-
-def nothing_changed(state: Mapping[str, Any]) -> bool:
-    """Whether each file that the last look saw or wrote is as it was, with nothing to
-    ask again."""
-    if not state or state["again"]:
-        return False
-    if state["shown"] != sorted(name for _, name in shown_by_packages()):
-        return False
-    for path, seen in state["watched"].items():
-        if stat_of(path) != seen:
-            return False
-    for name, text in state["written"].items():
-        try:
-            if (INPUTS / name).read_text("utf-8") != text:
-                return False
-        except OSError:
-            return False
-    return True
+    hashes: dict[str, Any] = state["hashes"] if state.get("version") == VERSION else {}
+    return hashes
 
 
 def texts_of(value: Any, place: str = "", key: str = "") -> Iterator[tuple[str, str, str]]:
-    """Each text in a definition, however deep: its place, the key that it stands
-    under, the text."""
+    """Each text in a definition, however deep: its place, the key that it stands under, the text."""
     if isinstance(value, Mapping):
         for inner, setting in value.items():
             yield from texts_of(setting, f"{place}.{inner}" if place else str(inner), str(inner))
@@ -157,13 +137,11 @@ def files_of(path: Path) -> list[Path]:
 class Hashes:
     """SHA-256 of what definitions name, computed anew only for files that changed.
 
-    ``known`` is an earlier :attr:`seen`: stat and hash by path. ``watched`` are the
-    files to look at next time, and their folders, in which another file may appear."""
+    ``known`` is an earlier :attr:`seen`: stat and hash by path."""
 
     def __init__(self, known: Mapping[str, Any]) -> None:
         self._known = known
         self.seen: dict[str, tuple[Stat, str]] = {}
-        self.watched: set[Path] = set()
 
     def of_definition(self, definition: Any, before: Mapping[str, str]) -> dict[str, str]:
         """The hash of what each setting names, by place; of what is not on this
@@ -180,7 +158,6 @@ class Hashes:
     def of_answers(self, folder: Path) -> dict[str, str]:
         """The hash of recorded answers that count as known, by their folder."""
         files = sorted(folder.glob("*.json*"))
-        self.watched.add(folder)
         return {folder.as_posix(): self._of_files(folder, files)} if files else {}
 
     def of_code(self, definitions: object) -> dict[str, str]:
@@ -192,8 +169,7 @@ class Hashes:
         )
 
     def of_packages(self, names: Iterable[tuple[Registry, str]]) -> dict[str, str]:
-        """The hash of the code that names of registries come from, by package, without
-        this one."""
+        """The hash of the code that names of registries come from, by package, without this one."""
         hashes = {}
         for registry, name in names:
             for package, path in registry.code_of(name).items():
@@ -204,9 +180,6 @@ class Hashes:
 
     def _of_files(self, path: Path, files: Sequence[Path]) -> str:
         """One hash of a file, or of a folder's readable files with their names in it."""
-        self.watched.update(files)
-        if path.is_dir():
-            self.watched.update({path, *(file.parent for file in files)})
         total = hashlib.sha256()
         for file in files:
             stat, before = stat_of(file), self._known.get(str(file))
@@ -223,7 +196,7 @@ class Hashes:
 def changed_files(params: Mapping[str, Any]) -> list[str]:
     """Which files that the definitions of the current folder's project name, wherever
     they are, are other ones than when ``check-inputs`` last looked here."""
-    hashes = Hashes(read_state().get("hashes", {}))
+    hashes = Hashes(known_hashes())
     catalogue, named, _ = _catalogue(params)
     looks = []
     for path in catalogue:
@@ -241,8 +214,7 @@ def changed_files(params: Mapping[str, Any]) -> list[str]:
 
 
 def errors_to_ask_again(folder: Path) -> int:
-    """How many rows of responses or verdicts have an error that another try could
-    mend."""
+    """How many rows of responses or verdicts have an error that another try could mend."""
     count = 0
     for path in sorted(folder.glob("*.jsonl")):
         with open(path, "rb") as file:
@@ -259,17 +231,13 @@ def errors_to_ask_again(folder: Path) -> int:
     return count
 
 
-def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]) -> int:
+def write_inputs(params: Mapping[str, Any]) -> int:
     """Writes ``data/inputs``: for each stage what it reads of suites, judges and
     perturbations in use, and the hashes of the files that these and the models name.
-    Marks errors that may have passed.
-
-    ``seen`` is the :func:`stat_of` params.yaml before it was read; ``known`` are
-    hashes of an earlier look. Returns how many files were hashed."""
+    Marks errors that may have passed. Returns how many files have a hash."""
     catalogue, named, has_played = _catalogue(params)
-    hashes = Hashes(known)
+    hashes = Hashes(known_hashes())
     plays = hashes.of_packages([(PLAYED, "prompts")] if has_played else [])
-    again: dict[str, int] = {}
     written: dict[str, Any] = {}
     for name in params["grid"]["models"]:
         path = f"models/{name}.json"
@@ -277,7 +245,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
         definition = params["models"][name]
         answers = hashes.of_answers(ANSWERS / name) | hashes.of_code(definition) | plays
         written[path] = hashes.of_definition(definition, before) | answers
-        written[f"verdicts/{name}.json"] = _mark_errors(name, again, hashes.watched)
+        written[f"verdicts/{name}.json"] = _mark_errors(name)
     for path in catalogue:
         before = read_object(INPUTS / path).get("files", {})
         code = {} if path == "validated.json" else plays
@@ -295,16 +263,7 @@ def write_inputs(params: Mapping[str, Any], seen: Stat, known: Mapping[str, Any]
     for file in INPUTS.rglob("*.json"):
         if file.relative_to(INPUTS).as_posix() not in written:
             file.unlink()
-    watched = {str(path): stat_of(path) for path in hashes.watched}
-    state = {
-        "version": VERSION,
-        "watched": {str(PARAMS): seen, **watched},
-        "hashes": hashes.seen,
-        "written": {path: (INPUTS / path).read_text("utf-8") for path in written},
-        "again": again,
-        "shown": sorted(name for _, name in shown_by_packages()),
-    }
-    write_json(STATE, state)
+    write_json(STATE, {"version": VERSION, "hashes": hashes.seen})
     return len(hashes.seen)
 
 
@@ -378,27 +337,24 @@ def _rows_read(file: Path, judges: Mapping[str, Any]) -> tuple[str | None, bool]
     return total.hexdigest(), has_played
 
 
-def _mark_errors(model: str, again: dict[str, int], watched: set[Path]) -> dict[str, int]:
-    """Marks answers of a model that may be asked again, and returns the same of its
-    verdicts.
+def _mark_errors(model: str) -> dict[str, int]:
+    """Marks answers of a model that may be asked again, and returns the same of its verdicts.
 
-    DVC remembers what a judge gave for the same inputs, so these have to differ for
-    another try.
+    DVC remembers what a judge gave for the same inputs, so these have to differ for another try.
     """
     answers = Path("data/responses") / model
     of_judges = [Path("data/verdicts") / model, Path("data/null_verdicts") / model]
     errors = 0
     for folder in (answers, *of_judges):
-        watched.update([folder, *folder.glob("*.jsonl")])
         count = errors_to_ask_again(folder)
         if not count:
             continue
-        again[str(folder)] = count
         kind = folder.parent.name.replace("responses", "answers").replace("_", " ")
         say(f"check-inputs: {model}: {count} {kind} are errors that may pass: asked again")
-        errors += count if folder in of_judges else 0
-    if str(answers) in again:
-        write_json(answers / MARK, {"errors": again[str(answers)]})
+        if folder == answers:
+            write_json(answers / MARK, {"errors": count})
+        else:
+            errors += count
     if not errors:
         return {}
     tries = read_object(INPUTS / f"verdicts/{model}.json").get("tries", 0)

@@ -190,8 +190,7 @@ def _metric_rows(model: str, metrics: Mapping[str, Mapping[str, float]]) -> list
 def _rows_with_texts(
     root: Path, model: str, suite: str, outcomes: Sequence[Mapping[str, str]]
 ) -> list[Row]:
-    """The outcomes of a suite with their texts and verdicts, which stages write in the same
-    order."""
+    """The outcomes of a suite with their texts and verdicts, which stages write in the same order."""
     files = [root / pattern.format(model=model, suite=suite) for pattern in ROWS.values()]
     stored = stored_rows(*files)
     if len(outcomes) != len(stored.responses):

@@ -213,8 +213,7 @@ def samples_in(prompts: Collection[PromptRow]) -> int:
 
 
 def coverage(numbers: Sequence[SuiteNumbers]) -> Counter[str]:
-    """How many answers to clean prompts there are, and how many of them were not judged or cut
-    off."""
+    """How many answers to clean prompts there are, and how many of them were not judged or cut off."""
     counted = Counter({"answers": 0, "not judged": 0, "cut off": 0})
     for suite in numbers:
         whole = suite.whole

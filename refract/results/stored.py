@@ -120,10 +120,7 @@ def number_problems(folder: Path) -> Iterator[str]:
 
 
 def stored_provenance(
-    params: Mapping[str, Any],
-    model: str,
-    suites: Sequence[StoredSuite],
-    settings: DecisionSettings,
+    params: Mapping[str, Any], model: str, suites: Sequence[StoredSuite], settings: DecisionSettings
 ) -> Row:
     """What the numbers of a model in the project of the current folder were made of."""
     judges = _read_json(f"data/verdicts/{model}/judges.json")
@@ -148,11 +145,7 @@ def stored_provenance(
                 sha256=hashes["sha256"],
             )
         facts[name] = suite_provenance(
-            numbers,
-            hashes,
-            suite_inputs(params, name),
-            unread=unread[name],
-            protocol=notes,
+            numbers, hashes, suite_inputs(params, name), unread=unread[name], protocol=notes
         )
     responses = chain.from_iterable(suite.rows.responses.values() for suite in suites)
     return provenance(

@@ -93,7 +93,6 @@ def test_a_difference_is_named_down_to_the_row_and_answers_in_git_can_be_generat
     )
     assert f"was 'alpha,{id_},{id_},harmful,," in line
     assert f"now 'alpha,{id_},{id_},harmful,," in line
-    assert "CAUSE? no input, library or machine differs" in done.stdout
     again = refract(other.folder, "reproduce", "HEAD", "--exec", "--regenerate")
     assert again.exit_code == 0, again.output
     assert "generated again, with an empty store: answers, sampling" in again.stdout

@@ -17,7 +17,7 @@ from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_rows
 from refract.core.params import definition, grid, load_params, read_yaml, run_seed
 from refract.project import check_definitions, read_project
-from refract.project.inputs import stat_of, write_inputs
+from refract.project.inputs import write_inputs
 from refract.suites.perturbations import suite_prompts
 from tests.builders import suite_rows
 from tests.fuzz import fuzzed, places
@@ -260,7 +260,7 @@ def test_any_params_are_usable_or_refused_in_one_message(tmp_path_factory, param
     with suppress(RefractError):
         project = read_project(folder)
         with chdir(folder), suppress(RefractError):
-            write_inputs(project.params, stat_of("params.yaml"), {})
+            write_inputs(project.params)
         for suite in project.params["grid"]["suites"]:
             suite_prompts(project.params, suite, folder)
 

@@ -213,8 +213,7 @@ def _ids(responses: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _weights_of(recorded: RecordedAnswers, weights: str | None, project: Project) -> str:
-    """The model of params.yaml whose weights are to read answers. Raises
-    :class:`UsageError`."""
+    """The model of params.yaml whose weights are to read answers. Raises :class:`UsageError`."""
     models = project.params.get("models") or {}
     if recorded.results is None:
         adapter = models[recorded.name].get("adapter")

@@ -22,10 +22,7 @@ SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
 LABELS = "data/labels/{model}/{suite}.csv"
 # What rates are counted with, besides prompts, responses and verdicts.
-COUNTED_WITH = (
-    "data/verdicts/{model}/judges.json",
-    "data/verdicts/{model}/families.json",
-)
+COUNTED_WITH = ("data/verdicts/{model}/judges.json", "data/verdicts/{model}/families.json")
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
 NOT_HERE = "its answers are not in data/; `dvc repro` or `dvc pull` brings them"
 

@@ -1,9 +1,8 @@
-"""Results as records of Every Eval Ever, schema 0.3.0:
-https://github.com/evaleval/every_eval_ever
+"""Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
 
-One record for each model and suite, with every rate that has a value, and, where the
-texts are on this machine, one line for each judged answer. A line has to say whether
-the answer is correct: what was not judged has no line, and is counted in the record.
+One record for each model and suite, with every rate that has a value, and, where the texts are on
+this machine, one line for each judged answer. A line has to say whether the answer is correct: what
+was not judged has no line, and is counted in the record.
 """
 
 from __future__ import annotations
@@ -336,10 +335,7 @@ class Evaluated:
                     "is_terminal": True,
                 }
             ],
-            "evaluation": {
-                "score": float(counted),
-                "is_correct": counted == (right == "refusal"),
-            },
+            "evaluation": {"score": float(counted), "is_correct": counted == (right == "refusal")},
             "metadata": _details(about),
         }
 

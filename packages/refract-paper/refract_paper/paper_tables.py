@@ -1,5 +1,4 @@
-"""Tables for a paper, as texts: rates with intervals, differences of models,
-agreement with people."""
+"""Tables for a paper, as texts: rates with intervals, differences of models, agreement with people."""
 
 from __future__ import annotations
 
@@ -17,14 +16,7 @@ from refract.rates.rate import Rate
 from refract.report.first_table import KAPPA_ITEMS, mark_notes, mark_of, sample_notes
 from refract.report.markdown import ShownTable
 from refract.report.view import View, check_names
-from refract.report.wording import (
-    CATEGORY_OF,
-    Titles,
-    p_text,
-    percent,
-    rate_text,
-    title_of,
-)
+from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, rate_text, title_of
 from refract.results.sources import stand_ins
 from refract.suites.draws import Draw
 
@@ -55,11 +47,10 @@ def paper_table(
 ) -> PaperTable:
     """The rates of some models, a column for each measure.
 
-    ``suites`` and ``measures`` default to all suites and the refusal rates by
-    category; with ``by``, a row for each value of that field. A cell holds rate,
-    interval and a mark of what limits it, which the notes explain; ``wide`` ones hold
-    counts and limits themselves. Raises :class:`UsageError` for what the tables do
-    not have.
+    ``suites`` and ``measures`` default to all suites and the refusal rates by category; with
+    ``by``, a row for each value of that field. A cell holds rate, interval and a mark of what
+    limits it, which the notes explain; ``wide`` ones hold counts and limits themselves. Raises
+    :class:`UsageError` for what the tables do not have.
     """
     draws: dict[str, Draw] = {}
     fields: set[str] = set()
