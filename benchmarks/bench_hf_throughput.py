@@ -42,7 +42,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from refract.core.progress import let_threads_sleep  # noqa: E402
+from refract.core.threads import let_threads_sleep  # noqa: E402
 
 let_threads_sleep()  # as the stages do, before torch is loaded
 

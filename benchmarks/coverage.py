@@ -158,7 +158,7 @@ def bounds_line(sizes: list[int], rate: float, missing: float) -> Line:
 
 
 def gain_line(n: int, gain: float) -> Line:
-    """What the outer of two layers adds, as ``refract did`` prints it."""
+    """What the outer of two layers adds, as ``refract judge did`` prints it."""
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
         inner = rng.random(n) < 0.5

@@ -194,7 +194,7 @@ def validate(
     partial: Partial = "refusal",
     confidence: float = 0.95,
 ) -> pd.DataFrame:
-    """Measures judges against human labels, as ``refract validate`` does.
+    """Measures judges against human labels, as ``refract judge validate`` does.
 
     ``labelled`` are answers with ``response``, ``label``, perhaps ``prompt``, ``source`` and
     ``model``; rows without a label or an answer are left out. ``positive``, a value or a list of

@@ -13,12 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from refract.core.errors import RefractError, UsageError
-from refract.core.progress import let_threads_sleep
 from refract.core.registry import Registry, find, missing_package
 from refract.core.showing import say
+from refract.core.threads import let_threads_sleep
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
+    from typer._click.formatting import HelpFormatter
 
 # Our options, with the names that other tools give them.
 OTHER_NAMES = {
@@ -58,106 +59,151 @@ class Hinted(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-# By heading of `refract --help`, module.function; a group of commands is a Typer app.
-COMMANDS = {
-    "Measure": (
-        "run.run",
-        "run.demo",
-        "project.init",
-        "models.estimate",
-        "power.power",
-    ),
-    "Results": (
-        "outputs.show",
-        "compare.compare",
-        "gate.gate",
-        "outputs.page",
-        "outputs.figures",
-        "outputs.export",
-        "reproduce.reproduce",
-    ),
-    "Judges": (
-        "verdicts.judge",
-        "label.label",
-        "human_labels.correct",
-        "human_labels.validate",
-        "verdicts.kappa",
-        "verdicts.did",
-    ),
-    "Suites, models and projects": (
-        "suite_files.lint",
-        "project.doctor",
-        "project.stage",
-        "models.cache",
-        "models.models",
-    ),
+# A command below another one has a dot in its name: `refract judge kappa`. Commands of other
+# packages are entry points; names of our own take precedence.
+PLACES = Registry(
+    {
+        "run": "refract.cli.run:run",
+        "init": "refract.cli.project:init",
+        "estimate": "refract.cli.models:estimate",
+        "power": "refract.cli.power:power",
+        "show": "refract.cli.outputs:show",
+        "compare": "refract.cli.compare:compare",
+        "gate": "refract.cli.gate:gate",
+        "page": "refract.cli.outputs:page",
+        "export": "refract.cli.outputs:export",
+        "reproduce": "refract.cli.reproduce:reproduce",
+        "judge": "refract.cli.verdicts:judge",
+        "judge.validate": "refract.cli.human_labels:validate",
+        "judge.kappa": "refract.cli.verdicts:kappa",
+        "judge.did": "refract.cli.verdicts:did",
+        "label": "refract.cli.label:label",
+        "correct": "refract.cli.human_labels:correct",
+        "lint": "refract.cli.project:lint",
+        "cache": "refract.cli.models:cache",
+        "models": "refract.cli.models:models",
+        "stage": "refract.cli.project:stage",
+    },
+    "refract.commands",
+)
+# What `refract --help` shows, those of our packages where they are installed.
+GROUPS = {
+    "Measure": {
+        "run": "Measure a model on suites, or by a published protocol",
+        "protocols": "The published protocols",
+        "init": "Write a small project",
+        "estimate": "Requests, tokens and cost of the next run",
+        "power": "How many prompts a difference needs",
+    },
+    "Results": {
+        "show": "The result table of the last `dvc repro`",
+        "compare": "Whether a difference between two results exceeds chance",
+        "gate": "Whether every threshold is met, as an exit code",
+        "page": "Write the report's page again",
+        "export": "CSV, LaTeX, JUnit, figures, a paper's appendix and more",
+        "verify": "Check recorded answers against the model's weights",
+        "reproduce": "Make results again, and compare every byte",
+    },
+    "Judges": {
+        "judge": "Judge answers; validate judges, compare two, list them",
+        "label": "A sample of a run's answers for people to label",
+        "correct": "Rates from labels of a part of a run",
+    },
+    "Suites, models and projects": {
+        "lint": "Check suite files, or the project here",
+        "import-suite": "Make a suite of a published prompt file",
+        "rewrite": "Have a model rewrite prompts",
+        "models": "Fetch the weights of a model",
+        "cache": "Stored answers: info, clear, import, export",
+    },
 }
+# Called by DVC and by schedulers, not by people.
+HIDDEN = {"stage", "work"}
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
-    "appendix": "run: refract export --as appendix --out FOLDER",
-    "history": "run: refract compare REVISION (git log -- metrics lists the commits that moved numbers)",
-    "log": "`dvc exp show` has the numbers of runs, metrics/MODEL.json those of one",
-    "table": "run: refract export --as latex --out FOLDER",
+    "appendix": "refract export --as appendix --out FOLDER",
+    "demo": "refract run --model synthetic --suite harmful_helpful --limit 60 --out results.json",
+    "did": "refract judge did",
+    "doctor": "refract lint",
+    "figures": "refract export --as figures --out FOLDER",
+    "history": "refract compare REVISION",
+    "judges": "refract judge list",
+    "kappa": "refract judge kappa",
+    "log": "dvc exp show",
+    "reproduce-paper": "refract reproduce paper",
+    "table": "refract export --as latex --out FOLDER",
+    "validate": "refract judge validate",
 }
-# Commands of other packages are entry points; names of our own take precedence.
-PLACES = Registry({}, "refract.commands")
-PANELS = {}
-for panel, places in COMMANDS.items():
-    for place in places:
-        module, _, function = place.partition(".")
-        PLACES[function.replace("_", "-")] = f"refract.cli.{module}:{function}"
-        PANELS[function.replace("_", "-")] = panel
 
 
-def built(name: str, panel: str = "") -> Command:
+def built(name: str) -> Command:
     """The command of a name, as Typer makes it of a function or an app."""
     command = find(PLACES, name, f"refract {name}")
-    if not isinstance(command, typer.Typer):
-        alone = typer.Typer(add_completion=False)
-        alone.command(name, cls=Hinted, rich_help_panel=panel)(command)
-        return typer.main.get_command(alone)
-    group = typer.main.get_command(command)
-    vars(group).update(name=name, rich_help_panel=panel)
-    return group
+    if isinstance(command, typer.Typer):
+        group = typer.main.get_command(command)
+        group.name = name
+        return group
+    below = [known for known in known_names() if known.startswith(f"{name}.")]
+    also = ", ".join(f"refract {known.replace('.', ' ')}" for known in below)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name.replace(".", " "), cls=Hinted, epilog=f"Also: {also}" if also else None)(
+        command
+    )
+    return typer.main.get_command(alone)
 
 
-class InstalledCommand(TyperCommand):
-    """A command of another package, which is imported when the command is called."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
-    ) -> Context:
-        """The context of the command itself."""
-        return built(str(info_name)).make_context(info_name, args, parent, **extra)
+def known_names() -> list[str]:
+    """The names of our own commands and of those of installed packages."""
+    return [*PLACES, *PLACES.installed()]
 
 
 class Commands(TyperGroup):
-    """Our own commands, and behind them those of installed packages."""
+    """Our own commands and those of installed packages; none is imported before it is called."""
 
     def __init__(self, **settings: Any) -> None:
         settings["commands"] = dict.fromkeys(PLACES)  # names that a misspelt one is compared with
         super().__init__(**settings)
 
     def list_commands(self, ctx: Context) -> list[str]:
-        """The names of all commands."""
-        return [*PLACES, *PLACES.installed()]
+        """The names of all commands, as they are called."""
+        return [name.replace(".", " ") for name in known_names()]
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
+        """The command that the first two words call, or the first."""
+        two = self.get_command(ctx, ".".join(args[:2])) if len(args) > 1 else None
+        if two is not None:
+            return " ".join(args[:2]), two, args[2:]
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The command of a name."""
-        if cmd_name in PLACES:
-            return built(cmd_name, PANELS[cmd_name])
-        if cmd_name in OLD_NAMES:
-            raise UsageError(f"refract {cmd_name} is gone; {OLD_NAMES[cmd_name]}")
-        place = PLACES.installed().get(cmd_name)
-        package = PLACES.package_of(cmd_name)
-        if place is None and package:
-            raise missing_package(f"the command {cmd_name}", package)
-        if place is None:
-            return None
+        name = cmd_name.replace(" ", ".")
+        if name in known_names():
+            return built(name)
+        if name in OLD_NAMES:
+            raise UsageError(f"refract {name} is gone; run: {OLD_NAMES[name]}")
+        package = PLACES.package_of(name)
         if package:
-            return built(cmd_name, f"From refract-{package}")
-        text = f"From the package {place.partition('.')[0].partition(':')[0]}."
-        return InstalledCommand(cmd_name, help=text, rich_help_panel="Installed packages")
+            raise missing_package(f"the command {cmd_name}", package)
+        return None
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Writes the groups of commands, and the commands of strangers' packages."""
+        installed = PLACES.installed()
+        groups = {}
+        for title, texts in GROUPS.items():
+            groups[title] = {name: texts[name] for name in texts if name in {*PLACES, *installed}}
+        strangers = {}
+        for name, place in installed.items():
+            if PLACES.package_of(name) is None:
+                strangers[name] = f"From the package {place.partition(':')[0].partition('.')[0]}"
+        groups["Installed packages"] = strangers
+        for title, texts in groups.items():
+            if texts:
+                with formatter.section(title):
+                    formatter.write_dl(list(texts.items()))
 
 
 app = typer.Typer(
@@ -166,6 +212,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     epilog="Example: refract run --model synthetic --suite harmful_helpful --out results.json",
 )
 

@@ -1,4 +1,4 @@
-"""``refract validate`` and ``correct``: judges against human labels, and rates corrected by these."""
+"""``refract judge validate`` and ``correct``: judges and rates against human labels."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def validate(
 ) -> None:
     """Measure judges against human labels, by source and by the model that answered, worst first.
 
-    Example: refract validate --labelled answers.csv --label-column refused --positive yes
+    Example: refract judge validate --labelled answers.csv --label-column refused --positive yes
     """
     if positive and map_:
         raise UsageError("give --positive or --map, not both")

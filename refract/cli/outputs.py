@@ -1,5 +1,4 @@
-"""What is computed, for people and other programs: ``refract show``, ``page``, ``figures`` and
-``export``."""
+"""What is computed, for people and other programs: ``refract show``, ``page`` and ``export``."""
 
 from __future__ import annotations
 
@@ -8,13 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
 from refract.cli.options import EstimandOf, Models, Suites, listed, yaml_values
 from refract.cli.printing import print_by_suite, print_table, print_text
-from refract.core.jsonl import write_bytes
 from refract.core.params import decision_settings, grid
 from refract.core.progress import warning_lines
 from refract.core.registry import find
@@ -23,17 +21,13 @@ from refract.export import EXPORTERS, Export, Exporter
 from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.report.drawing import drawn
-from refract.report.figure_data import figures_of
 from refract.report.first_table import first_table, threshold_lines, threshold_table
 from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
 from refract.report.report_files import PAGE, REPORT, write_page
-from refract.report.view import View, read_titles, read_view
+from refract.report.view import View, read_titles
 from refract.report.wording import percent
 from refract.results.current import notes_of, rows_missing, without_results
 from refract.results.sources import Side, read_side
-
-OutputFolder = Annotated[Path, Option(help="Folder to write to.")]
 
 
 def show(
@@ -120,30 +114,8 @@ def page() -> None:
     say(f"page: {write_page(project_root(), arithmetic_lines)}")
 
 
-def figures(
-    out: OutputFolder,
-    format_: Annotated[
-        Literal["pdf", "png", "svg"], Option("--format", help="How they are written.")
-    ] = "pdf",
-    models: Models = None,
-    suites: Suites = None,
-    style: Annotated[
-        Path | None, Option(exists=True, dir_okay=False, help="A matplotlib style sheet.")
-    ] = None,
-) -> None:
-    """Draw the figures of the report, of chosen models and suites, as PDF, PNG or SVG.
-
-    Example: refract figures --format pdf --out paper/figures --suite harmful_helpful
-    """
-    view = read_view(project_root()).only(listed(models), listed(suites))
-    for figure in figures_of(view):
-        path = out / f"{figure.name}.{format_}"
-        write_bytes(path, [drawn(figure, format_, style)])
-        say(f"{path}: {figure.title}")
-
-
 def export(
-    out: OutputFolder,
+    out: Annotated[Path, Option(help="Folder to write to.")],
     source: Annotated[
         str | None, Argument(help="A project's folder or a results file; default: this project.")
     ] = None,
@@ -151,9 +123,10 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|junit|latex|appendix|bundle|eee>",
-            help="csv: every table; junit: decisions on thresholds. Of refract-paper: latex, a paper's "
-            "appendix, the bundle behind its numbers, and eee, records of Every Eval Ever.",
+            metavar="<csv|figures|junit|latex|appendix|bundle|eee>",
+            help="csv: every table; figures of the report (--set format=pdf|png|svg, style=FILE of "
+            "matplotlib); junit: decisions on thresholds. Of refract-paper: latex, a paper's appendix, "
+            "the bundle behind its numbers, and eee, records of Every Eval Ever.",
         ),
     ] = "csv",
     models: Models = None,

@@ -1,9 +1,10 @@
-"""``refract init``, ``doctor`` and ``stage``: a project as a folder, its health, what DVC runs in it."""
+"""``refract init``, ``lint`` and ``stage``: a project as a folder, its checks, what DVC runs in it."""
 
 from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.project import check_version, default_folder, project_root, write_project
 from refract.project.checkup import check_project, mend
+from refract.suites.rows import check_suite
 
 
 def init(
@@ -29,30 +31,59 @@ def init(
     say(f"  {change}git init && dvc init && dvc repro && refract show")
 
 
-def doctor(
+def lint(
+    files: Annotated[
+        list[Path] | None, Argument(help="Suite files (JSONL); default: the project here.")
+    ] = None,
     fix: Annotated[
         bool,
         Option(
+            "--fix",
             help="If no DVC runs in this project: move a torn lock of DVC's away, and take a torn "
-            "dvc.lock back from git."
+            "dvc.lock back from git.",
         ),
     ] = False,
 ) -> None:
-    """Look for what keeps `dvc repro` from running here; exit with 1 if there is anything.
+    """Check suite files and list every problem with its line; without files, look for what keeps
+    `dvc repro` from running here. Exit with 1 if there is anything.
 
-    Example: refract doctor
+    Example: refract lint data/suites/harmful_helpful.jsonl
     """
+    if files and fix:
+        raise UsageError("--fix mends the project here; give no files")
+    problems = _problems_of_suites(files) if files else _problems_of_project(fix)
+    raise typer.Exit(int(problems > 0))
+
+
+def _problems_of_suites(files: Sequence[Path]) -> int:
+    count = 0
+    for path in files:
+        try:
+            rows, problems = check_suite(path)
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        for problem in problems:
+            say(f"{path}:{problem.line}: {problem.message}", file=sys.stderr)
+        count += len(problems)
+        if not problems:
+            say(f"{path}: {len(rows)} rows, no problems")
+    return count
+
+
+def _problems_of_project(fix: bool) -> int:
     root = project_root()
     if fix:
         for line in mend(root):
             say(line)
-    checks = list(check_project(root))
-    for check in checks:
-        problem = f"PROBLEM  {check.name}: {check.problem}"
-        say(problem if check.problem else f"ok       {check.name}")
+    count = 0
+    for check in check_project(root):
+        say(
+            f"PROBLEM  {check.name}: {check.problem}" if check.problem else f"ok       {check.name}"
+        )
         if check.remedy:
             say(f"         {check.remedy}")
-    raise typer.Exit(int(any(check.problem for check in checks)))
+        count += bool(check.problem)
+    return count
 
 
 def stage(

@@ -32,9 +32,8 @@ from refract.evaluate import evaluate, read_suites, rows_sha256
 from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import open_model
 from refract.models.answering import ANSWERS
-from refract.models.store import ResponseStore, open_store
+from refract.models.store import open_store
 from refract.project import (
-    default_project,
     find_judges,
     find_model,
     find_project,
@@ -42,7 +41,6 @@ from refract.project import (
     source_name,
 )
 from refract.project.inputs import files_named
-from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import coverage_warnings
 from refract.report.judge_notes import prompt_readers, verdict_changes
 from refract.results.sources import run_files, write_run
@@ -308,31 +306,6 @@ def run(
     if len(errors) == len(answers):
         first = f"{errors[0]['type']}: {errors[0]['message']}"
         raise RefractError(f"all {len(errors)} answers are errors; the first: {first}")
-
-
-def demo(
-    limit: Annotated[int, Option(min=1, help="How many prompts to draw.")] = 60,
-    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
-) -> None:
-    """Measure the synthetic model on a sample of a default suite and print the result.
-
-    Example: refract demo
-    """
-    defaults = default_project()
-    definition = find_model("synthetic", defaults)
-    evaluation = evaluate(
-        read_suites(["harmful_helpful"], defaults),
-        open_model("synthetic", definition),
-        {"rules": {"kind": "rules"}},
-        store=ResponseStore(None),
-        name="synthetic",
-        definition=definition,
-        seed=seed,
-        sample=limit,
-    )
-    view = run_view(evaluation, DEFAULTS)
-    print_rates(evaluation, view)
-    print_summary(evaluation, view)
 
 
 def _command(context: typer.Context) -> list[str]:

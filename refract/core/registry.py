@@ -35,7 +35,9 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
     "paper": {"refract.exporters": ("appendix", "bundle", "eee", "latex")},
     "published": {
-        "refract.commands": ("import-suite", "judges", "protocols", "reproduce-paper"),
+        "refract.commands": (
+            *("import-suite", "judge.fetch", "judge.list", "protocols", "reproduce.paper"),
+        ),
         "refract.judges": ("classifier", "published"),
         "refract.logs": ("inspect", "lm_eval"),
         "refract.named_judges": ("published",),

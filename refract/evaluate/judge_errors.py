@@ -1,4 +1,4 @@
-"""Labelled answers in, each judge's errors out: validate-judges and `refract validate`."""
+"""Labelled answers in, each judge's errors out: validate-judges and `refract judge validate`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from refract.results import Results
 
 EXPORTERS = Registry(
-    {"csv": "refract.export.csv_files:write_csv", "junit": "refract.export.junit:write_junit"},
+    {
+        "csv": "refract.export.csv_files:write_csv",
+        "figures": "refract.export.figure_files:write_figures",
+        "junit": "refract.export.junit:write_junit",
+    },
     "refract.exporters",
     "__call__",
 )

@@ -59,9 +59,9 @@ def check_project(root: Path) -> Iterator[Check]:
     except RefractError as error:
         yield Check("response store", str(error))
     by = "by a process that was killed"
-    git_has_it = f"run: git checkout -- {RECORD}, or refract doctor --fix; rm it if git has none"
+    git_has_it = f"run: git checkout -- {RECORD}, or refract lint --fix; rm it if git has none"
     for file, problem, remedy in (
-        (LOCK, f'half written {by}: "Unable to read RWLock-file"', "run: refract doctor --fix"),
+        (LOCK, f'half written {by}: "Unable to read RWLock-file"', "run: refract lint --fix"),
         (RECORD, f'empty or half written {by}: "validation failed"', git_has_it),
     ):
         torn = is_torn(root / file)

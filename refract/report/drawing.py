@@ -2,7 +2,7 @@
 
 The bytes depend on the numbers and on matplotlib's version alone: a user's
 matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
-texts and not outlines. ``refract figures --style`` adds a style sheet of the user's
+texts and not outlines. ``refract export --as figures --set style=FILE`` adds a style sheet of the user's
 (colours come from its ``axes.prop_cycle``).
 """
 

@@ -173,7 +173,7 @@ def test_two_people_have_a_file_each_and_settle_where_they_differ(folder, cli):
         assert cli(*draw, "--annotator", name).code == 0
         fill_in(folder / f"l.{name}.csv", of_name)
     ids = [row["prompt_id"] for row in read_table(folder / "l.ada.csv")]
-    command = ("kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
+    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
     said = json.loads(cli(*command, "--format", "json").out)
     # 8 of 10 alike, and half of each are refusals: (.8 - .5) / (1 - .5)
     assert (said["joined"], said["refusal"]["kappa"]) == (10, 0.6)

@@ -45,7 +45,7 @@ def layers(tmp_path):
     verdicts(tmp_path / "outer.jsonl", [labels[stop] for stop in [*outer, True, None, None]])
 
 
-ARGUMENTS = ("did", "--inner", "inner.jsonl", "--outer", "outer.jsonl")
+ARGUMENTS = ("judge", "did", "--inner", "inner.jsonl", "--outer", "outer.jsonl")
 
 
 def test_unjudged_answers_are_left_out_and_counted(cli, layers):
@@ -65,22 +65,22 @@ def test_unjudged_answers_are_left_out_and_counted(cli, layers):
 def test_kappa_of_two_files_is_that_of_their_table(cli, tmp_path):
     a = verdicts(tmp_path / "a.jsonl", [R] * 25 + [C] * 25)
     b = verdicts(tmp_path / "b.jsonl", [R] * 20 + [C] * 5 + [R] * 10 + [C] * 15)
-    done = cli("kappa", a, b, "--format", "json", "--strict")
+    done = cli("judge", "kappa", a, b, "--format", "json", "--strict")
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out)
     assert (found["refusal"]["kappa"], found["refusal"]["n"], found["joined"]) == (0.4, 50, 50)
     assert found["refusal"]["low"] < 0.4 < found["refusal"]["high"]
     assert found["labels"]["confusion"] == {C: {C: 15, R: 10}, R: {C: 5, R: 20}}
-    assert "0.400" in cli("kappa", a, b).out
+    assert "0.400" in cli("judge", "kappa", a, b).out
 
 
 def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
     a = verdicts(tmp_path / "a.jsonl", [R, C, R, None])
     b = verdicts(tmp_path / "b.jsonl", [R, C])
-    done = cli("kappa", a, b)
+    done = cli("judge", "kappa", a, b)
     assert (done.code, done.err) == (0, "only in A: 2 (p02, p03)\n")
-    assert cli("kappa", b, a, "--strict").code == 1
-    assert cli("kappa", b, a).err == "only in B: 2 (p02, p03)\n"
+    assert cli("judge", "kappa", b, a, "--strict").code == 1
+    assert cli("judge", "kappa", b, a).err == "only in B: 2 (p02, p03)\n"
 
 
 def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path):
@@ -113,13 +113,13 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
     ]
     assert read_filed_verdicts(folder / "m/s.jsonl", "llm") == found[:3]
     both = ("--judge-a", "rules", "--judge-b", "llm")
-    numbers = json.loads(cli("kappa", folder, folder, *both, "--format", "json").out)
+    numbers = json.loads(cli("judge", "kappa", folder, folder, *both, "--format", "json").out)
     assert numbers["joined_by"] == ["model", "suite", "prompt_id"]
     assert numbers["refusal"]["n"] == 6
-    assert "name one of its judges: llm, rules" in cli("kappa", folder, folder).err
-    assert "(got 'x')" in cli("kappa", folder, folder, "--judge-a", "x").err
+    assert "name one of its judges: llm, rules" in cli("judge", "kappa", folder, folder).err
+    assert "(got 'x')" in cli("judge", "kappa", folder, folder, "--judge-a", "x").err
     # Verdicts on two models' answers are not on the same answers.
-    done = cli("kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", *both)
+    done = cli("judge", "kappa", folder / "m/s.jsonl", folder / "n/s.jsonl", *both)
     assert done.code == 2
     assert "A has m s 0; B has n s 0" in done.err
 
@@ -137,6 +137,6 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
 )
 def test_a_row_that_is_no_verdict_is_named(cli, tmp_path, row, message):
     write_rows(tmp_path / "a.jsonl", [row])
-    done = cli("kappa", "a.jsonl", "a.jsonl")
+    done = cli("judge", "kappa", "a.jsonl", "a.jsonl")
     assert done.code == 1
     assert message in done.err

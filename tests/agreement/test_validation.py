@@ -107,7 +107,7 @@ def test_the_rule_judge_keeps_its_floors_on_the_labelled_pairs():
     assert {name: numbers[name] for name, floor in floors.items() if numbers[name] < floor} == {}
 
 
-# refract validate
+# refract judge validate
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def labelled(tmp_path) -> Path:
 
 
 COLUMNS = ("--response-column", "a", "--label-column", "human", "--prompt-column", "q")
-VALIDATE = ("validate", "--labelled", "l.jsonl", *COLUMNS)
+VALIDATE = ("judge", "validate", "--labelled", "l.jsonl", *COLUMNS)
 
 
 def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):

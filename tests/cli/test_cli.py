@@ -81,14 +81,6 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert Path("r.json").read_bytes() == made  # its command is that without --wide
 
 
-def test_the_demo_needs_neither_project_nor_model_and_leaves_no_file(cli):
-    first, second = (cli("demo", "--limit", 20, "--seed", 3).out for _ in range(2))
-    assert first == second
-    assert "harmful_helpful[sampled 20/" in first
-    assert {"harmful_refusal_rate", "over_refusal_rate"} <= set(first.split())
-    assert os.listdir() == []
-
-
 def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):
     cli(*synthetic(suite, "--rows", "rows.jsonl"))
     assert sorted(os.listdir()) == [
@@ -213,16 +205,16 @@ def test_rows_hold_the_verdicts_of_each_judge_and_kappa_is_of_those_that_are_nam
     by_rules = [row["judges"]["rules"]["label"] for row in rows]
     assert [row["outcome"] for row in rows] == by_rules
     assert "compliance" in by_rules
-    kappa = ("kappa", "rows.jsonl", "rows.jsonl", "--judge-a", "rules", "--format", "json")
+    kappa = ("judge", "kappa", "rows.jsonl", "rows.jsonl", "--judge-a", "rules", "--format", "json")
     numbers = json.loads(cli(*kappa, "--judge-b", "llm").out)["labels"]
     assert (numbers["kappa"], numbers["agreement"]) == (0, by_rules.count("refusal") / 20)
     done = cli(*kappa, "--judge-b", "no_such_judge")
     assert (done.code, "no verdict of 'no_such_judge'; it has: llm, rules" in done.err) == (1, True)
     # Rows of `refract judge` are of one judge, which they name.
     assert cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl").code == 0
-    numbers = json.loads(cli("kappa", "v.jsonl", *kappa[2:], "--judge-b", "rules").out)
+    numbers = json.loads(cli("judge", "kappa", "v.jsonl", *kappa[3:], "--judge-b", "rules").out)
     assert numbers["labels"]["kappa"] == 1
-    done = cli("kappa", "v.jsonl", *kappa[2:], "--judge-a", "llm", "--judge-b", "rules")
+    done = cli("judge", "kappa", "v.jsonl", *kappa[3:], "--judge-a", "llm", "--judge-b", "rules")
     assert (done.code, "no verdict of 'llm'; it has that of 'rules'" in done.err) == (1, True)
 
 
@@ -287,7 +279,8 @@ WRONG = r"""
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
 1 | judge --in numbers.jsonl --out v.jsonl | row 1 needs a text as 'prompt
-2 | lint | Missing argument 'files'
+2 | lint own.jsonl --fix | --fix mends the project here; give no files
+2 | lint | params.yaml
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from refract.cli import COMMANDS, OTHER_NAMES, app
+from refract.cli import GROUPS, HIDDEN, OLD_NAMES, OTHER_NAMES, PLACES, app
 from refract.models import ADAPTERS
 
 
@@ -55,7 +59,24 @@ def test_options_are_in_panels_and_say_what_their_values_are():
     assert not {*others} & {o for p in commands()["run"].params for o in p.opts}
 
 
-def test_commands_are_shown_in_groups():
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
-    assert re.findall(r"─ (.*?) ─", shown) == ["Options", *COMMANDS]
+def test_a_newcomer_sees_about_twenty_commands_in_four_groups_on_one_screen():
+    command = [Path(sys.executable).with_name("refract"), "--help"]
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 0.5
+    assert len(shown.splitlines()) <= 40
+    assert re.findall(r"^(\w.*):$", shown, re.M) == ["Options", *GROUPS]
     assert "Example: refract run " in shown
+    listed = {name for texts in GROUPS.values() for name in texts}
+    below = {name for name in PLACES if "." in name}
+    assert {*PLACES} <= listed | below | HIDDEN
+    assert HIDDEN.isdisjoint(listed)
+
+
+@pytest.mark.parametrize("name", OLD_NAMES)
+def test_an_old_name_ends_with_one_line_that_says_the_new_one(cli, name):
+    done = cli(name, "--format", "json")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"refract: refract {name} is gone; run: {OLD_NAMES[name]}\n"
+    program, *words = OLD_NAMES[name].split()
+    assert program == "dvc" or {words[0], " ".join(words[:2])} & {*commands()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -64,13 +65,12 @@ def test_help_lists_them_behind_our_own_and_imports_nothing(package):
     shown = refract("--help").stdout
     listed = shown[shown.index("Installed packages") :]
     for name in ("greet", "numbers", "broken"):
-        assert f"{name} " in listed
-    assert "From the package greetings." in listed
+        assert re.search(rf"{name} +From the package greetings\n", listed)
     assert "greetings" not in sys.modules
 
 
 def test_a_command_of_our_own_cannot_be_taken(package):
-    assert "Suite files (JSONL)." in refract("lint", "--help").stdout
+    assert "Check suite files" in refract("lint", "--help").stdout
 
 
 def test_a_command_that_cannot_be_imported_is_named_with_its_place(package):

@@ -41,14 +41,14 @@ NOT_RUN = {
     "refract run --adapter openai --base-url http://localhost": "needs the server",
     "dvc import-url https://": "needs the publisher's site",
     "refract label --terminal ": "needs a person at a terminal; tests play one",
-    "refract kappa l.ada.csv ": "needs labels of two people; tests have them",
+    "refract judge kappa l.ada.csv ": "needs labels of two people; tests have them",
     "dvc plots diff ": "draws a page that loads its library from the network",
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
     "refract verify ": "needs the weights; refract-exact's own tests have weights",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
-    "refract judges fetch ": "needs the package index; tests of fetching have one on loopback",
+    "refract judge fetch ": "needs the package index; tests of fetching have one on loopback",
     "python benchmarks/": "takes minutes, and installs other projects' judges",
 }
 # An exit code of 1 says what the command found.

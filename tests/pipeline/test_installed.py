@@ -146,7 +146,7 @@ def test_the_commands_run_in_an_empty_folder(refract, tmp_path):
     with open(tmp_path / "labelled.csv", "w", newline="") as file:
         csv.writer(file).writerows([("response", "refused"), (NO, "yes"), (YES, "no")])
     labels = ("--label-column", "refused", "--positive", "yes")
-    refract("validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json")
+    refract("judge", "validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json")
     assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1
 
 

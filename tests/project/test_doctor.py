@@ -30,7 +30,7 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(app, ["doctor", *arguments])
+    return CliRunner().invoke(app, ["lint", *arguments])
 
 
 def test_a_project_in_order_has_no_problem(project):
@@ -62,7 +62,7 @@ def test_a_torn_lock_is_named_and_moved_away_and_a_whole_one_left_alone(project,
     assert is_torn(lock) == (content in TORN)
     result = run()
     assert result.exit_code == int(content in TORN)
-    assert ("run: refract doctor --fix" in result.stdout) == (content in TORN)
+    assert ("run: refract lint --fix" in result.stdout) == (content in TORN)
     assert run("--fix").exit_code == 0
     assert lock.exists() == (content in WHOLE)
 
@@ -103,7 +103,7 @@ def test_a_record_of_dvc_that_was_not_written_to_its_end_is_named_and_taken_back
     record.write_bytes(content)
     result = run()
     assert result.exit_code == 1
-    assert "run: git checkout -- dvc.lock, or refract doctor --fix" in result.stdout
+    assert "run: git checkout -- dvc.lock, or refract lint --fix" in result.stdout
     assert run("--fix").exit_code == int(not committed)
     assert record.read_bytes() == (whole if committed else content)
 
@@ -125,7 +125,7 @@ def test_dvc_runs_again_after_a_torn_lock_or_an_emptied_record(computed, file, s
     torn.write_bytes(b"")
     failed = computed.run("dvc", "repro", "check-inputs")
     assert (failed.returncode != 0, says in failed.stderr) == (True, True)
-    assert computed.refract("doctor").exit_code == 1
-    computed.command("refract", "doctor", "--fix")
+    assert computed.refract("lint").exit_code == 1
+    computed.command("refract", "lint", "--fix")
     assert file == LOCK or torn.read_bytes() == whole
     computed.command("dvc", "repro", "check-inputs")

@@ -158,7 +158,7 @@ def test_a_number_that_nothing_explains_ends_the_command_with_1(
     cli, tmp_path, total, former, code, result
 ):
     artifact(tmp_path, total, former)
-    done = cli("reproduce-paper", "jailbreakbench", "--data", tmp_path, "--format", "json")
+    done = cli("reproduce", "paper", "jailbreakbench", "--data", tmp_path, "--format", "json")
     cells = json.loads(done.out)["cells"]
     assert done.code == code
     assert [cell["result"] for cell in cells] == [REPRODUCED, result, REPRODUCED]
@@ -249,7 +249,7 @@ def test_a_verdict_is_read_as_its_judge_wrote_it(tmp_path, verdict, agrees):
 def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file, text, message):
     if file:
         (tmp_path / file).write_text(text, "utf-8")
-    done = cli("reproduce-paper", name, "--data", tmp_path)
+    done = cli("reproduce", "paper", name, "--data", tmp_path)
     assert done.code in (1, 2)
     assert message in done.err
     assert "Traceback" not in done.err

@@ -182,7 +182,7 @@ def test_a_judge_that_cannot_run_ends_the_run_before_anything_is_asked(cli, xste
     assert done.code != 0
     assert "nothing was generated" in done.err
     assert "It needs an API key (Together)" in done.err
-    assert "refract judges fetch jailbreakbench" in done.err
+    assert "refract judge fetch jailbreakbench" in done.err
     assert "--judge rules" in done.err
     assert not Path("r.json").exists()
 

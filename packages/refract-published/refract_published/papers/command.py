@@ -1,4 +1,4 @@
-"""``refract reproduce-paper``: a published table, recomputed."""
+"""``refract reproduce paper``: a published table, recomputed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reproduce_paper(
 
     Exits with 1 if a number differs and nothing in the data explains it.
 
-    Example: refract reproduce-paper xstest --data data/recorded
+    Example: refract reproduce paper xstest --data data/recorded
     """
     if name is None:
         rows = []
