@@ -12,8 +12,7 @@ from refract.core.types import PromptRow, ResponseRow, sample_prompts
 
 # Its parts: what is wrong with a row (``problems``), the prompts of one (``prompts``), requests turn
 # by turn (``requests``), the model's own answers in a turn (``answers``), rates by turn (``rates``);
-# calls that a row names (``calls``), and of local models how tools are offered and calls read
-# (``offer``, ``read``).
+# and of local models how tools are offered and calls read (``offer``, ``read``).
 PLAYED = Registry({}, "refract.turns")
 
 

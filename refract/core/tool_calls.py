@@ -11,8 +11,6 @@ from refract.core.types import ToolCall
 
 # Fields of a row that name the calls which a harmful, or a harmless, request is after.
 NAMING = ("harmful_calls", "wanted_calls")
-# And those that an attack in what tools return is after.
-ATTACK_CALLS = "attack_calls"
 # What begins and ends a call in the texts of local models; some are special tokens.
 MARKERS = ("<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>")
 

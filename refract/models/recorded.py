@@ -7,7 +7,6 @@ without one, or with null, it is an error row."""
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -22,9 +21,8 @@ from refract.core.jsonl import sha256_file
 from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
 from refract.core.tool_calls import tool_call
-from refract.core.types import Message, Row
+from refract.core.types import Row
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
-from refract.suites.rows import UNUSABLE
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -54,24 +52,10 @@ class RecordedSettings(Settings):
 
 
 class RecordedAnswer(NamedTuple):
-    """A row's prompt (None: the file has none), its answer, and the steps of an agent that
-    led to it, each with the texts that came after."""
+    """A row's prompt (None: the file has none) and its answer."""
 
     prompt: Any
     answer: Answer
-    steps: Sequence[tuple[Answer, list[str]]] = ()
-
-    def step(self, number: int, after: Sequence[str]) -> Answer:
-        """The answer of one step, if these texts came before it."""
-        steps = self.steps or [(self.answer, [])]
-        before = [text for _, texts in steps[: number - 1] for text in texts]
-        if number > len(steps) or [re.sub(UNUSABLE, "\ufffd", t) for t in before] != list(after):
-            return Answer.failed(
-                "NoRecordedAnswer",
-                f"no step {number} is recorded behind what the row's tool_results say; the suite of a "
-                "log is made by refract import-suite generic LOG",
-            )
-        return steps[number - 1][0]
 
 
 class Recorded(Model):
@@ -112,8 +96,11 @@ class Recorded(Model):
         alone = 0
         for index, request in enumerate(requests):
             step = request.metadata.get("step")
-            sent, after = _sent_and_after(request.attempts[0], step or 1)
-            prompt = sent[-1]["content"]
+            if step and step > 1:
+                text = "steps behind the results of tools are not recorded"
+                yield index, Answer.failed("NoRecordedAnswer", text)
+                continue
+            prompt = request.attempts[0][-1]["content"]
             row = by_id.get(request.metadata["source_id" if step else "prompt_id"])
             if row is None or row.prompt not in (None, prompt):  # the id of another text
                 row = by_prompt.get(prompt)
@@ -123,7 +110,7 @@ class Recorded(Model):
                 text = f"{self.path.name} has no answer to this prompt, or several that differ"
                 yield index, Answer.failed("NoRecordedAnswer", text)
             else:
-                yield index, row.step(step, after) if step else row.answer
+                yield index, row.answer
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
@@ -145,7 +132,10 @@ class Recorded(Model):
                 f"{self.where} needs columns of responses and of ids or prompts; it has "
                 f"{', '.join(columns)}. Name them: response_column, id_column, prompt_column"
             )
-        recorded = [_recorded(row, row.get(prompts or ""), row.get(responses)) for row in rows]
+        recorded = []
+        for row in rows:
+            answer = _answer(row, row.get(responses))
+            recorded.append(RecordedAnswer(row.get(prompts or ""), answer))
         return (
             _unambiguous([row.get(ids or "") for row in rows], recorded),
             _unambiguous([row.prompt for row in recorded], recorded),
@@ -185,14 +175,6 @@ class Recorded(Model):
         return named or next((column for column in usual if column in present), None)
 
 
-def _sent_and_after(messages: Sequence[Message], step: int) -> tuple[Sequence[Message], list[str]]:
-    """What was sent first, and the texts behind the model's answers before this step."""
-    answers = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
-    place = answers[len(answers) - step + 1] if step > 1 else len(messages)
-    later = messages[place:]
-    return messages[:place], [x["content"] for x in later if x["role"] != "assistant"]
-
-
 def _unambiguous(
     names: Sequence[Any], recorded: Sequence[RecordedAnswer]
 ) -> dict[str, RecordedAnswer]:
@@ -207,16 +189,10 @@ def _unambiguous(
 
 def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
     def content(row: RecordedAnswer) -> list[Any]:
-        answers = [row.answer, *(answer for answer, _ in row.steps)]
-        return [[x.response, x.finish_reason, x.error, x.tool_calls] for x in answers]
+        answer = row.answer
+        return [answer.response, answer.finish_reason, answer.error, answer.tool_calls]
 
     return one is not other and content(one) != content(other)
-
-
-def _recorded(row: Row, prompt: Any, response: Any) -> RecordedAnswer:
-    log = _log_of(row)
-    steps = [(_answer(step, step["response"]), step["after"]) for step in log.get("steps", ())]
-    return RecordedAnswer(prompt, _answer(row, response), steps)
 
 
 def _answer(row: Row, response: Any) -> Answer:
@@ -252,7 +228,7 @@ def _answer(row: Row, response: Any) -> Answer:
 
 
 def _log_of(row: Row) -> dict[str, Any]:
-    """What a reader of logs notes beside an answer: thinking, tokens, an agent's steps."""
+    """What a reader of logs notes beside an answer: thinking and tokens."""
     log = row.get("log")
     return log if isinstance(log, dict) else {}
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
-from refract.core.tool_calls import ATTACK_CALLS
 from refract.core.types import NullVerdictRow, is_last, thought_in
 from refract.core.vocabulary import (
     BY_PROVIDER,
@@ -67,8 +66,7 @@ def further_judges(suite: CountedSuite) -> list[Rate]:
     rates = []
     if strings is not None:
         # Success of attacks, and whether the task that they interrupt was done all the same.
-        attack = ("expected_strings", ATTACK_CALLS)
-        rates += _string_rates(suite, strings, INJECTION_SUCCESS, attack)
+        rates += _string_rates(suite, strings, INJECTION_SUCCESS, ("expected_strings",))
         rates += _string_rates(suite, strings, TASK_DONE, ("task_strings",))
     for judge in suite.definition["judges"]:
         family = suite.families[judge]

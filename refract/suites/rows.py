@@ -16,7 +16,7 @@ from refract.core.jsonl import BOM, canonical_json, parse_line
 from refract.core.played import played
 from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
-from refract.core.tool_calls import ATTACK_CALLS, NAMING
+from refract.core.tool_calls import NAMING
 from refract.core.types import Row
 from refract.core.vocabulary import CONTROLS
 
@@ -36,7 +36,7 @@ UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
-OF_DIALOGUE = ("tools", *NAMING, ATTACK_CALLS, "tool_results", "max_steps")
+OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
 # Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 

@@ -17,7 +17,7 @@ from refract.core.params import load_params
 from refract.core.registry import Registry
 from refract.core.settings import Settings
 from refract.core.tables import read_table
-from refract.core.tool_calls import ATTACK_CALLS, NAMING
+from refract.core.tool_calls import NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
@@ -187,7 +187,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "control",
     }
     known |= {"answerable", "images", "tools", "tool_results", "max_steps"}
-    known |= {ATTACK_CALLS, *NAMING}
+    known |= {*NAMING}
     assert names(ROWS["Suite"][1:]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)
 

@@ -2,7 +2,7 @@
 
 A conversation goes on in one of two ways. Where its script has a further turn of the user's,
 that turn follows whatever the model said. Where it has ``tool_results``, results follow as long
-as the model calls tools, and what the user says meanwhile; its last answer is that of all further
+as the model calls tools; its last answer is that of all further
 steps, so that the last step of each such conversation has the answer that it came to.
 """
 
@@ -78,10 +78,8 @@ def _filled(attempt: Attempt, replies: Iterable[Reply]) -> Attempt:
 def _after_calls(
     attempt: Attempt, replies: Sequence[Reply], results: Sequence[Row]
 ) -> list[Message] | None:
-    """A conversation behind the model's replies, with what followed each: the results of
-    its calls, and what the user says behind them or behind a text without calls; each
-    once, in order, unless it is there ``always``. None where nothing follows a reply, or
-    one of its calls."""
+    """A conversation behind the model's replies, with the results of its calls, each once,
+    in order. None where a reply has no calls, or one of them no result."""
     messages: list[Message] = []
     if isinstance(attempt, str):
         messages.append({"role": "user", "content": attempt})
@@ -89,37 +87,18 @@ def _after_calls(
         messages += attempt
     left = list(results)
     for reply in replies:
-        answer: Message = {"role": "assistant", "content": reply.text}
-        messages.append(answer)
-        if reply.calls:
-            answer["tool_calls"] = list(reply.calls)
-        elif not reply.text.strip():
+        if not reply.calls:
             return None
-        result: Row | None = None
-        for call in reply.calls or (None,):
-            result = _first_result(call, left)
+        calls = list(reply.calls)
+        messages.append({"role": "assistant", "content": reply.text, "tool_calls": calls})
+        for call in calls:
+            result = next((each for each in left if is_call(call, each)), None)
             if result is None:
                 return None
-            if not result.get("always"):
-                left.remove(result)
-            if call is not None:
-                content = result["result"]
-                messages.append({"role": "tool", "content": content, "name": call["name"]})
-        if result is not None and "user" in result:
-            messages.append({"role": "user", "content": result["user"]})
+            left.remove(result)
+            content = result["result"]
+            messages.append({"role": "tool", "content": content, "name": call["name"]})
     return messages
-
-
-def _first_result(call: ToolCall | None, results: Sequence[Row]) -> Row | None:
-    """The first result of a call; without one, the first text of the user's alone."""
-    for result in results:
-        is_result = "name" in result
-        if call is None:
-            if not is_result:
-                return result
-        elif is_result and is_call(call, result):
-            return result
-    return None
 
 
 def with_answers(
@@ -215,10 +194,9 @@ class PlayedTurns(Turns):
                 if key not in self.requests or not results:
                     continue
                 result = results[min(row["turn"], len(results)) - 1]
-                if "name" in result:
-                    arguments = result.get("arguments", {})
-                    call: ToolCall = {"name": result["name"], "arguments": arguments}
-                    answers[key] = replace(longest, tool_calls=[call])
+                arguments = result.get("arguments", {})
+                call: ToolCall = {"name": result["name"], "arguments": arguments}
+                answers[key] = replace(longest, tool_calls=[call])
         return answers
 
     def note(self) -> str:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from refract.core.jsonl import has_form
-from refract.core.tool_calls import ATTACK_CALLS, NAMING
+from refract.core.tool_calls import NAMING
 from refract.core.types import OWN_ANSWER, Attempt, Message, PromptRow, Row, turn_id
 from refract.suites.perturbations import OneTurn
 from refract.suites.rows import SuiteError, user_places
@@ -26,7 +26,7 @@ def problems(row: Row) -> list[str]:
             "'tools' must be a list of {'type': 'function', 'function': {'name', 'description', "
             f"'parameters'}}}}, each of another name (got {tools!r:.80})"
         )
-    for field in (*NAMING, ATTACK_CALLS):
+    for field in NAMING:
         value = row.get(field, [])
         for call in value if isinstance(value, list) else [None]:
             named: Any = {"name": call} if isinstance(call, str) else call
@@ -43,22 +43,18 @@ def problems(row: Row) -> list[str]:
 
 
 def _problem_of_results(row: Row, names: Sequence[str]) -> str:
-    """What is wrong with what a row's tools return, and with what the user says meanwhile."""
+    """What is wrong with what a row's tools return."""
     results = row["tool_results"]
     steps = row.get("max_steps", 1)
     for result in results if has_form(results, [{}]) else [{}]:
-        form = {"name": str, "result": str} if "name" in result else {"user": str}
-        optional = {"arguments": {}, "user": "", **result}
-        if not has_form(result, form) or not has_form(optional, {"arguments": {}, "user": str}):
+        form = {"name": str, "result": str, "arguments": {}}
+        if not has_form({"arguments": {}, **result}, form):
             return (
                 "'tool_results' must be a list of {'name': TOOL, 'result': TEXT}, each with "
-                "'arguments': {…} where it is of calls with these, and of {'user': TEXT} "
-                f"(got {results!r:.60})"
+                f"'arguments': {{…}} where it is of calls with these (got {results!r:.60})"
             )
-        if names and result.get("name", names[0]) not in names:
+        if names and result["name"] not in names:
             return f"'tool_results': {result['name']!r:.60} is not the name of a tool"
-        if result.get("always") and "max_steps" not in row:
-            return "'tool_results' that are returned 'always' need 'max_steps'"
     if type(steps) is not int or steps < 1:
         return f"'max_steps' must be a whole number of 1 or more (got {steps!r:.60})"
     if has_form(row.get("messages", []), [{"role": str}]) and len(_open_turns(row)) > 1:
@@ -90,9 +86,7 @@ class Conversation(OneTurn):
         results = row.get("tool_results")
         if results is not None:
             self._added["tool_results"] = results
-            steps = row.get("max_steps", len(results) + 1)
-            if not any(result.get("always") for result in results):
-                steps = min(steps, len(results) + 1)
+            steps = min(row.get("max_steps", len(results) + 1), len(results) + 1)
             self._turns = list(range(1, steps + 1))
 
     def prompts(self, prompt: PromptRow, first: int = 1) -> Iterator[PromptRow]:

@@ -18,7 +18,6 @@ from refract.models.protocol import Request
 from refract.models.store import ResponseStore
 from refract.project import read_project
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import row_problems
 from refract_dialogue.rows import problems
 from test_tools import MAILED, TOOLS, with_template
 from tests.builders import NO
@@ -124,42 +123,6 @@ def test_rows_without_results_are_as_they_were_and_steps_can_be_limited():
     assert not any("turn" in x for x in prompt_rows(plain, "s", 0))
     limited = list(prompt_rows([{**ROWS[0], "max_steps": 2}], "s", 0))
     assert [x["prompt_id"] for x in limited] == ["carried_out/1", "carried_out"]
-
-
-def test_the_user_goes_on_behind_a_text_and_a_result_can_be_returned_always(server, tmp_path):
-    results = [{"name": "search", "result": "Found.", "always": True, "user": "[[call_search]]"},
-               {"user": "Go on. [[call_search]]"}]  # fmt: skip
-    played = {**row("a", "Hello."), "tool_results": results, "max_steps": 4}
-    model = open_model("m", server.model(api_key_env="KEY"))
-    with ResponseStore(None) as store:
-        answer_prompts({"s": list(prompt_rows([played], "s", 0))}, model, store, 0)
-    longest = max((body["messages"] for body in server.bodies), key=len)
-    told = [
-        (message["role"], message["content"])
-        for message in longest
-        if message["role"] != "assistant"
-    ]
-    assert told == [
-        ("user", "Hello."), ("user", "Go on. [[call_search]]"),
-        *[("tool", "Found."), ("user", "[[call_search]]")] * 2,
-    ]  # fmt: skip
-    del played["max_steps"]
-    assert row_problems(played) == ["'tool_results' that are returned 'always' need 'max_steps'"]
-
-
-def test_an_attack_in_what_a_tool_returns_worked_where_a_call_says_so(server):
-    attacked = {"category": "borderline", "attack_calls": [{"name": "send_mail"}]}
-    rows = [
-        row("followed", "Search. [[call_search]]", *MAIL, **attacked),
-        row("withstood", "Search. [[call_search]]", ("search", "Nothing."), **attacked),
-    ]
-    judges = {"strings": {"kind": "strings"}, "rules": {"kind": "rules"}}
-    model = open_model("m", server.model(api_key_env="KEY"))
-    with ResponseStore(None) as store:
-        suite = Suite("s", rows, {"judges": ["rules", "strings"]})
-        found = evaluate([suite], model, judges, store, name="m")
-    (rate,) = [x for x in found.suites["s"].numbers.rates if x.name == "injection_success_rate"]
-    assert (rate.counts.successes, rate.counts.n) == (1, 2)
 
 
 def test_an_estimate_counts_as_many_steps_as_there_can_be(tmp_path, server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from refract_published.catalogues import HERE, JUDGES, PROTOCOLS, SUITES
 CATALOGUES = {SUITES: "title", JUDGES: "of", PROTOCOLS: "of"}
 
 
+@functools.cache
 def references() -> dict[str, dict[str, Any]]:
     """Fields of BibTeX by key; ``of`` are the names of what an entry is cited for."""
     entries = {key: dict(entry) for key, entry in read_yaml(HERE / "references.yaml").items()}

@@ -33,13 +33,6 @@ from refract_published.importing.tables import (
     read_table,
     read_tables,
 )
-from refract_published.importing.tools import (
-    NamedCall,
-    ScriptedTool,
-    offer_called,
-    offered_by_name,
-    scripted,
-)
 
 # Columns that `generic` takes for the prompt and the id unless others are named.
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
@@ -60,7 +53,7 @@ RESERVED = {
 
 
 # Fields of logs that rows of suites take over.
-OF_LOGS = ("images", "max_steps", "tool_results")
+OF_LOGS = ("images",)
 
 
 class Origin(NamedTuple):
@@ -172,8 +165,6 @@ class Published(Settings):
     id: list[str] = Field(default=[])
     pair: str | None = None
     calls: str | None = None
-    tools: dict[str, ScriptedTool] = Field(default={})
-    named_calls: dict[str, list[NamedCall]] = Field(default={})
     fields: Row = Field(default={})
     unanswerable: dict[str, str] = Field(default={})
     kept: dict[str, str] = Field(default={})
@@ -241,7 +232,6 @@ class Published(Settings):
                     row = self._fields(source, about, category, language)
                     if table.is_log:
                         row |= {field: source[field] for field in OF_LOGS if field in source}
-                        offer_called(row)
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)
@@ -292,8 +282,6 @@ class Published(Settings):
         wanted = [*self.kept, self.pair, self.calls, self.context]
         wanted.append(self.language.column if self.language else None)
         wanted += [*self.prompts, *self.unanswerable, *self.listed]
-        wanted += [tool.column for tool in self.tools.values()]
-        wanted += [call.column for calls in self.named_calls.values() for call in calls]
         wanted += [about.get("rubric") for about in self.prompts.values()]
         read: set[str] = {*OF_LOGS} if table.is_log else set()
         lacking = []
@@ -347,10 +335,7 @@ class Published(Settings):
         row["language"] = language
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
-        row |= offered_by_name(_list_in(source, self.calls), category)
-        row |= scripted(self.tools, source)
-        for field, named in self.named_calls.items():
-            row[field] = [call for entry in named for call in entry.calls(source)]
+        row |= _offered(_list_in(source, self.calls), category)
         for column, field in self.listed.items():
             row[field] = [source[column]] if source.get(column) else []
         questions = []
@@ -370,6 +355,19 @@ def _as_published(log: Table) -> Table:
         rows.append(named | {name: row[name] for name in row if name in named})
     columns = dict.fromkeys(name for row in rows for name in row)
     return log._replace(rows=rows, columns=list(columns))
+
+
+def _offered(names: Sequence[Any], category: str) -> Row:
+    """Tools by their names, all that is known of them, which a row names as its calls."""
+    if not names:
+        return {}
+    names = list(dict.fromkeys(map(str, names)))
+    tools = []
+    for name in names:
+        described = {"name": name, "description": name.replace("_", " ")}
+        described["parameters"] = {"type": "object", "properties": {}}
+        tools.append({"type": "function", "function": described})
+    return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
 
 
 def _columns_in(name: str | None) -> set[str]:

@@ -1,6 +1,6 @@
 """Logs of Inspect as rows of answers, through Inspect's own reader.
 
-An agent's ``steps`` stand under ``log``, beside the thinking and the counts of tokens."""
+The thinking and the counts of tokens stand under ``log``."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def inspect_rows(log: Mapping[str, Any]) -> list[Row]:
     set holds; ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error``
     where it ended in one, and where the model did not answer.
 
-    In the log of an agent ``tool_results`` and ``max_steps`` are what the tools returned and
-    how often the model answered, ``steps`` (under ``log``) each answer with the texts that
-    came ``after`` it; ``response`` is the last one, ``tool_calls`` are those of all."""
+    In the log of an agent ``response`` is the last answer, ``tool_calls`` are those of all."""
     samples = log.get("samples") or []
     plan = (log.get("plan") or {}).get("steps") or []
     has_tools = any(step.get("solver") in AGENTS for step in plan)
@@ -70,7 +68,6 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool)
     output = sample.get("output") or {}
     choices = output.get("choices") or [{}]
     reply = choices[0].get("message") or {}
-    steps, results = _steps(turns or [reply])
     last = _last_answer(sample, about, reply)
     if last["error"]:
         last["response"] = None
@@ -81,17 +78,14 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool)
         "input": shown(last_content(asked)),
         **last,
     }
-    calls = [call for step in steps for call in step["tool_calls"]]
+    calls = []
+    for message in turns or [reply]:
+        calls += [_call(call) for call in message.get("tool_calls") or ()]
     if calls and not last["error"]:
         row["tool_calls"] = calls
-    if has_tools and last["error"]:
-        row["tool_results"] = []
-    elif has_tools:
+    if has_tools and not last["error"]:
         # What an agent submits is its last answer.
-        response = last["response"] or str(output.get("completion") or "")
-        steps[-1] |= {**last, "response": response}
-        row |= {"tool_results": results, "max_steps": len(steps)}
-        row["log"] = {**last["log"], "steps": steps}
+        row["response"] = last["response"] or str(output.get("completion") or "")
     images = images_in([*sent, *turns])
     if images:
         row["images"] = images
@@ -157,46 +151,6 @@ def _sent_and_answered(
     chosen = inputs if is_agent and inputs else places
     first = chosen[-1] + 1 if chosen else 0
     return messages[:first], messages[first : len(roles)]
-
-
-def _steps(turns: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Each answer of the model's, with the texts that came ``after`` it, and these as a row
-    of a suite scripts them (``tool_results``)."""
-    steps: list[Row] = []
-    results: list[Row] = []
-    calls: dict[Any, Row] = {}
-    before = ""
-    for message in turns:
-        role = message.get("role", "assistant")
-        content = message.get("content")
-        text = shown(content) or ""
-        if role == "assistant":
-            calls = {call.get("id"): call for call in message.get("tool_calls") or ()}
-            thinking = text_of(content, "reasoning") if isinstance(content, list) else None
-            steps.append(
-                {
-                    "response": text_of(content) or "",
-                    "tool_calls": [_call(call) for call in calls.values()],
-                    "log": {"thinking": thinking or None},
-                    "after": [],
-                }
-            )
-        elif role == "tool" and steps:
-            text = text or str((message.get("error") or {}).get("message") or "")
-            called = _call(calls.get(message.get("tool_call_id"), message))
-            results.append({**called, "result": text})
-            steps[-1]["after"].append(text)
-        elif role == "user" and before == "user":
-            results[-1]["user"] += f"\n\n{text}"
-            steps[-1]["after"][-1] = results[-1]["user"]
-        elif role == "user" and steps:
-            if before == "tool":
-                results[-1]["user"] = text
-            else:
-                results.append({"user": text})
-            steps[-1]["after"].append(text)
-        before = role
-    return steps, results
 
 
 def _call(call: Row) -> Row:
