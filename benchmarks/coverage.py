@@ -231,7 +231,7 @@ def loss_line(sizes: list[int], drop: float) -> Line:
 
 
 def power_line(sizes: list[int], seen: float) -> Line:
-    """How often the drop that `refract compare` said was detectable, of results with a drop of ``seen``,
+    """How often the drop that `refract power` says can be shown, of results with a drop of ``seen``,
     is shown; it should be 80 % or more."""
     names, detectable = names_of(sizes), dict[float, float]()
 

@@ -29,7 +29,6 @@ from refract.statistics.clusters import (
     clustered_mcnemar,
 )
 from refract.statistics.hypotheses import INCONCLUSIVE, NOT_WORSE, WORSE, decide_drop, holm
-from refract.statistics.sample_sizes import smallest_drop
 
 DEFAULTS = read_settings(DecisionSettings, "decisions", {})
 
@@ -220,7 +219,6 @@ def compare_groups(
     live: Sequence[bool] = (),
     correct: Callable[[Sequence[float | None]], list[float | None]] = holm,
     errors: Sequence[JudgeError | None] = (),
-    detectable: bool = True,
 ) -> list[Difference]:
     """The difference of each group, b − a, and the decisions on primary measures.
 
@@ -230,8 +228,7 @@ def compare_groups(
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there
     are no such. A group whose clean prompts another suite includes with the same outcomes
     (``repeats``) has neither p nor decision: its answers are tested there. A difference in
-    discrimination has no decision. ``detectable``: decisions say which drop could be shown, which
-    takes long to compute."""
+    discrimination has no decision."""
     if settings.interval == "prompts" or not errors:
         errors = [None] * len(groups)
     differences = []
@@ -241,7 +238,7 @@ def compare_groups(
     p_values = []
     for difference, belongs in zip(differences, family, strict=True):
         p_values.append(difference.p if belongs else None)
-    drops = decide_drops(groups, settings, errors=errors, detectable=detectable)
+    drops = decide_drops(groups, settings, errors)
     decided = zip(differences, correct(p_values), drops, strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
@@ -361,12 +358,12 @@ class DropEvidence(NamedTuple):
     """What a primary measure says about a drop.
 
     ``worst`` is the lower one-sided confidence limit of the change (below 0 is worse) with every
-    unjudged answer at its worst, and with the judge's error where that is known (``judge``);
-    ``worst_alone`` is the same for the prompts alone, ``worst_kept`` without the answers that
-    vanished. The p-values are one-sided, for a drop: over pairs judged on both sides; with every
-    unjudged answer at its best; with those that vanished as losses. ``lost`` is the share of
-    prompts that vanished, ``churn`` that of flips that cancel. ``beyond_judge``: with every
-    unjudged answer at its best it is a drop beyond the judge's error."""
+    unjudged answer at its worst, and with the judge's error where that is known; ``worst_alone``
+    is the same for the prompts alone, ``worst_kept`` without the answers that vanished. The
+    p-values are one-sided, for a drop: over pairs judged on both sides; with every unjudged answer
+    at its best; with those that vanished as losses. ``lost`` is the share of prompts that vanished.
+    ``beyond_judge``: with every unjudged answer at its best it is a drop beyond the judge's error.
+    """
 
     worst: float | None
     worst_alone: float | None
@@ -375,10 +372,6 @@ class DropEvidence(NamedTuple):
     p_least: float
     p_lost: float
     lost: float
-    churn: float
-    effective_n: float
-    clusters: int
-    judge: bool
     beyond_judge: bool
 
 
@@ -395,7 +388,6 @@ def _evidence(
     if error and error.knows(group.prompts):
         judge = _Judge(error, group.prompts, opposite=group.category not in LESS_IS_WORSE)
     judged, worst, best = _judged(pairs), _at_worst(pairs), _at_best(pairs)
-    estimate = judged.mean(settings.confidence)
     lost = 0.0
     kept = []  # at the worst of what was not judged, without what vanished
     vanished = []  # with what vanished as losses
@@ -412,7 +404,6 @@ def _evidence(
     corrected = 1 - (1 - settings.confidence) / max(1, tests)
     beyond = judge and _lowest(backwards, corrected, judge)
     lowest = partial(_lowest, confidence=settings.confidence, judge=judge)
-    effective_n = (estimate.effective_n if estimate else None) or 0.0
     return DropEvidence(
         worst=lowest(worst),
         worst_alone=_lowest(worst, settings.confidence),
@@ -421,10 +412,6 @@ def _evidence(
         p_least=_p_drop(best),
         p_lost=_p_drop(_changed(vanished)),
         lost=lost / len(pairs),
-        churn=2 * min(_rises(judged, 1), _rises(judged, -1)) / len(pairs),
-        effective_n=min(float(len(judged.values)), effective_n),
-        clusters=estimate.clusters if estimate else 0,
-        judge=judge is not None,
         beyond_judge=judge is None or (beyond is not None and beyond > 0),
     )
 
@@ -504,7 +491,6 @@ def decide_drops(
     groups: Sequence[PairedOutcomes],
     settings: DecisionSettings,
     errors: Sequence[JudgeError | None],
-    detectable: bool = True,
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
@@ -527,8 +513,6 @@ def decide_drops(
         gone = _too_few_shared(group) if _primary(group, settings) else ""
         if evidence is not None:
             decision = _decision(group, evidence, p_values, settings, gone)
-            if detectable:
-                decision = replace(decision, detectable=_detectable(evidence, settings, tests))
         elif gone:
             margin = settings.margin
             decision = DropDecision(INCONCLUSIVE, gone, regression=True, margin=margin)
@@ -581,17 +565,8 @@ def _decision(
 def _why_open(group: PairedOutcomes, evidence: DropEvidence, margin: float) -> str:
     """Why a measure of which no drop is shown and no answer vanished is not decided."""
     alone = evidence.worst_alone
-    if evidence.judge and alone is not None and alone > -margin:
+    if alone is not None and alone > -margin:
         return "the judge's error on two models, not the number of prompts"
     if any(group.ids[kind] for kind in ("not_judged", "to_judged", "to_unjudged")):
         return "too few prompts, or too many answers that were not judged"
     return "too few prompts"
-
-
-def _detectable(evidence: DropEvidence, settings: DecisionSettings, tests: int) -> float | None:
-    """The smallest drop that is shown with a power of .8. None with a judge's error, and where the
-    test, which exchanges whole clusters, has too few of them to show anything."""
-    alpha = (1 - settings.confidence) / tests
-    if evidence.judge or evidence.effective_n < 1 or 0.5**evidence.clusters > alpha:
-        return None
-    return smallest_drop(round(evidence.effective_n), evidence.churn, alpha=alpha)

@@ -256,9 +256,7 @@ class DropDecision:
 
     ``worst`` is the one-sided confidence limit of the difference at the worst of what was not
     judged, ``p_worse`` the one-sided p of a drop, ``p_worse_holm`` the same over all primary
-    measures, ``detectable`` the smallest drop that is shown with a power of .8, at the design
-    effect of this pair of results (None where no drop of so few clusters can be shown, or the
-    judge's error counts)."""
+    measures."""
 
     decision: Literal["worse", "not worse", "inconclusive"]
     reason: str
@@ -267,7 +265,6 @@ class DropDecision:
     worst: float | None = None
     p_worse: float | None = None
     p_worse_holm: float | None = None
-    detectable: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,6 @@ class SidesText:
                 "left out": ", ".join(left_out) or "0",
                 self.worse_title: _number(drop.p_worse_holm if drop else None, ".2g"),
                 "worst case": _number(drop.worst if drop else None, "+z.3f"),
-                "detectable": _number(drop.detectable if drop else None),
             }
         return cells | {"decision": drop.decision if drop else MISSING}
 
@@ -147,10 +146,6 @@ class SidesText:
             notes.append(
                 f"may be chance though the interval leaves out 0, which is of one test, p (Holm, "
                 f"{self.tests}) of all: {'; '.join(chance)}"
-            )
-        if self.primary and self.wide:
-            notes.append(
-                "detectable: the smallest drop that prompts as alike show in 80 % of cases"
             )
         if any(row.judge_interval for row in self.differences):
             notes.append(

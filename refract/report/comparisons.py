@@ -163,7 +163,7 @@ def compare_nearest(
         if {a, b} == {reference, model}:
             corrected[difference.suite, difference.category] = difference.p_adjusted
     counted = []
-    for difference in compare_groups(groups, settings, errors=errors, detectable=False):
+    for difference in compare_groups(groups, settings, errors=errors):
         if difference.n and not difference.repeats:
             p = corrected.get((difference.suite, difference.category), difference.p_adjusted)
             counted.append(replace(difference, p_adjusted=p))

@@ -5,7 +5,7 @@ or leaves [0, 1]; everything here is built on Wilson's score interval, which doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from math import comb, hypot, sqrt
 from statistics import NormalDist
@@ -147,24 +147,19 @@ def hypergeometric_limits(
     The numbers of positives that neither one-sided test at half of 1 - ``confidence`` rejects
     (Buonaccorsi 1987, The American Statistician 41:215); nothing is left open once all are
     drawn."""
+    import numpy as np
     from scipy.stats import hypergeom
 
     check_part(positives, drawn, name="positives", whole="drawn")
     check_part(drawn, size, name="drawn", whole="size")
     tail = settled((1 - confidence) / 2)
-
-    def fewest(enough: Callable[[int], bool]) -> int:
-        low, high = positives, size - drawn + positives
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle + 1, high)
-        return low
-
-    low = fewest(lambda total: settled(hypergeom.sf(positives - 1, size, total, drawn)) > tail)
-    # the first total that is rejected for being too large, less one; the largest where none is
-    above = fewest(lambda total: settled(hypergeom.cdf(positives, size, total, drawn)) <= tail)
-    high = above - (settled(hypergeom.cdf(positives, size, above, drawn)) <= tail)
-    return Interval(low / size, int(high) / size)
+    totals = np.arange(positives, size - drawn + positives + 1)
+    as_many = hypergeom.sf(positives - 1, size, totals, drawn)
+    as_few = hypergeom.cdf(positives, size, totals, drawn)
+    # Neither test rejects a total whose less likely side is above the tail.
+    sides = map(settled, np.minimum(as_many, as_few))
+    possible = [int(total) for total, side in zip(totals, sides, strict=True) if side > tail]
+    return Interval(possible[0] / size, possible[-1] / size)
 
 
 def any_of_k(positives: int, samples: int, k: int) -> float:

@@ -19,7 +19,6 @@ from refract.statistics.clusters import (
     clustered_mcnemar,
 )
 from refract.statistics.paired import tango
-from refract.statistics.sample_sizes import drop_power
 from tests.builders import OUTCOMES, judge_error, outcome_line, outcome_lines
 
 ERROR = judge_error([0.02, 0.01, 0.03, 0.02], [0.01] * 4, n=4000)
@@ -205,7 +204,6 @@ def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_dec
     assert found.judge_interval.high > plain.interval.high
     assert found.drop.worst < plain.drop.worst
     assert plain.judge_interval is None
-    assert found.drop.detectable is None
     # Of harmless prompts, where more refusals are worse, the other end is the worst one.
     helpful = single(after, before, ERROR, category="helpful")
     assert helpful.drop.worst > single(after, before, category="helpful").drop.worst > 0
@@ -301,8 +299,7 @@ def test_the_margin_and_the_confidence_are_the_settings():
     assert single(BEFORE, lost, margin=0.1).drop.decision == "not worse"
     found = [single(BEFORE, lost, confidence=level) for level in (0.9, 0.95, 0.99)]
     widths = [x.interval.high - x.interval.low for x in found]
-    detectable = [x.drop.detectable for x in found]
-    assert (widths, detectable) == (sorted(widths), sorted(detectable))
+    assert widths == sorted(widths)
 
 
 def test_holm_runs_over_the_primary_measures_alone():
@@ -333,26 +330,6 @@ def test_prompts_that_another_suite_has_as_well_are_tested_once():
     # Of two suites with the same prompts, the first is tested.
     twice = [outcome_lines("r" * 9, suite="a") + outcome_lines("r" * 9, suite="b")] * 2
     assert [found.repeats for found in compare(*twice)] == ["", "a"]
-
-
-def clustered(outcomes, cluster_of):
-    lines = outcome_lines(outcomes)
-    return [{**line, "cluster": str(cluster_of(n))} for n, line in enumerate(lines)]
-
-
-def test_the_drop_that_is_said_to_be_detectable_is():
-    detectable = single(BEFORE, BEFORE).drop.detectable
-    # Five one-way losses are needed (1/32 is at most .05, 1/16 is not): P(Bin(129, d) >= 5) = .8.
-    assert detectable == pytest.approx(0.0516, abs=1e-3)
-    assert drop_power(129, detectable, 0.0) == pytest.approx(0.8)
-    # Three prompts that are all lost are a chance of 1/8, which is allowed.
-    three = single("rrr", "rrr", confidence=0.875).drop.detectable
-    assert three == pytest.approx(0.8 ** (1 / 3), abs=1e-6)
-    # Ten variants of each request show less, and four clusters nothing.
-    tens = clustered(BEFORE, lambda n: n // 10)
-    assert compare(tens, tens)[0].drop.detectable > 0.3
-    fours = clustered("r" * 40, lambda n: n % 4)
-    assert compare(fours, fours)[0].drop.detectable is None
 
 
 def test_what_may_be_chance_goes_by_the_corrected_p_where_there_is_one():

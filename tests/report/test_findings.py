@@ -81,7 +81,6 @@ def decided(decision: str) -> DropDecision:
         worst=None,
         p_worse=None,
         p_worse_holm=None,
-        detectable=None,
     )
 
 

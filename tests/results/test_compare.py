@@ -160,7 +160,7 @@ def test_every_kind_of_side_gives_the_same_numbers(refract, project, tmp_path):
         assert rows("first", *second) == expected
     # One model at a time: the same pairs, other numbers of tests.
     # What depends on how many there are.
-    alone = dict.fromkeys(("p_holm", "p_worse_holm", "detectable"))
+    alone = dict.fromkeys(("p_holm", "p_worse_holm"))
     one = [{**row, **alone} for row in expected if row["model"] == "changed"]
     for second in ("changed", "HEAD:changed", folder / "metrics/outcomes/changed.csv"):
         found = rows("first:changed", second)
