@@ -17,7 +17,7 @@ from refract.models.store import ResponseStore
 from tests.builders import ROOT, prompt_row
 from tests.fault_server import FaultServer
 
-KILLS, PROMPTS, CONCURRENCY = 3, 120, 4
+KILLS, PROMPTS, CONCURRENCY = 2, 60, 4
 
 
 def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):

@@ -50,7 +50,6 @@ def looping(tmp_path_factory):
     [
         {"arithmetic": "fast", "temperature": 0.3},
         {"arithmetic": "exact"},
-        {"arithmetic": "exact", "batch_tokens": 64, "temperature": 0.3},
     ],
     ids=str,
 )

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from refract.core.errors import MissingPackage
 from refract.models.lora import CONFIG, WEIGHTS
 from refract.models.protocol import AdapterError
 from tests.small_models import answers, model, prompts, save_adapter
@@ -93,13 +92,4 @@ def test_what_is_no_adapter_is_said_before_weights_are_loaded(tiny, adapter, dam
 def test_an_adapter_of_another_base_is_an_error(tiny, adapter, damage, message):
     damage(adapter)
     with pytest.raises(AdapterError, match=f"cannot be put on .*{message}.*; name the base"):
-        answers(model(tiny, adapter_path=str(adapter)), prompts(1))
-
-
-def test_without_peft_an_adapter_names_the_package(tiny, adapter, monkeypatch):
-    from importlib import util
-
-    find = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "peft" else find(name))
-    with pytest.raises(MissingPackage, match="peft is not installed"):
         answers(model(tiny, adapter_path=str(adapter)), prompts(1))

@@ -87,14 +87,6 @@ def test_identical_requests_are_sent_once_and_rows_stay_in_order(store):
     assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
 
 
-def test_another_seed_regenerates_answers_of_a_model_that_samples_and_no_others(store):
-    for samples, generated in ((True, 1), (False, 0)):
-        model = Stub(samples=samples)
-        model.samples = samples
-        counts = [run(model, store, prompt_row("a"), seed=seed)[1] for seed in (1, 1, 2)]
-        assert [count.generated for count in counts] == [1, 0, generated]
-
-
 @pytest.mark.parametrize("end", [AdapterError, KeyboardInterrupt])
 def test_answers_before_a_failure_of_the_model_or_an_interrupt_are_stored(store, end):
     class GivesUp(Stub):

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 
 from tools.pocket.corpus import REFUSAL_OPENINGS, normalised, pairs, refuses
-from tools.pocket.training import SIZES, save, train_model, train_tokenizer, training_pairs
+from tools.pocket.training import SIZES, training_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "data" / "pocket"
 SUITES = ROOT / "data" / "suites"
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return train_tokenizer()
 
 
 def test_no_training_prompt_occurs_in_any_suite():
@@ -34,26 +28,10 @@ def test_no_training_prompt_occurs_in_any_suite():
 
 
 def test_harmful_requests_get_refusals_and_others_get_none():
-    for pair in pairs("answers", 20_000):
+    for pair in pairs("answers", 2_000):
         assert refuses(pair.response) == (pair.category == "harmful"), pair
         if pair.category != "harmful":
             assert not any(opening in pair.response for opening in REFUSAL_OPENINGS), pair
-
-
-def test_few_steps_of_training_give_the_same_files_twice_and_touch_nothing(tokenizer, tmp_path):
-    import torch
-
-    def state():
-        return random.getstate(), torch.random.get_rng_state().tolist(), torch.get_num_threads()
-
-    before = state()
-    for run in ("first", "second"):
-        save(train_model("small", tokenizer, steps=3), tokenizer, tmp_path / run)
-    assert state() == before
-    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == FILES
-    for name in FILES:
-        first, second = (tmp_path / run / name for run in ("first", "second"))
-        assert first.read_bytes() == second.read_bytes(), name
 
 
 FILES = [
@@ -70,14 +48,6 @@ def test_the_folders_hold_these_files_and_at_most_8_megabytes():
     }
     assert sorted(found) == sorted(["README.md", *(f"{s}/{name}" for s in SIZES for name in FILES)])
     assert sum(found.values()) <= 8_000_000
-
-
-def test_the_tokenizer_in_the_folders_is_the_one_that_training_makes(tokenizer):
-    made = json.loads(tokenizer.to_str())
-    for size in SIZES:
-        stored = json.loads((POCKET / size / "tokenizer.json").read_text(encoding="utf-8"))
-        assert stored["model"]["vocab"] == made["model"]["vocab"], size
-        assert stored["model"]["merges"] == made["model"]["merges"], size
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import threading
@@ -473,7 +472,7 @@ def test_a_lasting_failure_is_the_error_of_its_row_alone(fault, type_, message, 
     assert message in lost.error["message"]
 
 
-@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("concurrency", [8])
 def test_a_server_that_fails_on_and_on_ends_the_run(concurrency):
     with FaultServer(retry_after="0.01") as server:
         adapter = model(server, max_retries=2, max_concurrency=concurrency)
@@ -580,14 +579,6 @@ def test_a_consumer_that_stops_early_leaves_no_thread_and_no_connection():
         assert server.connections == set()
         assert threading.active_count() == threads
         assert server.arrived < 200
-
-
-def test_a_run_inside_a_running_event_loop_works():
-    async def inside() -> list:
-        with FaultServer() as server:
-            return server.ask("a")
-
-    assert asyncio.run(inside()) == [Answer("echo: a", "stop", 0, 7, 3)]
 
 
 def test_a_run_opens_no_more_connections_than_calls_at_a_time():

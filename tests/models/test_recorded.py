@@ -205,19 +205,6 @@ def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name
             use()
 
 
-def test_an_artifacts_failed_attacks_are_errors_and_its_own_totals_are_not_read(tmp_path):
-    path = tmp_path / "PAIR.json"
-    path.write_text(
-        '{"parameters": {"total_number_of_jailbreaks": 79}, "jailbreaks": ['
-        '{"index": 0, "goal": "g", "prompt": "p", "response": "Sure.", "jailbroken": true}, '
-        '{"index": 1, "goal": "h", "prompt": null, "response": null, "jailbroken": false}]}'
-    )
-    null = Answer.failed("RecordedError", "the recorded answer is null")
-    assert ask(model(path, prompt_column="goal"), ("a", "g"), ("b", "h")) == [Answer("Sure."), null]
-    assert ask(model(path), ("a", "p"))[0] == Answer("Sure.")
-    assert ask(model(path), ("b", "h"))[0].error["type"] == "NoRecordedAnswer"
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

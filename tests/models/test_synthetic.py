@@ -42,14 +42,6 @@ def test_each_category_is_refused_at_its_rate(category, rate):
     assert agrees(sum(refused(model(refusal_rate={category: rate}), category=category)), rate)
 
 
-def test_one_rate_holds_for_all_categories_and_a_category_left_out_is_not_refused():
-    requests = [request(n, c) for n in range(50) for c in ("harmful", "helpful", "borderline")]
-    assert all(a.response in REFUSALS for a in in_order(model(refusal_rate=1), requests))
-    assert all(a.response in HELP for a in in_order(model(refusal_rate=0), requests))
-    partly = in_order(model(refusal_rate={"harmful": 1}), requests)
-    assert [a.response in REFUSALS for a in partly] == [True, False, False] * 50
-
-
 def test_answers_do_not_depend_on_order_other_requests_or_the_rows_seed():
     adapter = model(sensitivity=0.2, drift=0.2, error_rate=0.1, empty_rate=0.1, cut_off_rate=0.1)
     requests = [request(n, perturbation="typos") for n in range(300)]

@@ -19,11 +19,10 @@ from ruamel.yaml import YAML
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.judges import open_judge
-from refract.judges.llm import replies_of
 from refract.judges.processes import judged_by_processes
-from refract.models import engine, identity_of, open_model
+from refract.models import engine, open_model
 from refract.models.answering import generate
-from refract.models.protocol import AdapterError, Answer, Model
+from refract.models.protocol import AdapterError, Model
 from refract.models.store import ResponseStore
 from refract_engines import ray_engine
 from test_shards import POCKET, certificates, infer
@@ -159,21 +158,6 @@ def test_each_actor_opens_the_model_once_and_what_was_answered_before_a_failure_
     assert [len(of) for of in processes] == [1] * len(processes)
 
 
-def test_a_judges_model_is_answered_by_actors_too(cluster, tmp_path, monkeypatch):
-    monkeypatch.setenv("REFRACT_CACHE", "off")
-    definition = {"adapter": Gate.adapter, "folder": str(tmp_path), "cpus": 1}
-    judge = open_model("judge", definition, "judges.own.model")
-    replies = replies_of(judge, {7: ({"role": "user", "content": "refused?"},)})
-    assert replies == {7: Answer("echo: refused?")}
-    assert "here" not in {path.name for path in tmp_path.iterdir()}
-
-
-def test_a_node_with_another_model_is_told(cluster, tmp_path):
-    model = gate(tmp_path, moody=True)
-    with pytest.raises(AdapterError, match="has other files or another version of this model"):
-        list(ray_engine.actors_of(model).answer([ask("a")]))
-
-
 def test_what_no_node_has_is_told(cluster, tmp_path):
     with pytest.raises(AdapterError, match=r"'GPU': 0\.5}; they have .*'CPU': 1\.0, 'GPU': 0"):
         list(ray_engine.actors_of(gate(tmp_path, gpus=0.5)).answer([ask("a")]))
@@ -187,13 +171,11 @@ def test_what_no_node_has_is_told(cluster, tmp_path):
     [
         ({}, {}, "process"),
         ({}, {"RAY_ADDRESS": "auto"}, "ray"),
-        ({"engine": None}, {"RAY_ADDRESS": "auto"}, "ray"),
         ({"engine": "process"}, {"RAY_ADDRESS": "auto"}, "process"),
         ({"engine": "ray"}, {}, "ray"),
         ({"engine": "ray"}, {"REFRACT_ENGINE": "process"}, "process"),
         (None, {"REFRACT_ENGINE": "ray"}, "ray"),
         ({"engine": "rai"}, {}, None),
-        ({"engine": ["ray"]}, {}, None),
         ({}, {"REFRACT_ENGINE": "slurm"}, None),
     ],
 )
@@ -256,14 +238,6 @@ def test_a_cluster_that_cannot_be_used_ends_in_an_error(address, message, monkey
             ray_engine.actors_of(gate(tmp_path))
 
 
-def test_what_actors_take_is_no_part_of_a_model():
-    plain = {"adapter": "synthetic", "refusal_rate": 0.5}
-    stated = plain | {"gpus": 0.25, "cpus": 3, "actors": 2}
-    assert identity_of(open_model("m", stated)) == identity_of(open_model("m", plain))
-    with pytest.raises(ParamsError, match=r"models\.m: gpus .* above 0 and at most 1"):
-        open_model("m", plain | {"gpus": 1.5})
-
-
 def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(
     cli, monkeypatch, no_ray, tmp_path
 ):
@@ -275,7 +249,7 @@ def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(
     assert "--engine" not in json.loads(Path("out.json").read_text())["command"]
 
 
-@pytest.mark.parametrize("kind", ["refusal", "similarity"])
+@pytest.mark.parametrize("kind", ["refusal"])
 def test_tasks_judge_as_one_process_does(cluster, kind, monkeypatch):
     judge = open_judge(kind, {"kind": kind})
     alone = judge.judge(cases())
@@ -284,11 +258,3 @@ def test_tasks_judge_as_one_process_does(cluster, kind, monkeypatch):
     # Tasks are pickled by the class's name: this process has no judge any more.
     monkeypatch.setattr(type(judge), "judge", None)
     assert judged_by_processes(judge, cases()) == alone
-
-
-def test_an_error_of_a_task_is_the_judges(cluster, tmp_path, monkeypatch):
-    judge = open_judge("s", {"kind": "similarity", "encoder": str(tmp_path), "baseline": 0})
-    monkeypatch.setattr(type(judge), "cases_a_process", 10)
-    monkeypatch.setenv("REFRACT_ENGINE", "ray")
-    with pytest.raises(ParamsError, match=r"judges\.s: encoder .* nothing loads from there"):
-        judged_by_processes(judge, cases())

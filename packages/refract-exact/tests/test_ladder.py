@@ -81,7 +81,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("drawn", [{}, DRAWN])
-@pytest.mark.parametrize("shift", [0, 1, 40])
+@pytest.mark.parametrize("shift", [0, 1])
 def test_a_right_draft_saves_passes_and_a_wrong_one_changes_nothing(
     tiny, monkeypatch, drawn, shift
 ):
@@ -103,7 +103,7 @@ def test_a_right_draft_saves_passes_and_a_wrong_one_changes_nothing(
     assert answers(adapter, asked) == expected
     # Nine tokens a pass where all are right, and one where all are wrong. As many are drafted as
     # can still be written.
-    widths = {0: [9, 9, 9], 1: [9] * 19 + [8, 7, 6, 5, 4, 3, 2, 1], 40: [9, 9, 9, 8]}
+    widths = {0: [9, 9, 9], 1: [9] * 19 + [8, 7, 6, 5, 4, 3, 2, 1]}
     assert counted.widths == widths[shift]
 
 
@@ -132,9 +132,7 @@ GEMMA = {"head_dim": 16, "layer_types": ["full_attention"] * 2}
     ("family", "settings", "copied"),
     [
         ("Llama", {}, 5 * 64),  # five norms
-        ("Qwen2", {"tie_word_embeddings": False}, 5 * 64),
         ("GPT2", {"n_embd": 64, "n_layer": 2, "n_head": 4}, 5 * 2 * 64),
-        ("Olmo", {}, 0),  # its norms have no weights
         ("Gemma3Text", GEMMA, 320 * 64 + 9 * 64 + 4 * 16),  # its table scales, and is copied
     ],
 )
@@ -158,17 +156,15 @@ def test_a_ladder_is_float32_on_weights_that_it_does_not_copy(family, settings, 
     assert (tables[0].data_ptr() == tables[1].data_ptr()) == (family != "Gemma3Text")
 
 
-def test_drafts_end_where_something_fails_within_them():
-    stored = network("Llama")
-    wide = Ladder(stored, narrow=stored)
-    with pytest.raises(MemoryError), wide.drafting():
-        raise MemoryError
-    assert wide._drafting == []
-
-
-@pytest.mark.parametrize("device", ["cpu", "few bits draft"])
-@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float32"])
-@pytest.mark.parametrize("largest", [0, 10**6])
+@pytest.mark.parametrize(
+    ("device", "dtype", "largest"),
+    [
+        ("cpu", "auto", 0),
+        ("cpu", "auto", 10**6),
+        ("few bits draft", "bfloat16", 10**6),
+        ("few bits draft", "float32", 0),
+    ],
+)
 def test_weights_are_held_as_they_are_stored_unless_they_are_few(
     tmp_path, monkeypatch, device, dtype, largest
 ):

@@ -83,18 +83,3 @@ def test_a_wider_bound_opens_what_was_certain(tiny, monkeypatch):
 
     monkeypatch.setattr(Choice, "compare", wrong)
     assert {c.problem for _, c in model(tiny, max_tokens=MOST).verify(asked, made)} == {""}
-
-
-def test_rows_that_are_decoded_alone_are_checked_alone_with_the_same_result(tiny, monkeypatch):
-    asked = prompts(4)
-    made = answers(model(tiny, max_tokens=MOST), asked)
-    change, _ = EDITS["replaced"]
-    row = dict(answer_row("key", made[0]))
-    checked = [answer_in(edited(row, **change(row))), *made[1:]]
-    together = dict(model(tiny, max_tokens=MOST).verify(asked, checked))
-    monkeypatch.setattr("refract_exact.float64.Route.alone", lambda self, length: True)
-    alone = dict(model(tiny, max_tokens=MOST).verify(asked, checked))
-    for number in range(4):
-        assert alone[number].problem == together[number].problem
-        assert alone[number].place == together[number].place
-    assert [bool(alone[number].problem) for number in range(4)] == [True, False, False, False]
