@@ -60,17 +60,13 @@ class LocalModelSettings(Settings):
         description="a folder with a checkpoint (safetensors), or a hub id `owner/name`",
         json_schema_extra={"allowed": MODEL_IDS},
     )
-    revision: Text | None = Field(
-        None, description="branch, tag or commit on the hub; null is `main`"
-    )
+    revision: Text | None = Field(None, description="branch, tag or commit on the hub; null: main")
     system_prompt: SystemPrompt = None
     chat_template: bool = Field(
-        True,
-        description="true: the checkpoint's own template, if it has one; false: the bare text",
+        True, description="true: the checkpoint's own template, if any; false: the bare text"
     )
     temperature: Annotated[Number, Field(ge=0)] = Field(
-        0.0,
-        description="0: the likeliest token; above 0: sampling with the row's own seed",
+        0.0, description="0: the likeliest token; above 0: sampling with the row's own seed"
     )
     top_p: Annotated[Number, Field(gt=0, le=1)] = Field(1.0, description="limit of sampling")
     top_k: Annotated[int, Field(ge=1)] | None = Field(None, description="limit of sampling")
@@ -79,26 +75,18 @@ class LocalModelSettings(Settings):
         None, description="texts that end an answer and are not part of it"
     )
     prefill: Text | None = Field(
-        None,
-        description="how the model's turn begins; it goes on from there, and the answer is the whole "
-        "turn",
+        None, description="how the model's turn begins; the answer is the whole turn"
     )
     reasoning: Markers | None = Field(None, description="markers of thinking text")
     thinking_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="tokens that a turn may have besides `max_tokens`, for its thinking",
+        None, description="tokens that a turn may have besides `max_tokens`, for its thinking"
     )
-    enable_thinking: bool | None = Field(
-        None,
-        description="given to the chat template, which must read it; null is not given",
-    )
+    enable_thinking: bool | None = Field(None, description="given to a chat template that reads it")
     reasoning_effort: Text | None = Field(
-        None,
-        description="given to the chat template, which must read it; null is not given",
+        None, description="given to a chat template that reads it"
     )
     date: Day | None = Field(
-        None,
-        description=f"what a chat template that asks for the date is told; null: {DATE}",
+        None, description=f"what a chat template that asks for the date is told; null: {DATE}"
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
@@ -122,14 +110,11 @@ class HFSettings(LocalModelSettings):
     )
     adapter_path: Text | None = Field(
         None,
-        description="a folder with a LoRA adapter of PEFT (adapter_config.json and "
-        "adapter_model.safetensors) that is put on the checkpoint",
+        description="a folder with a LoRA adapter of PEFT that is put on the checkpoint",
         json_schema_extra={"allowed": "a folder, or null"},
     )
     gguf_file: Text | None = Field(
-        None,
-        description="the GGUF file in that folder, hub repository or package; its weights are "
-        "dequantised",
+        None, description="the GGUF file there; its weights are dequantised"
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
@@ -138,24 +123,21 @@ class HFSettings(LocalModelSettings):
     )
     loop_tokens: Annotated[int, Field(ge=16)] | None = Field(
         None,
-        description="an answer ends where its last tokens, so many or more, are one block at least four "
-        "times; null: at no loop",
+        description="an answer ends where its last tokens, so many or more, are one block four times; "
+        "null: at no loop",
     )
     score_tokens: Annotated[list[Text], Field(min_length=2)] | None = Field(
         None,
-        description="the answer is the logits of these tokens at its first place, as JSON; needs "
-        "max_tokens: 1",
+        description="the answer is the logits of these tokens, as JSON; needs max_tokens: 1",
         json_schema_extra={"allowed": "a list of texts of one token each, or null"},
     )
     arithmetic: Literal["exact", "fast"] | None = Field(
         None,
-        description="exact: the answer under exact arithmetic, the same on every machine (package "
-        "refract-exact); fast: what transformers gives on this machine; null: exact where that "
-        "package is installed",
+        description="exact: the same answers on every machine (package refract-exact); fast: what "
+        "transformers gives here; null: exact where that package is installed",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        "auto",
-        description="auto: the checkpoint's; float32 instead of float16 on a CPU",
+        "auto", description="auto: the checkpoint's; float32 instead of float16 on a CPU"
     )
     device: str = Field(
         "auto",
@@ -163,9 +145,7 @@ class HFSettings(LocalModelSettings):
         description="auto: the first there is of cuda, mps, cpu",
         json_schema_extra={"allowed": "auto, cpu, mps, cuda or cuda:N"},
     )
-    device_map: Literal["auto"] | None = Field(
-        None, description="auto: spread over all devices (accelerate)"
-    )
+    device_map: Literal["auto"] | None = Field(None, description="auto: spread over all devices")
     quantization: Literal["4bit", "8bit"] | None = Field(None, description="needs bitsandbytes")
     batch_tokens: Annotated[int, Field(ge=1)] | None = Field(
         None, description="tokens read at a time; null: by the size of model and device"
@@ -176,17 +156,11 @@ class HFSettings(LocalModelSettings):
         if not self.gguf_file and (self.sha256 or is_package(self.model_id)):
             raise ValueError("sha256 and a package as model_id are for a gguf_file; give it")
         if is_package(self.model_id) and not self.sha256:
-            raise ValueError(
-                f"model_id {self.model_id!r} is a package: give its gguf_file's sha256"
-            )
+            raise ValueError(f"model_id {self.model_id} is a package: give its gguf_file's sha256")
         if self.device_map and self.device != "auto":
-            raise ValueError(
-                f"device_map: auto chooses the devices itself; leave out device (got {self.device!r})"
-            )
+            raise ValueError(f"device_map: auto takes no device (got {self.device!r})")
         if self.score_tokens and self.max_tokens != 1:
-            raise ValueError(
-                f"score_tokens: the first token alone counts; set max_tokens: 1 (got {self.max_tokens})"
-            )
+            raise ValueError(f"score_tokens needs max_tokens: 1 (got {self.max_tokens})")
         return self
 
 
@@ -215,9 +189,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise AdapterError(
-            f"{path} cannot be read as JSON: {error}; download the checkpoint again"
-        ) from None
+        raise AdapterError(f"{path} cannot be read as JSON: {error}") from None
     return content
 
 
@@ -232,15 +204,14 @@ def weight_files(folder: Path) -> list[Path]:
         missing = [name for name in shards if not (folder / name).is_file()]
         if missing or not shards:
             raise AdapterError(
-                f"{index} lists files that are not there: {', '.join(missing) or 'none at all'};"
-                " download the checkpoint again"
+                f"{index} lists files that are not there: {', '.join(missing) or 'none at all'}"
             )
         return [folder / name for name in shards]
     pickles = sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES)
     if pickles:
         raise AdapterError(
-            f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded; only"
-            " safetensors are read. Convert them where you trust them, by save_pretrained(NEW)"
+            f"{folder} has its weights in {', '.join(pickles)}, which can run code when loaded; "
+            "convert them to safetensors where you trust them"
         )
     raise AdapterError(f"{folder} holds no model.safetensors; download the checkpoint again")
 
@@ -282,9 +253,7 @@ def stored_tensors(folder: Path) -> dict[str, tuple[str, int]]:
                     tensor = weights.get_slice(name)
                     tensors[name] = (tensor.get_dtype(), math.prod(tensor.get_shape()))
         except (OSError, SafetensorError) as error:
-            raise AdapterError(
-                f"{path} is not a valid safetensors file ({error}); download the checkpoint again"
-            ) from None
+            raise AdapterError(f"{path} is not a valid safetensors file ({error})") from None
     return tensors
 
 
@@ -418,13 +387,10 @@ class Loader:
         if not folder.is_dir():
             raise AdapterError(
                 f"model_id {model_id!r} is neither a folder here (seen from {Path.cwd()}) nor a hub id"
-                " of the form owner/name; correct model_id in params.yaml, or put the checkpoint there"
+                " of the form owner/name"
             )
         if revision is not None:
-            raise AdapterError(
-                f"{self.where}: revision is for hub models, and model_id {model_id!r} is a"
-                f" folder; leave out revision (got {revision!r})"
-            )
+            raise AdapterError(f"{self.where}: a folder has no revision (got {revision!r})")
         return folder
 
     @property
@@ -477,8 +443,7 @@ class Loader:
             sha256 = sha256_file(file)
             if sha256 != pinned:
                 raise AdapterError(
-                    f"models.{self.name}: {file} has the SHA-256 {sha256}, and the definition says "
-                    f"{pinned}"
+                    f"{self.where}: {file} has the SHA-256 {sha256}; the definition says {pinned}"
                 )
         source = self.source()
         from transformers import AutoConfig, AutoTokenizer
@@ -563,9 +528,7 @@ class Loader:
             with quiet:
                 model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
             if hasattr(model, "peft_config"):  # transformers loads its base, of which no hash knows
-                raise ValueError(
-                    "it is a PEFT adapter; give it as adapter_path, its base as model_id"
-                )
+                raise ValueError("it is a PEFT adapter: give it as adapter_path")
             lacking = sorted(loaded["missing_keys"]) or sorted(map(str, loaded["mismatched_keys"]))
             if lacking:
                 raise ValueError(f"the checkpoint lacks {len(lacking)} weights, first {lacking[0]}")
@@ -589,14 +552,12 @@ class Loader:
         names = config.architectures or []
         kind, known = "AutoModelForCausalLM", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
         if getattr(config, "is_encoder_decoder", False) and "ForCausalLM" not in str(names):
-            kind, known = (
-                "AutoModelForSeq2SeqLM",
-                modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-            )
+            kind = "AutoModelForSeq2SeqLM"
+            known = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
         if type(config) not in known and kind not in (getattr(config, "auto_map", None) or {}):
             raise AdapterError(
                 f"{self.where}: transformers knows no model of type {config.model_type} that writes "
-                f"text (architectures: {', '.join(names) or 'none named'}); name another checkpoint"
+                f"text (architectures: {', '.join(names) or 'none named'})"
             )
         return kind
 

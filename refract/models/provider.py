@@ -85,15 +85,14 @@ class RequestSettings(Settings):
     model_id: turn.Text = Field(description="the provider's name of the model")
     revision: turn.Text | None = Field(
         None,
-        description="which weights the server has, in words of your own: part of each request's hash "
-        "and sent nowhere; change it when they change behind the same address and name",
+        description="which weights the server has, in your own words: sent nowhere, and part of each "
+        "request's hash",
     )
     base_url: Address
     client: str | None = None
     system_prompt: turn.SystemPrompt = None
     prefill: turn.Text | None = Field(
-        None,
-        description="how the model's turn begins, where the provider can; the answer is the whole turn",
+        None, description="how the model's turn begins, where the provider can"
     )
     temperature: Annotated[Number, Field(ge=0)] | None = Field(
         0, description="0 is as greedy as the provider can; null is not sent"
@@ -102,15 +101,12 @@ class RequestSettings(Settings):
     max_tokens: int = Field(512, ge=1, description="most tokens of an answer")
     other_model: Literal["error"] | None = Field(
         None,
-        description="error: an answer that the server says is another model's, such as one to fall back "
-        "on, is an error; null: it counts, and is said",
+        description="error: an answer by another model is an error; null: it counts, and is said",
     )
     extra_body: dict[turn.Text, Any] = Field(
         {}, description="merged into the body of every request"
     )
-    extra_headers: dict[turn.Text, str] = Field(
-        {}, description="texts sent with every request; no keys here"
-    )
+    extra_headers: dict[turn.Text, str] = Field({}, description="sent with every request; no keys")
 
 
 class ServedSettings(RequestSettings):
@@ -125,25 +121,14 @@ class ServedSettings(RequestSettings):
     max_concurrency: int = Field(64, ge=1, description="most calls at a time")
     requests_per_minute: Positive | None = Field(None, description="cap on calls of one process")
     timeout: Positive = Field(300, description="seconds until a call's answer")
-    max_retries: int = Field(
-        40,
-        ge=0,
-        description="how often a failing call is repeated, up to 8 seconds later each time, or as late "
-        "as the server asks",
-    )
+    max_retries: int = Field(40, ge=0, description="how often a failing call is repeated")
     price: Price | None = Field(
         None,
         description="USD per million tokens",
-        json_schema_extra={
-            "allowed": "{input: , output: } in USD per million tokens (at least 0), or null"
-        },
+        json_schema_extra={"allowed": "{input: , output: } in USD, at least 0, or null"},
     )
     max_cost: Positive | None = Field(
         None, description="most USD of a run (needs `price`); the rest is not requested"
-    )
-    max_requests: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="most calls of a run, repeats not counted; the rest is not requested",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
@@ -175,19 +160,12 @@ class ServedSettings(RequestSettings):
         variable = self.api_key_env
         usual = type(self).model_fields["api_key_env"].default
         if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
-            raise ValueError(
-                f"api_key_env must be the name of an environment variable, such as {usual} (what came "
-                "is not shown, since it may be the key itself)"
-            )
+            # What came may be the key itself, and is not shown.
+            raise ValueError(f"api_key_env must name an environment variable, such as {usual}")
         if self.client and self.mode == "batch":
-            raise ValueError(
-                f"mode must be live with client: {self.client} (got 'batch'): batches go to the "
-                "provider's own API alone"
-            )
+            raise ValueError(f"mode must be live with client: {self.client} (got 'batch')")
         if self.api_key_env is None and self.at_provider:
-            raise ValueError(
-                f"api_key_env: null is for a server of your own (base_url); keys are in {usual}"
-            )
+            raise ValueError(f"api_key_env: null is for a server of your own; keys are in {usual}")
         if self.max_cost is not None and self.price is None:
             raise ValueError("max_cost needs price: {input: , output: } in USD per million tokens")
         return self
@@ -276,8 +254,7 @@ class Provider(Model):
         if not key:
             text = f"{where} is not set; it must hold the key for {self.settings.base_url}"
             if not self.settings.at_provider:
-                text += "; for a server that asks for none: api_key_env: null, or with refract run "
-                text += "--set api_key_env=null"
+                text += " (a server that asks for none: --set api_key_env=null)"
             raise AdapterError(text)
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise AdapterError(f"{where} holds characters that no key has (spaces, curly quotes?)")
@@ -439,14 +416,12 @@ class Provider(Model):
                 self.settings.max_tokens if completion is None else completion,
             )
 
-    def spent(self, calls: int, cost: float) -> str | None:
-        """Which of the run's own limits so many calls, or so many USD, would pass."""
-        settings = self.settings
-        if settings.max_requests is not None and calls > settings.max_requests:
-            return f"not requested: max_requests: {settings.max_requests} is reached"
-        if settings.max_cost is not None and cost > settings.max_cost:
-            return f"not requested: max_cost: {settings.max_cost} is reached"
-        return None
+    def spent(self, cost: float) -> str | None:
+        """Says so where so many USD are more than the run may cost."""
+        most = self.settings.max_cost
+        if most is None or cost <= most:
+            return None
+        return f"not requested: max_cost: {most} is reached"
 
     def failure_of(self, error: Exception) -> Failure:
         """What an exception of a client's call means. Raises :class:`AdapterError`

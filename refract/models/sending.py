@@ -86,7 +86,7 @@ class LiveRun:
         cost = self.model.most_cost(body)
         while True:
             most = (self.usage["cost"] or 0.0) + self.reserved + cost
-            spent = self.model.spent(self.usage["requests"] + 1, most)
+            spent = self.model.spent(most)
             if spent is None:
                 self.usage["requests"] += 1
                 self.under_way += 1

@@ -587,17 +587,6 @@ def test_a_run_opens_no_more_connections_than_calls_at_a_time():
         assert server.busiest == 5
 
 
-def test_max_requests_ends_the_run_cleanly():
-    with FaultServer() as server:
-        adapter = model(server, max_requests=10, max_concurrency=4)
-        got = dict(adapter.answer([ask(str(n)) for n in range(25)]))
-        assert server.arrived == 10
-    exhausted = Answer.failed("BudgetExhausted", "not requested: max_requests: 10 is reached")
-    assert [got[n] for n in range(10, 25)] == [exhausted] * 15
-    assert all(got[n].error is None for n in range(10))
-    assert list(adapter.answer([ask("later")])) == [(0, exhausted)]
-
-
 def test_max_cost_is_never_passed():
     price = {"input": 10, "output": 1000}  # 10 USD per million prompt tokens: 0.00307 a call
     with FaultServer(latency=0.005) as server:

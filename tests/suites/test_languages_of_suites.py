@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
 from refract.judges import JUDGES, reading_warnings, readings
-from refract.judges.rules import LANGUAGES
 from refract.rates import fields_of
 from tests.builders import suite_rows
 
@@ -80,10 +78,3 @@ def test_judges_that_read_by_other_means_give_no_warning():
     both = RULES | {"mixed": {"kind": "refusal"}} | asked
     assert [text.split()[0] for text in reading_warnings(rows("th"), both)] == ["rules", "mixed"]
     assert reading_warnings(rows("pt-BR", "zh_Hans", "EN"), RULES) == []
-
-
-def test_the_docs_name_the_languages_that_the_rule_judge_reads():
-    page = (Path(__file__).parents[2] / "docs/suites.md").read_text("utf-8")
-    start = page.index("The rule judge reads refusals in ")
-    named = page[start : page.index(";", start)]
-    assert sorted(re.findall("`(..)`", named)) == sorted(LANGUAGES)

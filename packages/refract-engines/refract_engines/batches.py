@@ -191,9 +191,9 @@ class BatchRun:
         model = self.model
         cost = model.usage["cost"] or 0.0
         allowed = []
-        for calls, name in enumerate(names, model.usage["requests"] + 1):
+        for name in names:
             cost += model.most_cost(self.bodies[name])
-            spent = model.spent(calls, cost)
+            spent = model.spent(cost)
             if spent is None:
                 allowed.append(name)
             else:

@@ -76,7 +76,8 @@ def test_requests_that_a_batch_did_not_process_are_errors_and_sent_again_by_the_
 
 def test_a_budget_holds_for_batches(cache):
     with FaultServer() as server:
-        got = server.ask(*map(str, range(5)), **IN_BATCHES, max_requests=3)
+        limits = {"price": {"input": 0, "output": 1e6}, "max_tokens": 3, "max_cost": 9}
+        got = server.ask(*map(str, range(5)), **IN_BATCHES, **limits)
         assert server.arrived == 3
     assert [answer.error and answer.error["type"] for answer in got] == [
         None, None, None, "BudgetExhausted", "BudgetExhausted",

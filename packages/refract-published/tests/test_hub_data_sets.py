@@ -85,14 +85,6 @@ def test_a_file_of_a_data_set_is_imported_and_its_card_names_the_commit(cli, hub
     assert f"- The file is {address}." in Path("suite.md").read_text("utf-8")
 
 
-def test_without_a_file_the_kinds_own_is_fetched_and_elsewhere_its_address_is_said(cli, hub):
-    done = cli("import-suite", "falsereject", "--out", "suite.jsonl")
-    assert "--dataset AmazonScience/FalseReject --revision main: the hub has no such" in done.err
-    done = cli("import-suite", "advbench")
-    assert "FILE is missing: https://raw.githubusercontent.com/llm-attacks/" in done.err
-    assert "KIND is missing; refract import-suite --list" in cli("import-suite").err
-
-
 def test_a_commit_that_was_fetched_once_needs_no_hub_and_anything_else_says_how_to_go_on(cli, hub):
     assert imported(cli, revision=COMMIT).code == 0
     before = Path("suite.jsonl").read_bytes()
