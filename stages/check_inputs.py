@@ -9,8 +9,7 @@ from pathlib import Path
 
 from refract.core.progress import run_stage
 from refract.core.showing import say
-from refract.project import read_project
-from refract.project.checkup import check_declared
+from refract.project import check_declared, read_project
 from refract.project.inputs import write_inputs
 
 

@@ -110,7 +110,7 @@ GROUPS = {
         "correct": "Rates from labels of a part of a run",
     },
     "Suites, models and projects": {
-        "lint": "Check suite files, or the project here",
+        "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
         "rewrite": "Have a model rewrite prompts",
         "models": "Fetch the weights of a model",
@@ -124,7 +124,7 @@ OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
     "demo": "refract run --model synthetic --suite harmful_helpful --limit 60 --out results.json",
     "did": "refract judge did",
-    "doctor": "refract lint",
+    "doctor": "dvc repro check-inputs",
     "figures": "refract export --as figures --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",

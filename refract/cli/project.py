@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.project import check_version, default_folder, project_root, write_project
-from refract.project.checkup import check_project, mend
 from refract.suites.rows import check_suite
 
 
@@ -31,31 +29,11 @@ def init(
     say(f"  {change}git init && dvc init && dvc repro && refract show")
 
 
-def lint(
-    files: Annotated[
-        list[Path] | None, Argument(help="Suite files (JSONL); default: the project here.")
-    ] = None,
-    fix: Annotated[
-        bool,
-        Option(
-            "--fix",
-            help="If no DVC runs in this project: move a torn lock of DVC's away, and take a torn "
-            "dvc.lock back from git.",
-        ),
-    ] = False,
-) -> None:
-    """Check suite files and list every problem with its line; without files, look for what keeps
-    `dvc repro` from running here. Exit with 1 if there is anything.
+def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:
+    """Check suite files and list every problem with its line; exit with 1 if there is anything.
 
     Example: refract lint data/suites/harmful_helpful.jsonl
     """
-    if files and fix:
-        raise UsageError("--fix mends the project here; give no files")
-    problems = _problems_of_suites(files) if files else _problems_of_project(fix)
-    raise typer.Exit(int(problems > 0))
-
-
-def _problems_of_suites(files: Sequence[Path]) -> int:
     count = 0
     for path in files:
         try:
@@ -67,23 +45,7 @@ def _problems_of_suites(files: Sequence[Path]) -> int:
         count += len(problems)
         if not problems:
             say(f"{path}: {len(rows)} rows, no problems")
-    return count
-
-
-def _problems_of_project(fix: bool) -> int:
-    root = project_root()
-    if fix:
-        for line in mend(root):
-            say(line)
-    count = 0
-    for check in check_project(root):
-        say(
-            f"PROBLEM  {check.name}: {check.problem}" if check.problem else f"ok       {check.name}"
-        )
-        if check.remedy:
-            say(f"         {check.remedy}")
-        count += bool(check.problem)
-    return count
+    raise typer.Exit(int(count > 0))
 
 
 def stage(

@@ -4,6 +4,7 @@ It is the current folder's, or else the default one, which comes with the packag
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from refract.core.params import (
     grid,
     load_params,
     named_judges,
+    read_yaml,
 )
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
@@ -105,6 +107,30 @@ def check_definitions(params: Mapping[str, Any]) -> None:
             for judge in suite["judges"]:
                 families[judge] = family_of(judge, definition(params, "judges", judge))
             check_names(f"suites.{name}", suite, families)
+
+
+def check_declared(root: Path, params: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for a setting that a stage of dvc.yaml reads and
+    params.yaml lacks, at which DVC would end."""
+    file = root / "dvc.yaml"
+    stages = read_yaml(file).get("stages") if file.is_file() else None
+    if not isinstance(stages, dict):
+        return
+    for stage, declared in stages.items():
+        names = declared.get("params") if isinstance(declared, dict) else None
+        for name in names or ():
+            if not isinstance(name, str) or "$" in name:
+                continue
+            section, _, key = name.partition(".")
+            settings = (params.get(section) or {}) if key else params
+            if (key or section) not in settings:
+                missing: dict[str, Any] = {}
+                if key:
+                    missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
+                raise ParamsError(
+                    f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
+                    f"`{section}: {json.dumps(missing)}`"
+                )
 
 
 def used_definitions(params: Mapping[str, Any]) -> set[tuple[str, str]]:

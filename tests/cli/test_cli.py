@@ -279,8 +279,6 @@ WRONG = r"""
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
 1 | judge --in numbers.jsonl --out v.jsonl | row 1 needs a text as 'prompt
-2 | lint own.jsonl --fix | --fix mends the project here; give no files
-2 | lint | params.yaml
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """

@@ -284,7 +284,7 @@ def test_a_wrong_definition_that_nothing_uses_stops_the_pipeline_first(computed,
 @pytest.mark.parametrize(
     ("definition", "packages"),
     [
-        ({"adapter": "hf", "path": "other/answers.jsonl"}, set()),
+        ({"adapter": "recorded", "path": "other/answers.jsonl"}, set()),
         ({"adapter": "vllm"}, {"refract_engines"}),
         ({"kind": "rewrite"}, {"refract_dialogue"}),
         ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),
