@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import pkgutil
 import re
+import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,25 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"
 
 
+def entry_points(group: str) -> EntryPoints:
+    """What installed packages name in a group. They are read once: one reading opens a file of each
+    package, and a project asks a hundred times. A package that is installed meanwhile changes a
+    folder's time, and they are read again."""
+    folders = []
+    for folder in sys.path:
+        try:
+            folders.append((folder, os.stat(folder or ".").st_mtime_ns))
+        except OSError:
+            continue
+    points: EntryPoints = _all_entry_points(tuple(folders)).select(group=group)
+    return points
+
+
+@lru_cache(maxsize=1)
+def _all_entry_points(folders: tuple[tuple[str, int], ...]) -> Any:
+    return importlib.metadata.entry_points()
+
+
 class Registry(dict[str, str]):
     """The names that come with this package, and the group of entry points for those of others.
 
@@ -59,7 +82,7 @@ class Registry(dict[str, str]):
 
     def installed(self) -> dict[str, str]:
         """The names that installed packages add."""
-        points = importlib.metadata.entry_points(group=self.group)
+        points = entry_points(self.group)
         return {point.name: point.value for point in points if point.name not in self}
 
     def knows(self, name: str) -> bool:

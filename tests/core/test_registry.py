@@ -188,7 +188,7 @@ def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
 def test_a_protocol_of_no_package_says_which_there_are_or_what_to_install(installed, monkeypatch):
     assert fixed_by("greetings@1.0", "here").fixed() == {"max_tokens": 9}
     assert CATALOGUES.code_of("greetings@1.0").keys() == {"greeting_parts"}
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
     with pytest.raises(MissingPackage, match=r"here: the protocol 'xstest@1.0' comes with"):
         fixed_by("xstest@1.0", "here")
 

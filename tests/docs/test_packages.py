@@ -73,7 +73,7 @@ def test_the_core_names_what_each_package_brings(folder):
 
 
 def test_a_name_of_an_absent_package_is_an_error_that_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
     registry = Registry({}, "refract.adapters")
     message = (
         "^models.m: adapter: 'vllm' comes with the package refract-engines, which is not installed; "
@@ -84,7 +84,7 @@ def test_a_name_of_an_absent_package_is_an_error_that_says_what_to_install(monke
 
 
 def test_a_judge_that_nothing_here_defines_may_come_with_an_absent_package(monkeypatch):
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
     params = {"judges": {"rules": {"kind": "rules"}}, "suites": {"s": {"judges": ["wildguard"]}}}
     assert with_named_judges(params) == params
     remedy = (

@@ -143,7 +143,7 @@ def test_the_log_of_another_tool_says_which_package_reads_it(
     tmp_path, monkeypatch, name, content, kind
 ):
     (tmp_path / name).write_bytes(content)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
     for use in (model(tmp_path / name).description, lambda: ask(model(tmp_path / name))):
         with pytest.raises(MissingPackage, match=f"{name}: .*'{kind}' comes with .*published"):
             use()
