@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +49,7 @@ ROW_COLUMNS = (
 @dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """Tidy tables, one observation a row, each with the columns ``model`` and ``suite``. Printed,
-    and in a notebook, the main rates with their intervals.
+    the main rates with their intervals.
 
     ``metrics``: ``measure`` and ``value``, the numbers of ``dvc metrics show``. ``tables``: every
     rate with counts, interval and what it leaves out. ``outcomes``: one row for each prompt
@@ -75,10 +74,6 @@ class Results:
 
     def __repr__(self) -> str:
         return f"{self._sizes()}\n{self._main_rates().to_string(index=False)}"
-
-    def _repr_html_(self) -> str:
-        table: str = self._main_rates().to_html(index=False, border=0)
-        return f"<p>{html.escape(self._sizes())}</p>\n{table}"
 
     def _sizes(self) -> str:
         sizes = [f"{name} ({len(frame)})" for name, frame in self.frames().items()]

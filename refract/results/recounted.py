@@ -20,10 +20,9 @@ from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError
-from refract.rates.key import CHANGED, CLEAN_MEASURES, CONTRASTS, OVERALL, SHARES
-from refract.rates.rate import Rate, Threshold
-from refract.rates.robustness import CLEAN_SAMPLES
-from refract.rates.thresholds import decided, with_decisions
+from refract.rates.key import CLEAN_MEASURES, CONTRASTS, SHARES
+from refract.rates.rate import Rate
+from refract.rates.thresholds import with_decisions
 from refract.results.table_rows import ALL, COLUMNS, rate_to_row
 
 # What outcomes alone add up to, by the judge that decides them, and the columns of it.
@@ -78,11 +77,11 @@ def _same(cell: Any, value: Any) -> bool:
 
 
 def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str, Any]) -> list[str]:
-    """Where the rates of one model are not what its outcomes add up to, and decisions not
-    what rates and thresholds give: a line for each.
+    """Where the rates of one model, with intervals and decisions, are not what its outcomes add up to:
+    a line for each. What needs more than outcomes (further judges, pairs, perturbations) is not
+    counted.
 
-    ``facts`` is the provenance of the results. Of what needs more than outcomes (further
-    judges, pairs, most of perturbations) decisions are looked at alone."""
+    ``facts`` is the provenance of the results."""
     suites = facts["suites"]
     definitions = [about.get("definition") or {} for about in suites.values()]
     has_averages = any(definition.get("protocol") for definition in definitions)
@@ -109,8 +108,8 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
 def _counted_again(
     stated: Sequence[Rate], lines: Lines, about: Mapping[str, Any], settings: DecisionSettings
 ) -> list[Rate]:
-    """The rates of one suite as its outcomes and thresholds give them; what needs more than
-    outcomes has its numbers as they are stated, decided again."""
+    """The rates of one suite as its outcomes and thresholds give them, and those that need more than
+    outcomes as they are stated."""
     suite = _suite_of(lines, about, settings)
     error = JudgeError.read(about.get("judge_error"))
     errors = {suite.first: error} if error else {}
@@ -118,30 +117,26 @@ def _counted_again(
     counted = with_limits(
         suite, rate_table(suite) + share_table(suite), errors if with_judge else None
     )
-    of_protocol = _counted_by_protocol(suite.definition)
-    by_name = {}
-    for rate in counted:
-        if rate.measure in OF_OUTCOMES and rate.name not in of_protocol:
-            by_name[_printed(rate)] = rate
+    protocol = followed(suite.definition)
+    # It counts measures in its own way.
+    of_protocol = [key.name for key in protocol.possible_keys()] if protocol else []
+    before = {_printed(rate): rate for rate in stated}
     labelled = {rate.measure.corrects for rate in stated}
-    undecided = []
-    kept = []
-    for rate in stated:
-        again = by_name.pop(_printed(rate), None)
-        own = rate.measure in OF_OUTCOMES and rate.key.is_headline and rate.name not in of_protocol
-        if again is not None and rate.key.is_headline and rate.measure.name in labelled:
+    again = []
+    for rate in counted:
+        if rate.measure not in OF_OUTCOMES or rate.name in of_protocol:
+            continue
+        old = before.pop(_printed(rate), None)
+        if old is not None and rate.key.is_headline and rate.measure.name in labelled:
             # The judge's error is known from people's labels, which are not here.
-            again = replace(again, with_judge=rate.with_judge, judge_unknown=rate.judge_unknown)
-        if again is not None:
-            undecided.append(again)
-        elif rate.key.perturbation:
-            kept.append(_of_perturbation(rate, suite, lines))
-        elif settings.estimand == "these_prompts" and not own:
-            kept.append(rate)  # files do not hold all that it is decided by
-        elif not own:
-            undecided.append(replace(rate, threshold=None, decision=None))
-    undecided += by_name.values()
-    return with_decisions(suite, undecided, settings.estimand, strict=False) + kept
+            rate = replace(rate, with_judge=old.with_judge, judge_unknown=old.judge_unknown)
+        again.append(rate)
+    others = []
+    for rate in before.values():
+        of_outcomes = rate.measure in OF_OUTCOMES and rate.key.is_headline
+        if not of_outcomes or rate.name in of_protocol:
+            others.append(rate)
+    return with_decisions(suite, again, settings.estimand, strict=False) + others
 
 
 def _suite_of(lines: Lines, about: Mapping[str, Any], settings: DecisionSettings) -> CountedSuite:
@@ -175,28 +170,3 @@ def _suite_of(lines: Lines, about: Mapping[str, Any], settings: DecisionSettings
         rows=[last],
         definition={**definition, "judges": about["judges"]},
     )
-
-
-def _of_perturbation(rate: Rate, suite: CountedSuite, lines: Lines) -> Rate:
-    """A rate of a perturbation by its suite's threshold, with the counts that the outcomes
-    say; they do not of further samples of clean prompts."""
-    name = rate.key.perturbation
-    if rate.measure == CHANGED and rate.group == OVERALL and name != CLEAN_SAMPLES:
-        cells = [str(line["changed"]) for line in lines if line["perturbation"] == name]
-        changed, n = cells.count("1"), cells.count("1") + cells.count("0")
-        rate = replace(rate, counts=replace(rate.counts, successes=changed, n=n))
-    limit = suite.thresholds.get(rate.name)
-    threshold = rate.threshold  # some kinds have a limit by default
-    if limit and rate.group == OVERALL:
-        ((kind, bound),) = limit.items()
-        threshold = Threshold("min" if kind == "min" else "max", bound)
-    # A group of a perturbation can miss what all of its prompts do not.
-    if threshold is None or rate.decision == "missed":
-        return replace(rate, threshold=threshold)
-    return decided(rate, threshold, suite.definition.get("max_unjudged"))
-
-
-def _counted_by_protocol(definition: Mapping[str, Any]) -> Sequence[str]:
-    """The measures that the protocol of a suite counts in its own way."""
-    protocol = followed(definition)
-    return () if protocol is None else [key.name for key in protocol.possible_keys()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
-from refract.rates.rate import Interval, Threshold
+from refract.rates.rate import Interval
 from refract.results.recounted import recount_problems
 from refract.results.sources import read_tree
 from tests.builders import ROOT
@@ -95,8 +95,6 @@ EDITED = [
     ("over_refusal_rate", {"decision": "missed"}, "decision is missed, counted again met"),
     ("over_refusal_rate", {"threshold": None}, "threshold_kind is None, counted again max"),
     ("borderline_refusal_rate", {"with_judge": None}, "judge_low is None, counted again "),
-    ("injection_success_rate", {"threshold": Threshold("max", 0.9)}, "threshold is 0.9, counted "),
-    ("control_characters_fail_rate", {"decision": None}, "decision is None, counted again met"),
 ]
 
 
