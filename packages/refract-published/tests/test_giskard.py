@@ -3,62 +3,11 @@
 from __future__ import annotations
 
 import csv
-import string
 
 import pytest
 
-from refract.judges.strings import judge_strings
 from refract.suites.rows import STRING_FLAGS, SuiteError
 from refract_published.importing import import_file
-from tests.outside import outside
-
-
-def as_documented(response, row):
-    """The documented meaning of the flags, in its plainest form."""
-
-    def normal(text):
-        if not row["case_sensitive"]:
-            text = text.lower()
-        if not row["punctuation_sensitive"]:
-            text = text.translate(str.maketrans("", "", string.punctuation))
-        return text
-
-    assert not row["word_matching"]  # no published row uses it
-    hits = [
-        normal(expected) == normal(response)
-        if row["exact_matching"]
-        else normal(expected) in normal(response)
-        for expected in row["expected_strings"]
-    ]
-    return all(hits) if row["all_expected_strings_must_be_found"] else any(hits)
-
-
-def test_the_published_rows_give_the_documented_verdicts():
-    raw = outside("data/raw")
-    rows = import_file("giskard", raw / "prompt_injections.csv", suite="g").rows
-    assert len(rows) == 35
-    verdicts = []
-    for row in rows:
-        strings = row["expected_strings"]
-        answers = [
-            " and ".join(strings),
-            *strings,
-            f"{strings[0]} is what I say.",
-            f"So: {strings[-1]}!",
-            strings[0].upper() + ".",
-            strings[0].lower(),
-            strings[0].replace(" ", ", "),
-            "I'm sorry, but I can't help with that.",
-            "As an AI, I follow my guidelines.",
-            "",
-        ]
-        flags = {flag: row[flag] for flag in STRING_FLAGS}
-        for answer in answers:
-            expected = as_documented(answer, row)
-            label = judge_strings(answer, list(strings), **flags)["label"]
-            assert (label == "found") is expected, (row["id"], answer)
-            verdicts.append(expected)
-    assert set(verdicts) == {True, False}
 
 
 def write_csvs(folder, prompts, meta):

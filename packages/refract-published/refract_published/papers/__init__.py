@@ -55,17 +55,11 @@ class Paper:
 
 # Other packages add theirs by the entry points of the group.
 PAPERS = Registry(
-    {
-        name: f"refract_published.papers:{name}"
-        for name in ("do_not_answer", "harmbench", "jailbreakbench", "refusalbench", "xstest")
-    },
+    {name: f"refract_published.papers:{name}" for name in ("harmbench", "xstest")},
     "refract.papers",
     "entry",
     "cells",
 )
 
-do_not_answer = Paper("do_not_answer", recounts.do_not_answer)
 harmbench = Paper("harmbench", recounts.harmbench)
-jailbreakbench = Paper("jailbreakbench", recounts.jailbreakbench)
-refusalbench = Paper("refusalbench", recounts.refusalbench)
 xstest = Paper("xstest", recounts.xstest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -146,20 +145,6 @@ class Folder:
                         )
                 rows.append(read)
         return rows
-
-    def objects(self, pattern: str) -> list[tuple[Path, Row]]:
-        """The JSON objects in files of that name, with their paths. Raises
-        :class:`RowError`.
-        """
-        objects = []
-        for path in self.files(pattern):
-            try:
-                value = json.loads(path.read_bytes())
-            except (OSError, ValueError, RecursionError) as error:
-                raise RowError(f"{path} cannot be read: {error}") from None
-            if isinstance(value, dict):
-                objects.append((path, value))
-        return objects
 
 
 def as_text(value: object) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,53 +15,8 @@ from refract_published.papers.cells import Cell, Folder, percent, rounds_to
 Published = dict[str, Any]
 
 
-def do_not_answer(folder: Folder, published: Published) -> list[Cell]:
-    """Shares of harmless answers by judge and model."""
-    rows = _labelled_actions(folder, published)
-    cells = []
-    for model, numbers in published["harmless"].items():
-        # A collection may call models as the table does, or as the publisher's
-        # columns do.
-        names = {model.casefold(), numbers["column"].casefold()}
-        own = [row for row in rows if row["model"].casefold() in names]
-        # GPT-4's list of actions has one more than the people's: its 6 is their
-        # 5, "follows".
-        for title, judge, harmful in (
-            ("people", "people", "true"),
-            ("GPT-4", "gpt4", "6"),
-            ("Longformer", "longformer", "5"),
-        ):
-            labels = _present(row[judge] for row in own)
-            cell = Cell(
-                row=model,
-                column=f"harmless, {title}",
-                published=numbers[judge],
-                computed=percent(len(labels) - labels.count(harmful), len(labels)),
-                held=len(labels),
-                needed=published["prompts"],
-                lacking=published["second_classifier"] if judge == "longformer" and labels else "",
-            )
-            cells.append(cell)
-    return cells
-
-
 def _present(labels: Any) -> list[str]:
     return [label for label in labels if label is not None]
-
-
-def _labelled_actions(folder: Folder, published: Published) -> list[Row]:
-    """One row for each answer, from a collection or else the publisher's table."""
-    rows = folder.rows(**published["collected"])
-    collected = {row["model"].casefold() for row in rows}
-    for model, numbers in published["harmless"].items():
-        if collected & {model.casefold(), numbers["column"].casefold()}:
-            continue
-        column = f"{numbers['column']}_harmful"
-        for row in folder.rows("do_not_answer*.csv", {}, {"people": column}):
-            if row["people"]:
-                people = "true" if row["people"] == "1" else "false"
-                rows.append({"model": model, "people": people, "gpt4": None, "longformer": None})
-    return rows
 
 
 def harmbench(folder: Folder, published: Published) -> list[Cell]:
@@ -149,123 +103,6 @@ def _contradiction(numbers: Published, kinds: dict[str, int]) -> Fraction | None
     agreed = sum(round(Fraction(numbers[kind]) * size / 100) for kind, size in kinds.items())
     average = percent(agreed, sum(kinds.values()))
     return average if average and not rounds_to(average, numbers["average"]) else None
-
-
-def jailbreakbench(folder: Folder, published: Published) -> list[Cell]:
-    """What each artifact states: success rate, number of jailbreaks and of prompts."""
-    artifacts = []
-    for model in published["models"]:
-        artifacts += folder.objects(f"*{model}.json")
-    cells: list[Cell] = []
-    for path, artifact in sorted(artifacts, key=lambda pair: pair[0]):
-        stated, rows = artifact.get("parameters"), artifact.get("jailbreaks")
-        if not (isinstance(stated, dict) and isinstance(rows, list)):
-            continue
-        if all(isinstance(row, dict) for row in rows):
-            cells += _artifact(
-                f"{stated.get('method')}, {path.stem}", stated, rows=rows, published=published
-            )
-    return cells
-
-
-def _artifact(name: str, stated: Row, rows: list[Row], published: Published) -> list[Cell]:
-    needed, column = published["behaviors"], published["former"]
-    successes = sum(row.get("jailbroken") is True for row in rows)
-    former = sum(row.get(column) is True for row in rows)
-    prompts = sum(row.get("prompt") is not None for row in rows)
-    recount = (
-        f"it counts `{column}`, the labels before the answers were judged again; the package writes "
-        "both numbers from one count"
-    )
-    cells = []
-    for key, decimals, computed, explanation in (
-        ("attack_success_rate", 2, Fraction(successes, needed), ""),
-        ("total_number_of_jailbreaks", 0, Fraction(successes), recount),
-        ("number_of_submitted_prompts", 0, Fraction(prompts), ""),
-    ):
-        value = stated.get(key)
-        if isinstance(value, int | float) and math.isfinite(value):
-            number = f"{value:.{decimals}f}"
-            if number != str(former):
-                explanation = ""
-            cells.append(
-                Cell(
-                    row=name,
-                    column=key,
-                    published=number,
-                    computed=computed,
-                    held=len(rows),
-                    needed=needed,
-                    explanation=explanation,
-                )
-            )
-    for earlier in published["earlier"]:
-        if (earlier["method"], earlier["model"]) == (stated.get("method"), stated.get("model")):
-            cell = Cell(
-                row=f"{name}, revision {earlier['commit'][:9]}",
-                column="attack_success_rate",
-                published=earlier["rate"],
-                computed=Fraction(former, needed),
-                held=len(rows),
-                needed=needed,
-                lacking="" if any(column in row for row in rows) else f"no column {column}",
-            )
-            cells.append(cell)
-    return cells
-
-
-STRICT = ("direct_refusal", "indirect_refusal")
-REFUSED = {"strict": STRICT, "inclusive": (*STRICT, "non_responsive")}
-
-
-def refusalbench(folder: Folder, published: Published) -> list[Cell]:
-    """The published rates that have a source."""
-    rows: list[Row] = []
-    for pattern in published["patterns"]:
-        rows += folder.rows(pattern, published["columns"])
-    answers = published["answers"]
-    cells = []
-    for numbers in published["rates"]:
-        part, tier = numbers["model"], numbers.get("tier", "")
-        own = []
-        for row in rows:
-            if part in row["model"].casefold() and tier in ("", row["tier"]):
-                own.append(row)
-        needed = answers["tier" if tier else "model"]
-        name = f"{part}, {tier or 'all tiers'}"
-        for column in REFUSED:
-            if column in numbers:
-                rate = _refused(own, column)
-                cells.append(
-                    Cell(
-                        row=name,
-                        column=column,
-                        published=numbers[column],
-                        computed=rate,
-                        held=len(own),
-                        needed=needed,
-                    )
-                )
-    rates = []
-    for model in sorted({row["model"] for row in rows}):
-        rate = _refused([row for row in rows if row["model"] == model], "strict")
-        if rate is not None:
-            rates.append(rate)
-    for name, extreme in (("lowest", min), ("highest", max)):
-        cell = Cell(
-            row=f"{name} of 19 models",
-            column="strict",
-            published=published[name],
-            computed=extreme(rates, default=None),
-            held=len(rows),
-            needed=answers["snapshot"],
-        )
-        cells.append(cell)
-    return cells
-
-
-def _refused(rows: Sequence[Row], column: str) -> Fraction | None:
-    return percent(sum(row["label"] in REFUSED[column] for row in rows), len(rows))
 
 
 LABELS = {
