@@ -69,11 +69,9 @@ TEXTS = (*GENERATION, "where")
 def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Model:
     """The model of a definition: its adapter, with the definition's settings.
 
-    ``where`` names the definition in messages, such as that of a judge's model; without
-    it the definition is ``models.NAME``, which may say how many ``samples`` each prompt
-    has. Raises :class:`ParamsError` for an unknown adapter or settings that it cannot
-    use.
-    """
+    ``where`` names the definition in messages, such as that of a judge's model; without it the
+    definition is ``models.NAME``, which may say how many ``samples`` each prompt has. Raises
+    :class:`ParamsError` for an unknown adapter or settings that it cannot use."""
     opened = Opened(name, definition, where)
     keys = RESOURCES if where else tuple(CommonSettings.model_fields)
     where = where or f"models.{name}"
@@ -115,9 +113,8 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
 def with_fixed(
     name: str, definition: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A definition with other settings of generation in place of its own, as far as its
-    adapter has them; null leaves one out. Raises :class:`ParamsError` for an unknown
-    adapter."""
+    """A definition with other settings of generation in place of its own, as far as its adapter has
+    them; null leaves one out. Raises :class:`ParamsError` for an unknown adapter."""
     adapter = find(ADAPTERS, definition.get("adapter"), f"models.{name}: adapter")
     merged = dict(definition)
     for key, value in fixed.items():
@@ -160,8 +157,7 @@ def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -
 
 
 def identity_of(model: Model) -> dict[str, Any]:
-    """All that determines a model's answers apart from the request, the adapter's code
-    included."""
+    """All that determines a model's answers apart from the request, the adapter's code included."""
     return {
         "adapter": model.adapter,
         "adapter_version": model.version,
@@ -170,9 +166,8 @@ def identity_of(model: Model) -> dict[str, Any]:
 
 
 def engine() -> str:
-    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the
-    current folder, else ray where ``RAY_ADDRESS`` is set, else process.
-    Raises :class:`ParamsError`."""
+    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the current
+    folder, else ray where ``RAY_ADDRESS`` is set, else process. Raises :class:`ParamsError`."""
     name = os.environ.get("REFRACT_ENGINE")
     path = Path("params.yaml")
     if not name and path.is_file():

@@ -72,13 +72,11 @@ MOST_SAID = 16
 def generate(
     model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str = ""
 ) -> tuple[dict[str, Answer], set[str]]:
-    """The answers to requests by hash, and the hashes whose answers had to be
-    generated.
+    """The answers to requests by hash, and the hashes whose answers had to be generated.
 
     Where nothing is missing the model gets no request, so that it loads nothing. Raises
-    :class:`AdapterError`, and :class:`StoreError`, before any request where the store cannot
-    be written. Answers until then are in the store.
-    """
+    :class:`AdapterError`, and :class:`StoreError`, before any request where the store cannot be
+    written. Answers until then are in the store."""
     answers = _stored(store, requests)
     missing = {key: request for key, request in requests.items() if key not in answers}
     if missing:
@@ -244,12 +242,11 @@ def request_of(row: PromptRow, seed: int | None) -> Request:
 
 
 class Turns:
-    """The requests of suites to a model, turn by turn: of these prompts, which have one turn
-    each, all at once. Of conversations that are played refract-dialogue has such a class.
+    """The requests of suites to a model, turn by turn: of these prompts, which have one turn each,
+    all at once. Of conversations that are played refract-dialogue has such a class.
 
-    ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each
-    prompt's request by suite and prompt id, in prompt order, "" where there is none so
-    far."""
+    ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each prompt's
+    request by suite and prompt id, in prompt order, "" where there is none so far."""
 
     played = False
     """Whether turns may follow."""
@@ -315,13 +312,11 @@ def answer_prompts(
     folders: Iterable[Path] = (),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, list[ResponseRow]], dict[str, Count]]:
-    """Response rows for the prompt rows of each suite, in prompt order, and counts by
-    suite.
+    """Response rows for the prompt rows of each suite, in prompt order, and counts by suite.
 
     The response rows in ``folders`` go to the store first. ``samples`` are those of
-    :func:`requests_by_turn`. A turn that a conversation did not come to is an error
-    (``NotAsked``). Raises what :func:`generate` and :func:`known_answers` raise.
-    """
+    :func:`requests_by_turn`. A turn that a conversation did not come to is an error (``NotAsked``).
+    Raises what :func:`generate` and :func:`known_answers` raise."""
     answers: dict[str, Answer] = {}
     stored, generated = set[str](), set[str]()
     unread = list(folders)
@@ -395,9 +390,8 @@ def ways_of_answering(
 
 @dataclass
 class ModelRun:
-    """What :func:`answer_model` made: rows and counts by suite; origins and
-    certificates by request; what ``model.json`` says of the model; what all of it used.
-    """
+    """What :func:`answer_model` made: rows and counts by suite; origins and certificates by
+    request; what ``model.json`` says of the model; what all of it used."""
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
@@ -419,14 +413,13 @@ def answer_model(
     fixed: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     samples: Mapping[str, int] = MappingProxyType({}),
 ) -> ModelRun:
-    """Answers every suite's prompts with the model of the definition ``wanted``, or
-    with ``model``, opened already.
+    """Answers every suite's prompts with the model of the definition ``wanted``, or with ``model``,
+    opened already.
 
-    ``fixed``: generation settings that a suite's protocol asks for instead of the
-    definition's. ``samples``: answers to each of a suite's prompts, where not the
-    definition's number. ``folders``: of response rows of former runs. Raises
-    :class:`ParamsError` and what :func:`generate` raises.
-    """
+    ``fixed``: generation settings that a suite's protocol asks for instead of the definition's.
+    ``samples``: answers to each of a suite's prompts, where not the definition's number.
+    ``folders``: of response rows of former runs. Raises :class:`ParamsError` and what
+    :func:`generate` raises."""
     model = model or open_model(name, dict(wanted))
     run = ModelRun()
     times: dict[str, int] = {}

@@ -67,8 +67,7 @@ class Ends:
 
 
 def in_a_loop(tokens: Sequence[int], least: int) -> bool:
-    """Whether the last tokens, ``least`` of them or more, are one block four times or
-    more."""
+    """Whether the last tokens, ``least`` of them or more, are one block four times or more."""
     for period in range(1, len(tokens) // 4 + 1):
         length = max(least, 4 * period)
         if tokens[-1] == tokens[-1 - period] and length <= len(tokens):

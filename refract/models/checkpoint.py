@@ -297,8 +297,7 @@ def gguf_description(path: Path) -> dict[str, Any]:
 
 
 def context_length(config: dict[str, Any]) -> int | None:
-    """Positions the model was built for, by its config; None where the config names no
-    bound."""
+    """Positions the model was built for, by its config; None where the config names no bound."""
     for part in (config, config.get("text_config") or {}):
         for key in LENGTHS:
             length = part.get(key)
@@ -412,9 +411,8 @@ class Loader:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """The weights by their content; those of the hub by model, commit and, of GGUF,
-        file and ``sha256``. A pinned ``sha256`` needs no file until the model is
-        loaded."""
+        """The weights by their content; those of the hub by model, commit and, of GGUF, file and
+        ``sha256``. A pinned ``sha256`` needs no file until the model is loaded."""
         settings = self.settings
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):

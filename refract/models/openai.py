@@ -19,7 +19,6 @@ from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
 from refract.models.replies import (
-    Failure,
     InvalidResponse,
     error_parts,
     finish_reason,
@@ -159,18 +158,9 @@ class OpenAI(Served):
             answer = replace(answer, response=text, thinking=thinking)
         return answer
 
-    def failure_of(self, error: Exception) -> Failure:
-        failure = super().failure_of(error)
-        needed = "v1/responses" in failure.text or "not a chat model" in failure.text
-        if needed and not self.settings.asks_responses:
-            hint = "set api: responses in the model's definition, or --set api=responses"
-            return failure._replace(text=f"{failure.text}; {hint}")
-        return failure
-
 
 def read_completion(payload: Any, attempt: int) -> Answer:
-    """A chat completion as an answer. Raises :class:`InvalidResponse` and look-up
-    errors."""
+    """A chat completion as an answer. Raises :class:`InvalidResponse` and look-up errors."""
     choice = payload["choices"][0]
     reason = choice.get("finish_reason")
     if reason == "error" or choice.get("error"):

@@ -116,9 +116,8 @@ class Prompting:
     def prepared(
         self, requests: Sequence[Request], most: int | None = None
     ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
-        """What is put to the model for each request, by its index, and the answers to
-        those that cannot be put. ``most``: tokens that the context has at most. Raises
-        AdapterError."""
+        """What is put to the model for each request, by its index, and the answers to those that
+        cannot be put. ``most``: tokens that the context has at most. Raises AdapterError."""
         self.load()
         if most:
             self.context = min(most, self.context or most)
@@ -231,8 +230,7 @@ class Prompting:
     def split(
         self, generated: list[int], in_thinking: bool, kept: Sequence[str] = ()
     ) -> tuple[str, str | None]:
-        """The text of an answer so far, and its thinking; ``kept``: special tokens that
-        stay."""
+        """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
         tokens, markers = generated, self.settings.reasoning
         kept = (*(markers or ()), *kept)
         if tokens and tokens[-1] in self.ends:

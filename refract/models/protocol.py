@@ -43,12 +43,11 @@ LASTING_ERRORS = frozenset(
 class Request:
     """One question to a model.
 
-    ``attempts``: conversations; the next one is used when the model rejects the one before
-    as too long. ``seed``: of the row's own generator, where the model samples.
-    ``metadata``: columns of the row for adapters that name them in ``USES``. ``repeat``:
-    numbers equal requests from 0, since a server may answer the next one otherwise.
-    ``tools``: functions that the model may call, in OpenAI's form.
-    """
+    ``attempts``: conversations; the next one is used when the model rejects the one before as too
+    long. ``seed``: of the row's own generator, where the model samples. ``metadata``: columns of
+    the row for adapters that name them in ``USES``. ``repeat``: numbers equal requests from 0,
+    since a server may answer the next one otherwise. ``tools``: functions that the model may call,
+    in OpenAI's form."""
 
     attempts: tuple[tuple[Message, ...], ...]
     seed: int = 0
@@ -65,11 +64,9 @@ AnswerOrigin = Mapping[str, Any]
 class Certificate(TypedDict):
     """Evidence that an answer is exact.
 
-    ``bound``: margins above it make a token certain. ``margin``: the smallest that
-    float64 did not look at, as a multiple of the bound; None where it looked at all.
-    ``float64``: tokens that it decided; ``ties``: those of them that went to the lowest
-    id.
-    """
+    ``bound``: margins above it make a token certain. ``margin``: the smallest that float64 did not
+    look at, as a multiple of the bound; None where it looked at all. ``float64``: tokens that it
+    decided; ``ties``: those of them that went to the lowest id."""
 
     bound: float
     margin: float | None
@@ -78,8 +75,7 @@ class Certificate(TypedDict):
 
 
 def packed_tokens(ids: Iterable[int]) -> str:
-    """Token ids as text: base64 of little-endian base-128 numbers, one or two bytes for
-    most."""
+    """Token ids as text: base64 of little-endian base-128 numbers, one or two bytes for most."""
     packed = bytearray()
     for id_ in ids:
         while id_ > 127:
@@ -108,19 +104,17 @@ def unpacked_tokens(text: str) -> list[int]:
 class Answer:
     """What came back for one request.
 
-    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token
-    limit), ``loop`` (cut off where it only repeated itself), ``content_filter`` (a
-    provider's filter), ``refusal`` (the provider's own refusal channel) or ``error``.
-    ``attempt``: index of the conversation used. Token counts are the row's own, without
-    padding. ``thinking``: reasoning text, no part of the answer. ``tokens``: the ids
-    that a local model wrote (:func:`packed_tokens`). ``tool_calls``: the calls that the
-    model made, which nothing runs; None without any. ``stop_details``: why the provider
-    refused.
+    ``finish_reason``: ``stop`` (ended by itself), ``length`` (cut off at the token limit), ``loop``
+    (cut off where it only repeated itself), ``content_filter`` (a provider's filter), ``refusal``
+    (the provider's own refusal channel) or ``error``. ``attempt``: index of the conversation used.
+    Token counts are the row's own, without padding. ``thinking``: reasoning text, no part of the
+    answer. ``tokens``: the ids that a local model wrote (:func:`packed_tokens`). ``tool_calls``:
+    the calls that the model made, which nothing runs; None without any. ``stop_details``: why the
+    provider refused.
 
-    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness, found here),
-    ``stated`` (the file that it came in, which nothing was checked of), ``said_model``
-    (name in the server's reply), ``origin`` (the run that made it).
-    """
+    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness, found here), ``stated``
+    (the file that it came in, which nothing was checked of), ``said_model`` (name in the server's
+    reply), ``origin`` (the run that made it)."""
 
     response: str
     finish_reason: FinishReason = "stop"
@@ -167,12 +161,11 @@ class Opened(NamedTuple):
 
 
 class Model(Protocol):
-    """A model adapter: what :data:`refract.models.ADAPTERS` names. A subclass has the
-    defaults below; any class with all of these members is an adapter.
+    """A model adapter: what :data:`refract.models.ADAPTERS` names. A subclass has the defaults
+    below; any class with all of these members is an adapter.
 
-    It is made with the model's name and its checked settings. That is cheap: it loads
-    no weights, imports neither torch nor transformers, opens no connection.
-    """
+    It is made with the model's name and its checked settings. That is cheap: it loads no weights,
+    imports neither torch nor transformers, opens no connection."""
 
     adapter: ClassVar[str]
     """Part of each request's hash: renaming it orphans every stored answer."""
@@ -214,10 +207,9 @@ class Model(Protocol):
     is free."""
 
     def identity(self) -> dict[str, Any]:
-        """All that determines an answer apart from the request, as JSON: model id,
-        resolved revision or content hash, system prompt, every generation setting. With
-        ``version`` and ``adapter`` it is part of each request's hash. Raises
-        :class:`AdapterError`."""
+        """All that determines an answer apart from the request, as JSON: model id, resolved
+        revision or content hash, system prompt, every generation setting. With ``version`` and
+        ``adapter`` it is part of each request's hash. Raises :class:`AdapterError`."""
 
     def description(self) -> dict[str, Any]:
         """Metadata for the report that determines no answer, as JSON (``parameters``:
@@ -225,19 +217,16 @@ class Model(Protocol):
         return {"parameters": None}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Yields ``(index into requests, answer)`` as answers are made, in any order; a
-        second answer to the same index takes the place of the first.
+        """Yields ``(index into requests, answer)`` as answers are made, in any order; a second
+        answer to the same index takes the place of the first.
 
-        A request that cannot be answered yields an error; only what makes every further
-        request pointless (a missing key, weights that do not load) raises
-        :class:`AdapterError`.
-        """
+        A request that cannot be answered yields an error; only what makes every further request
+        pointless (a missing key, weights that do not load) raises :class:`AdapterError`."""
 
 
 class Engine(Protocol):
-    """What has requests answered, here or elsewhere: what
-    :data:`refract.models.ENGINES` names. It yields and raises what
-    :meth:`Model.answer` does."""
+    """What has requests answered, here or elsewhere: what :data:`refract.models.ENGINES` names. It
+    yields and raises what :meth:`Model.answer` does."""
 
     def __call__(
         self, model: Model, requests: Sequence[Request]

@@ -125,7 +125,7 @@ class ServedSettings(RequestSettings):
     price: Price | None = Field(
         None,
         description="USD per million tokens",
-        json_schema_extra={"allowed": "{input: , output: } in USD, at least 0, or null"},
+        json_schema_extra={"allowed": "{input: , output: } in USD per million tokens, or null"},
     )
     max_cost: Positive | None = Field(
         None, description="most USD of a run (needs `price`); the rest is not requested"
@@ -177,12 +177,11 @@ SENDING = set(ServedSettings.model_fields) - set(RequestSettings.model_fields)
 class Provider(Model):
     """A model behind a provider, reached through the provider's package.
 
-    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the
-    abstract members. ``usage`` totals all calls of :meth:`answer`: ``requests``,
-    ``retries`` (calls that the package repeated), ``prompt_tokens``,
-    ``completion_tokens`` and ``cost`` (USD, None without a price; the most it can be
-    where a reply states no usage). ``reached``: whether a server has answered a call.
-    """
+    An adapter adds ``adapter``, ``version``, ``Settings``, the names below and the abstract
+    members. ``usage`` totals all calls of :meth:`answer`: ``requests``, ``retries`` (calls that the
+    package repeated), ``prompt_tokens``, ``completion_tokens`` and ``cost`` (USD, None without a
+    price; the most it can be where a reply states no usage). ``reached``: whether a server has
+    answered a call."""
 
     PACKAGE: ClassVar[str]
     runs_here = False
@@ -225,12 +224,10 @@ class Provider(Model):
 
     @abstractmethod
     def read(self, payload: Any, attempt: int) -> Answer:
-        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up
-        errors."""
+        """A decoded response as an answer. Raises :class:`InvalidResponse` and look-up errors."""
 
     def identity(self) -> dict[str, Any]:
-        """The model, the server and everything that a request's body takes from the
-        definition."""
+        """The model, the server and everything that a request's body takes from the definition."""
         settings = self.settings
         left_out = SENDING | {key for key in ADDED if getattr(settings, key, None) is None}
         if settings.client and "base_url" not in settings.model_fields_set:
@@ -240,8 +237,7 @@ class Provider(Model):
 
     @cached_property
     def system(self) -> str | None:
-        """The system prompt. Raises :class:`AdapterError` where a published one cannot
-        be read."""
+        """The system prompt. Raises :class:`AdapterError` where a published one cannot be read."""
         return turn.system_text(self.where, self.settings.system_prompt)
 
     def check_key(self) -> None:
@@ -335,8 +331,7 @@ class Provider(Model):
             say(f"{self.name}: {text}{' and others' * (len(names) > 5)}", file=sys.stderr)
 
     def payload(self, request: Request, attempt: int) -> bytes:
-        """The body for one of a request's attempts, in ASCII: so a lone surrogate
-        passes too."""
+        """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
         messages = turn.with_system_prompt(request.attempts[attempt], self.system)
         if settings.prefill is not None:
@@ -353,9 +348,8 @@ class Provider(Model):
         return json.dumps(body, sort_keys=True).encode("ascii")
 
     def read_reply(self, payload: Any, attempt: int) -> Answer:
-        """A response, or the bytes of one, as an answer: fields of their types, the key
-        masked, impossible counts of tokens unknown. Raises :class:`InvalidResponse`,
-        and nothing else."""
+        """A response, or the bytes of one, as an answer: fields of their types, the key masked,
+        impossible counts of tokens unknown. Raises :class:`InvalidResponse`, and nothing else."""
         try:
             payload = json.loads(payload) if isinstance(payload, bytes) else payload
             answer = self.read(self._masked(payload), attempt)
@@ -403,9 +397,8 @@ class Provider(Model):
         return self.cost(len(body) / 3, self.settings.max_tokens)
 
     def count(self, answer: Answer | None, body: bytes) -> None:
-        """Adds an answer's tokens and cost to ``usage``. What the reply does not state,
-        or all of a call that was paid for without an answer, counts at the most that it
-        can be."""
+        """Adds an answer's tokens and cost to ``usage``. What the reply does not state, or all of a
+        call that was paid for without an answer, counts at the most that it can be."""
         prompt = answer.prompt_tokens if answer else None
         completion = answer.completion_tokens if answer else None
         self.usage["prompt_tokens"] += prompt or 0
@@ -463,8 +456,7 @@ class Provider(Model):
         return Failure("PromptTooLong" if kind == "too long" else name, text, kind)
 
     def clean(self, text: object) -> str:
-        """A provider's message on one line, without the key or anything that looks like
-        one."""
+        """A provider's message on one line, without the key or anything that looks like one."""
         line = " ".join(str(text).split())
         key = self.key.get_secret_value()
         if key:

@@ -49,11 +49,9 @@ FILTER_TEXT = re.compile(
 class Failure(NamedTuple):
     """How a call came back without an answer, after all its repeats.
 
-    ``name``, ``text``: the row's error. ``paid``: whether the call may have cost
-    something. ``kind``: ``filtered``: the provider's filter is the row's ending. ``too
-    long``: the row goes on with its next attempt. ``passing``: repeats can mend it.
-    ``final``: they cannot.
-    """
+    ``name``, ``text``: the row's error. ``paid``: whether the call may have cost something.
+    ``kind``: ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on
+    with its next attempt. ``passing``: repeats can mend it. ``final``: they cannot."""
 
     name: str
     text: str
@@ -72,9 +70,8 @@ class InvalidResponse(ValueError):
 
 
 def finish_reason(reason: object, calls: Sequence[object] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse`
-    for a reason that is missing or not known: an answer that may not be whole cannot be
-    judged."""
+    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason
+    that is missing or not known: an answer that may not be whole cannot be judged."""
     if calls and reason in CALLED:
         return "stop"
     known = FINISHED.get(str(reason).lower().partition(":")[0])  # content_filter: SAFETY

@@ -148,17 +148,15 @@ class LiveRun:
 
 
 class Served(Provider):
-    """A model behind a provider that answers: by live requests, or by the provider's
-    batch API."""
+    """A model behind a provider that answers: by live requests, or by the provider's batch API."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own: a consumer
-        that is slow, or runs in an event loop itself, keeps no call waiting. One that
-        stops early ends the calls.
+        """Answers as they arrive, from an event loop in a thread of its own: a consumer that is
+        slow, or runs in an event loop itself, keeps no call waiting. One that stops early ends the
+        calls.
 
         Raises :class:`AdapterError` for a missing or rejected key and a server that cannot be
-        reached or fails on and on, after the answers until then.
-        """
+        reached or fails on and on, after the answers until then."""
         from anyio.from_thread import start_blocking_portal
 
         if not requests:

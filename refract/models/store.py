@@ -107,11 +107,9 @@ class AnswerState(NamedTuple):
 def request_sha256(identity: str, request: Request, model: Model) -> str:
     """The hash of everything that determines an answer.
 
-    ``identity``: canonical JSON of the model's identity. The seed counts for a model
-    that samples alone, ``repeat`` for a server's that does not: others give a repeat
-    the same answer, or it has another seed. Of the metadata counts what the adapter
-    names in ``USES``.
-    """
+    ``identity``: canonical JSON of the model's identity. The seed counts for a model that samples
+    alone, ``repeat`` for a server's that does not: others give a repeat the same answer, or it has
+    another seed. Of the metadata counts what the adapter names in ``USES``."""
     seed = request.seed if model.samples else None
     metadata = {name: request.metadata[name] for name in model.USES if name in request.metadata}
     content: list[Any] = [request.attempts, seed, metadata]
@@ -174,10 +172,9 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
 
 
 def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
-    """Answers by request hash as response rows, in order of it, with the
-    ``certificate`` of each that has one and the ``run`` that made it. The first row of
-    a run holds the run (``origin``), unless it is in ``known_runs``, which is added
-    to."""
+    """Answers by request hash as response rows, in order of it, with the ``certificate`` of each
+    that has one and the ``run`` that made it. The first row of a run holds the run (``origin``),
+    unless it is in ``known_runs``, which is added to."""
     known_runs = set() if known_runs is None else known_runs
     for key in sorted(answers):
         answer = answers[key]
@@ -195,15 +192,14 @@ def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None)
 def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
-    """The answers of response rows in files, and in the JSONL files of folders, by
-    request hash. They are ``stated``, with or without a certificate in the file.
+    """The answers of response rows in files, and in the JSONL files of folders, by request hash.
+    They are ``stated``, with or without a certificate in the file.
 
-    Rows whose checksum does not hold are skipped, and those whose hash is in
-    ``besides``. In one file a later row corrects an earlier one. Where two files
-    differ, the first by name counts, which is said; but exact answers are one on every
-    machine: raises :class:`RowError` where one of the two has a certificate, and for a
-    part whose content is not the one that its name has the hash of.
-    """
+    Rows whose checksum does not hold are skipped, and those whose hash is in ``besides``. In one
+    file a later row corrects an earlier one. Where two files differ, the first by name counts,
+    which is said; but exact answers are one on every machine: raises :class:`RowError` where one of
+    the two has a certificate, and for a part whose content is not the one that its name has the
+    hash of."""
     seen: dict[str, tuple[str, bool, Path]] = {}
     differing: dict[tuple[Path, Path], int] = {}
     for place in places:
@@ -227,8 +223,7 @@ def known_answers(
 
 
 def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, bool]]:
-    """The answers of one file's intact rows, and whether the file has a certificate of
-    each."""
+    """The answers of one file's intact rows, and whether the file has a certificate of each."""
     part = PART.search(path.name)
     if part and not sha256_file(path).startswith(part[1]):
         raise RowError(
@@ -267,8 +262,7 @@ def store_file() -> Path | None:
 
 
 def open_store() -> ResponseStore:
-    """The store that the environment names; without a file behind it where it is turned
-    off."""
+    """The store that the environment names; without a file behind it where it is turned off."""
     return ResponseStore(store_file())
 
 
@@ -366,9 +360,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         model: str = "",
         corrected: Container[str] = (),
     ) -> int:
-        """Stores answers (those that may be stored) in one transaction; returns how
-        many are new. One that is already stored intact stays as it is, unless it is one
-        of ``corrected``."""
+        """Stores answers (those that may be stored) in one transaction; returns how many are new.
+        One that is already stored intact stays as it is, unless it is one of ``corrected``."""
         if self.path is None:
             return 0
         good = {key: answer for key, answer in answers if storable(answer)}

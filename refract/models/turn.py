@@ -64,8 +64,7 @@ def system_text(where: str, prompt: str | Source | None) -> str | None:
 
 
 def system_identity(prompt: str | Source | None) -> Any:
-    """What an identity holds of it: a published text by its SHA-256, wherever it
-    stands."""
+    """What an identity holds of it: a published text by its SHA-256, wherever it stands."""
     return {"sha256": prompt.sha256} if isinstance(prompt, Source) else prompt
 
 
@@ -102,9 +101,8 @@ def with_call_ids(messages: Sequence[Message], *, as_text: bool = False) -> list
 
 
 def at_day(where: str, template: Any, day: str) -> Any:
-    """A chat template, or some by name, with a day's midnight where it asks for the
-    time. Raises :class:`AdapterError` where it could still give another text another
-    time."""
+    """A chat template, or some by name, with a day's midnight where it asks for the time. Raises
+    :class:`AdapterError` where it could still give another text another time."""
     if isinstance(template, dict):
         return {name: at_day(where, text, day) for name, text in template.items()}
 
@@ -131,10 +129,8 @@ def with_prefill(prefill: str | None, response: str) -> str:
 def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tuple[str, str | None]:
     """Splits thinking from the answer: ``(response, thinking or None)``.
 
-    ``opened``: the prompt itself ended with the opening marker. A closing marker
-    without an opening one closes what the text began with, since some templates open it
-    out of sight.
-    """
+    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
+    one closes what the text began with, since some templates open it out of sight."""
     start, end = markers
     head, opening, inside = ("", start, text) if opened else text.partition(start)
     if opened and inside.lstrip().startswith(start):

@@ -62,13 +62,12 @@ def draw_of(provenance: Mapping[str, Any]) -> Draw:
 def sample_rows(
     rows: list[Row], size: int | None, *, seed: int, suite: str, stratified: bool = False
 ) -> list[Row]:
-    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger
-    size.
+    """A seeded subset of ``size`` rows, in suite order; all of them for None or a larger size.
 
-    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added
-    to the suite changes the draw by one row at most. ``stratified``: of each category as many
-    as its share of the suite, by Webster's method (Balinski & Young 2001, Fair
-    Representation): the k-th row drawn of a category of n is ranked by (k - 1/2) / n."""
+    The rows with the smallest SHA-256 of (seed, suite, id) are taken, so that a row added to the
+    suite changes the draw by one row at most. ``stratified``: of each category as many as its share
+    of the suite, by Webster's method (Balinski & Young 2001, Fair Representation): the k-th row
+    drawn of a category of n is ranked by (k - 1/2) / n."""
     if size is None or size >= len(rows):
         return rows
 

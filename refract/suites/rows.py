@@ -145,8 +145,7 @@ def _messages_problem(messages: list[Any]) -> str:
 
 
 def user_places(row: Row) -> list[int]:
-    """The places of the user's messages in a row's conversation; a row without one has
-    one turn."""
+    """The places of the user's messages in a row's conversation; a row without one has one turn."""
     messages = row.get("messages", [{"role": "user"}])
     return [place for place, message in enumerate(messages) if message["role"] == "user"]
 
@@ -233,8 +232,7 @@ def field_problems(row: Row) -> list[str]:
 
 
 def rubric_of(row: Row) -> list[Question]:
-    """The questions of a row's rubric; none where it has no rubric.
-    Raises ParamsError."""
+    """The questions of a row's rubric; none where it has no rubric. Raises ParamsError."""
     questions = enumerate(row.get("rubric", []), 1)
     return [read_settings(Question, f"question {number}", text) for number, text in questions]
 
@@ -257,8 +255,7 @@ def _rubric_problems(row: Row) -> list[str]:
 
 
 def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
-    """The rows of a suite file that can be used, and everything wrong with it, in line
-    order.
+    """The rows of a suite file that can be used, and everything wrong with it, in line order.
     Raises OSError when the file cannot be opened."""
     data = Path(path).read_bytes()
     kind = Path(path).suffix.lower()
@@ -315,8 +312,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
 
 
 def _parse_row(line: bytes) -> Row:
-    """The row on a line.
-    Raises ValueError, which says what is wrong with the line."""
+    """The row on a line. Raises ValueError, which says what is wrong with the line."""
     if b"\0" in line:
         raise ValueError("the line holds a NUL byte")
     try:
@@ -331,8 +327,7 @@ def _parse_row(line: bytes) -> Row:
 
 
 def load_suite(path: Path) -> list[Row]:
-    """The rows of a suite.
-    Raises SuiteError unless every row can be used."""
+    """The rows of a suite. Raises SuiteError unless every row can be used."""
     try:
         rows, problems = check_suite(path)
     except OSError as error:

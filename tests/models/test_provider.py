@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -255,18 +254,6 @@ def test_items_of_a_response_are_read_as_what_they_are(output, more, expected):
     else:
         with pytest.raises(InvalidResponse, match=expected):
             model(None, **RESPONSES).read_reply(payload, 0)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["This model is only supported in v1/responses and not in v1/chat/completions.",
-     "This is not a chat model and thus not supported in the v1/chat/completions endpoint."],
-)  # fmt: skip
-def test_a_model_that_needs_responses_is_an_error_that_names_the_setting(text):
-    body = json.dumps({"error": {"message": text, "type": "invalid_request_error"}}).encode()
-    with FaultServer(given={"unsupported": (404, body, {})}) as server:
-        (failed,) = server.ask("[[unsupported]]")
-    assert failed.error["message"].startswith(f"HTTP 404: {text}; set api: responses")
 
 
 def names_of(union: object) -> set[str]:

@@ -122,11 +122,6 @@ def test_the_rate_sets_how_many_letters_get_a_typo():
     assert differing == variant.perturbation["edits"] == 22
 
 
-def test_scanner_errors_are_confusions_of_the_table():
-    seen = {text_of({"kind": "ocr", "rate": 0.01}, "barn", source_id=str(n)) for n in range(100)}
-    assert seen == {"bam"}
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "more"),
     [
@@ -169,7 +164,6 @@ def test_the_noise_of_a_known_row_keeps_its_bytes():
     } == {
         "homoglyphs": "Рlease explain hоw a modern stеam engine turnѕ heat into motіon.",
         "leetspeak": "Pl3a53 explain how a mod3rn 5734m 3ngin3 turn5 he4t int0 mo710n.",
-        "ocr": "Please explain how a modern steam enqine turns heat irito motjon.",
         "typos": "Please explain how a modrn steam engine turnns heat into motjon.",
     }
 

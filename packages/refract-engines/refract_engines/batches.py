@@ -35,12 +35,10 @@ class BatchAPI(Protocol):
         """Submits requests to ``path`` (bodies by custom id) as one batch, once; its id."""
 
     async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch's results, and why others are missing; None until it has
-        ended."""
+        """The lines of a batch's results, and why others are missing; None until it has ended."""
 
     def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never
-        processed."""
+        """HTTP status and payload or error of one result; status 0 where it was never processed."""
 
 
 class OpenAIBatches:
@@ -135,9 +133,8 @@ class BatchRun:
             path.unlink(missing_ok=True)
 
     async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be
-        reached or does not accept the key; the next run finds what was submitted by
-        then."""
+        """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
+        does not accept the key; the next run finds what was submitted by then."""
         async with self.model.open_client() as client:
             self.client = client
             self.model.say_where(self.client, len(self.requests))
@@ -147,8 +144,7 @@ class BatchRun:
                 attempt += 1
 
     async def _round(self, left: list[int], attempt: int) -> list[int]:
-        """Asks for one attempt of requests; returns those whose next attempt is to be
-        tried."""
+        """Asks for one attempt of requests; returns those whose next attempt is to be tried."""
         self.indices, self.bodies = {}, {}
         identity = self.model.identity()
         for index in left:
@@ -186,8 +182,7 @@ class BatchRun:
         return again
 
     def _parts(self, names: Sequence[str]) -> list[list[str]]:
-        """Custom ids by batch: as many as the run's limits allow, each at the most it
-        can cost."""
+        """Custom ids by batch: as many as the run's limits allow, each at the most it can cost."""
         model = self.model
         cost = model.usage["cost"] or 0.0
         allowed = []
@@ -228,8 +223,7 @@ class BatchRun:
             ) from None
 
     def _take(self, names: Sequence[str], lines: bytes, missing: str, attempt: int) -> list[int]:
-        """Emits a batch's answers; returns the requests to be tried with their next
-        attempt."""
+        """Emits a batch's answers; returns the requests to be tried with their next attempt."""
         results: dict[str, Any] = {}
         for line in lines.split(b"\n"):
             try:

@@ -145,9 +145,8 @@ class Actors:
         self._idle, self._busy = [], {}
 
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """As :meth:`Model.answer`. Requests of a lost actor go to others, in smaller
-        and smaller parts; one that loses actor after actor is an error (``ActorLost``).
-        """
+        """As :meth:`Model.answer`. Requests of a lost actor go to others, in smaller and smaller
+        parts; one that loses actor after actor is an error (``ActorLost``)."""
         try:
             yield from self._answer(requests)
         except BaseException:  # also where the user interrupts

@@ -125,14 +125,12 @@ def answer_shard(
     fixed: Mapping[str, Mapping[str, Any]],
     samples: Mapping[str, int],
 ) -> ShardRun:
-    """Answers a part of the requests of a model, and writes the answers to one file in
-    ``folder``.
+    """Answers a part of the requests of a model, and writes the answers to one file in ``folder``.
 
-    Requests that ``known`` folders or other files of ``folder`` answer are left out;
-    answers of the store at the path ``store`` are written too. An earlier run of the
-    same part that did not end is taken up. The other arguments are those of
-    :func:`answer_model`. Raises what :func:`generate` and :func:`known_answers` raise.
-    """
+    Requests that ``known`` folders or other files of ``folder`` answer are left out; answers of the
+    store at the path ``store`` are written too. An earlier run of the same part that did not end is
+    taken up. The other arguments are those of :func:`answer_model`. Raises what :func:`generate`
+    and :func:`known_answers` raise."""
     run, stem = ShardRun(), f"{name}-{shard.number}of{shard.parts}"
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = sorted(folder.glob(f"{stem}-*{UNDER_WAY}"))

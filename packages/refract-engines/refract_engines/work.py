@@ -32,14 +32,13 @@ def work(
         Option(file_okay=False, help="Folder to write to; default: data/shards/MODEL."),
     ] = None,
 ) -> None:
-    """Answer one part of a model's requests, and write the answers to one file; exit with 1 if every
-    request failed.
+    """Answer one part of a model's requests, and write the answers to one file; exit with 1 if
+    every request failed.
 
-    `dvc repro` takes up the files in data/shards, `refract cache import` those from elsewhere. A part
-    that was stopped goes on when it is run again.
+    `dvc repro` takes up the files in data/shards, `refract cache import` those from elsewhere. A
+    part that was stopped goes on when it is run again.
 
-    Example: refract work pocket_small --shard 1/2
-    """
+    Example: refract work pocket_small --shard 1/2"""
     part = read_shard(shard)
     project = read_project(project_root())
     suites = grid_prompts(project)

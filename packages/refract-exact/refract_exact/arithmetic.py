@@ -126,10 +126,9 @@ class Exact:
             ) from error
 
     def _as_stored(self, model: Any) -> Any:
-        """The model with its weights as the checkpoint has them: ``model`` itself, or
-        where that has other ones, another. Weights are quantised from the type that is
-        stored, and another time: what multiplies by them may reorder and round them in
-        place."""
+        """The model with its weights as the checkpoint has them: ``model`` itself, or where that
+        has other ones, another. Weights are quantised from the type that is stored, and another
+        time: what multiplies by them may reorder and round them in place."""
         stored = self.loader.stored_dtype()
         used = str(model.dtype).removeprefix("torch.")
         quantised = getattr(model.config, "quantization_config", None) is not None

@@ -44,12 +44,11 @@ def verify(
 ) -> None:
     """Check recorded answers by weights, and numbers by answers; exit with 0 only if all hold.
 
-    Of a model and of a results file each token must be the exact one: one pass over each answer, and
-    float64 for what fast arithmetic leaves open. Results are judged and counted again too, a folder's
-    numbers counted from its verdicts.
+    Of a model and of a results file each token must be the exact one: one pass over each answer,
+    and float64 for what fast arithmetic leaves open. Results are judged and counted again too, a
+    folder's numbers counted from its verdicts.
 
-    Example: refract verify smollm2_135m
-    """
+    Example: refract verify smollm2_135m"""
     if what is not None and (Path(what) / PARAMS).is_file():
         problems = list(number_problems(Path(what)))
         for problem in problems:

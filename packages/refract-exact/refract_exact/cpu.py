@@ -36,8 +36,7 @@ def running_on(threads: int | None) -> Iterator[None]:
 
 
 class OneDNNLinear(nn.Module):
-    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is
-    best for."""
+    """A linear layer in float32 through oneDNN. ``rows``: the batch that its order is best for."""
 
     def __init__(self, layer: nn.Module, rows: int) -> None:
         super().__init__()
@@ -58,10 +57,9 @@ class OneDNNLinear(nn.Module):
 
 
 def prepare(model: Any, rows: int) -> tuple[str | None, int | None]:
-    """Readies a model for this machine: what multiplies by its weights (None: not a
-    CPU), and on how many threads (None: as many as PyTorch takes). A small model has
-    PyTorch's default and one thread. Linear layers of others in float32 become
-    oneDNN's, for batches of so many ``rows``."""
+    """Readies a model for this machine: what multiplies by its weights (None: not a CPU), and on
+    how many threads (None: as many as PyTorch takes). A small model has PyTorch's default and one
+    thread. Linear layers of others in float32 become oneDNN's, for batches of so many ``rows``."""
     if {p.device.type for p in model.parameters()} != {"cpu"}:
         return None, None
     outside = [model.get_input_embeddings(), model.get_output_embeddings()]

@@ -56,8 +56,7 @@ KEPT_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a token is chosen from logits: greedily, or by a uniform number above
-    temperature 0."""
+    """How a token is chosen from logits: greedily, or by a uniform number above temperature 0."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -66,14 +65,12 @@ class Choice:
     def __call__(
         self, logits: torch.Tensor, uniforms: Sequence[float] = (), tie: float = 0.0
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins:
-        the smallest change of one logit against another that could change it (of a
-        draw, at least that).
+        """The tokens of ``logits`` ``[rows, vocabulary]``, and by how much each wins: the smallest
+        change of one logit against another that could change it (of a draw, at least that).
 
-        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn:
-        the token whose interval of the cumulative distribution, by ids, holds the row's
-        uniform number, after top-k and then top-p (Holtzman et al., 2020).
-        """
+        Greedy: the largest logit, the lowest id of those within ``tie`` of it. Drawn: the token
+        whose interval of the cumulative distribution, by ids, holds the row's uniform number, after
+        top-k and then top-p (Holtzman et al., 2020)."""
         if self.temperature == 0:
             values, places = logits.topk(2, dim=-1)
             chosen = places[:, 0]
@@ -193,10 +190,9 @@ class DecodedRow(Row):
 class Decider:
     """Decides by float64 what fast arithmetic leaves open.
 
-    ``bound``: margins up to it are open. ``error``: the largest of a margin so far.
-    ``raised``: how often an error made the bound larger. ``watched``: token ids whose
-    logits at its last step each row keeps.
-    """
+    ``bound``: margins up to it are open. ``error``: the largest of a margin so far. ``raised``: how
+    often an error made the bound larger. ``watched``: token ids whose logits at its last step each
+    row keeps."""
 
     watched: Sequence[int] = ()
 
@@ -321,8 +317,7 @@ class Decider:
                 self._keep(row, cache, i, starts, known)
 
     def _learn(self, error: float) -> None:
-        """Notes how far off a margin was; one of logits that were no numbers was open
-        anyway."""
+        """Notes how far off a margin was; one of logits that were no numbers was open anyway."""
         if not math.isfinite(error):
             return
         self.error = max(self.error, error)
@@ -379,9 +374,8 @@ def forced(
     attention: Attention | None,
     batch: Sequence[tuple[DecodedRow, Sequence[int]]],
 ) -> tuple[torch.Tensor, DynamicCache, list[int]]:
-    """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass
-    over what float64 has not read yet; its keys and values; how many positions each row
-    had."""
+    """Logits ``[places of all rows, vocabulary]`` of rows' open places, by one pass over what
+    float64 has not read yet; its keys and values; how many positions each row had."""
     device = reference.device
     starts = [row.reference[0][0].shape[1] if row.reference else 0 for row, _ in batch]
     unread, rows, positions = [], [], []
@@ -429,8 +423,7 @@ def _fill(cache: DynamicCache, states: list[Any], past: int) -> None:
 def passes(
     waiting: list[tuple[DecodedRow, list[int]]], vocabulary: int
 ) -> Iterator[list[tuple[DecodedRow, list[int]]]]:
-    """Rows of one pass each, within the most tokens and logits of one; the shortest
-    first."""
+    """Rows of one pass each, within the most tokens and logits of one; the shortest first."""
     batch: list[tuple[DecodedRow, list[int]]] = []
     places = 0
     most = max(1, PASS_LOGITS // vocabulary)

@@ -53,8 +53,7 @@ class BatchShape:
 
 
 def prompt_width(length: int, context: int | None) -> int:
-    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a
-    sixteenth."""
+    """Padded width of ``length`` tokens: steps of 16, from 256 on of an eighth to a sixteenth."""
     step = max(16, 1 << max(0, length.bit_length() - 5))
     width = max(step, -(-length // step) * step)
     return max(length, min(width, context)) if context else width
@@ -67,9 +66,8 @@ def cache_length(needed: int) -> int:
 
 
 def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
-    """The batch shape of a model on its device: a function of the model and the
-    device's total memory, never of what is free, so that a machine gives the same shape
-    every time."""
+    """The batch shape of a model on its device: a function of the model and the device's total
+    memory, never of what is free, so that a machine gives the same shape every time."""
     parameters = sum(p.numel() for p in model.parameters())
     device = model.get_input_embeddings().weight.device
     config = model.config.get_text_config()
@@ -96,9 +94,8 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
 class Decoder:
     """Runs prompts through a causal language model.
 
-    ``model``: of transformers, in eval mode. ``context``: most positions the model knows,
-    or None. ``route``: how its rows are decoded. ``ends``: where answers end.
-    """
+    ``model``: of transformers, in eval mode. ``context``: most positions the model knows, or None.
+    ``route``: how its rows are decoded. ``ends``: where answers end."""
 
     ends = Ends(frozenset())
     warned = False
@@ -291,8 +288,7 @@ class Decoder:
                 self._settle([row])
 
     def _due(self, unsettled: list[DecodedRow], groups: dict[int, SlotGroup]) -> bool:
-        """Whether float64 is to decide now: many rows wait for it, or too few others
-        run."""
+        """Whether float64 is to decide now: many rows wait for it, or too few others run."""
         active = sum(group.active + len(group.parked) for group in groups.values())
         paused = sum(not row.done for row in unsettled)
         return len(unsettled) >= self.shape.rows or 2 * paused >= active
@@ -323,10 +319,9 @@ class Decoder:
     def _step(
         self, rows: Sequence[DecodedRow | None], logits: torch.Tensor, length: int | None = None
     ) -> list[tuple[int, bool]]:
-        """Every row's next tokens, by logits ``[slots, tokens, vocabulary]`` of the last
-        one and of what was drafted behind it, up to the first wrong draft. Gives the
-        slots of rows that leave their group, and whether they are done (or have
-        outgrown the group of this ``length``)."""
+        """Every row's next tokens, by logits ``[slots, tokens, vocabulary]`` of the last one and of
+        what was drafted behind it, up to the first wrong draft. Gives the slots of rows that leave
+        their group, and whether they are done (or have outgrown the group of this ``length``)."""
         width = logits.shape[1]
         draws = []
         for row in rows:
@@ -354,8 +349,7 @@ class Decoder:
         return leaving
 
     def _append(self, row: DecodedRow, token: int, margin: float) -> None:
-        """Gives a row its next token, which won by a margin; NaN of logits that are no
-        numbers."""
+        """Gives a row its next token, which won by a margin; NaN of logits that are no numbers."""
         row.generated.append(token)
         row.position, row.next_token = row.position + 1, token
         row.margins.append(margin)
@@ -392,8 +386,7 @@ class Decoder:
                     seated.drafted.append(token)
 
     def _room_to_draft(self, row: DecodedRow) -> int:
-        """How many tokens may be drafted for a row: the pass that settles them gives
-        one more."""
+        """How many tokens may be drafted for a row: the pass that settles them gives one more."""
         room = min(DRAFTED, row.limit - len(row.generated) - 1)
         return room if self.route.longest is None else min(room, self.route.longest - row.known)
 

@@ -140,8 +140,7 @@ class WidenedLinear(nn.Module):
 
 
 def dense_weight(layer: nn.Module) -> torch.Tensor:
-    """The weight of a linear layer ``[out, in]`` as stored; of a quantised one,
-    dequantised."""
+    """The weight of a linear layer ``[out, in]`` as stored; of a quantised one, dequantised."""
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         weight: Any = layer.weight
         kind = type(weight).__name__
@@ -193,10 +192,9 @@ def share_buffers(like: Any, model: Any, device: torch.device) -> None:
 
 
 class Reference:
-    """A model in float64 throughout, on the weights of another one, which it shares.
-    Constants such as rotary frequencies are computed anew in float64. ``routes``:
-    whether layers choose by size, as a mixture's routers do. Raises :class:`NotExact`
-    where an operation computes in less."""
+    """A model in float64 throughout, on the weights of another one, which it shares. Constants such
+    as rotary frequencies are computed anew in float64. ``routes``: whether layers choose by size,
+    as a mixture's routers do. Raises :class:`NotExact` where an operation computes in less."""
 
     def __init__(self, model: Any, keep: bool = False) -> None:
         """``keep``: a small model's weights stay float64 until :meth:`let_go`."""
@@ -278,8 +276,7 @@ class Attention:
     """Which positions a model's layers look at: all before, or a window of them."""
 
     def __init__(self, config: Any) -> None:
-        """Raises ValueError for a kind of layer that keeps no keys and values by
-        position."""
+        """Raises ValueError for a kind of layer that keeps no keys and values by position."""
         config = config.get_text_config()
         self.kinds = set(getattr(config, "layer_types", None) or ())
         slides = not self.kinds or "sliding_attention" in self.kinds
@@ -311,11 +308,10 @@ class Attention:
 class Route:
     """How the rows of a model are decoded (:func:`refract_exact.routes.find_route`).
 
-    ``attention``: which positions they look at in slots of one cache; None: no slots.
-    ``longest``: a row of more tokens is decoded by whole passes; None: no row is.
-    ``kept``: whether float64 goes on from keys and values of its own. ``start``: the
-    first token of an encoder-decoder's answer. ``reason``: why there are whole passes.
-    """
+    ``attention``: which positions they look at in slots of one cache; None: no slots. ``longest``:
+    a row of more tokens is decoded by whole passes; None: no row is. ``kept``: whether float64 goes
+    on from keys and values of its own. ``start``: the first token of an encoder-decoder's answer.
+    ``reason``: why there are whole passes."""
 
     attention: Attention | None
     longest: int | None = None

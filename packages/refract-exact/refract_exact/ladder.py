@@ -109,13 +109,12 @@ class _Table(nn.Module):
 
 
 class Ladder:
-    """A model in float32 that can draft in few bits. It holds no matrix of its own: one
-    that is stored in few bits becomes float32 part by part as it is used.
+    """A model in float32 that can draft in few bits. It holds no matrix of its own: one that is
+    stored in few bits becomes float32 part by part as it is used.
 
-    ``model``: of transformers. Its keys and values are float32; those of a draft are
-    overwritten by the pass that settles it. ``drafts``: whether few bits draft; on a
-    CPU a token that float32 settles costs as much without.
-    """
+    ``model``: of transformers. Its keys and values are float32; those of a draft are overwritten by
+    the pass that settles it. ``drafts``: whether few bits draft; on a CPU a token that float32
+    settles costs as much without."""
 
     def __init__(self, stored: Any, narrow: Any) -> None:
         """``stored``: a model with its weights as the checkpoint has them. ``narrow``:

@@ -79,8 +79,7 @@ def refuse_other(folder: Path) -> None:
 
 
 def add_like(model: Any, adapted: Any) -> None:
-    """Gives a model without weights the layers of another one's adapter, if that has
-    one."""
+    """Gives a model without weights the layers of another one's adapter, if that has one."""
     for name, config in getattr(adapted, "peft_config", {}).items():
         from peft import inject_adapter_in_model
 

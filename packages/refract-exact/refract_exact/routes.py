@@ -31,8 +31,7 @@ WINDOW = 4
 
 def find_route(model: Any, reference: Reference) -> Route:
     """How rows of a model can be decoded, tried in float64. Raises ValueError for an
-    encoder-decoder of which nothing says how an answer starts, and whatever a whole pass
-    raises."""
+    encoder-decoder of which nothing says how an answer starts, and whatever a whole pass raises."""
     config, name = model.config, type(model).__name__
     start = None
     if has_encoder(config):
@@ -124,9 +123,8 @@ def _slots_length(config: Any, width: int) -> int:
 
 
 def _longest(config: Any) -> int | None:
-    """Up to how many tokens a row's rotary factors are the same: beyond, those of
-    longrope are other ones for all of its tokens, and in one pass those of the longest
-    row are every row's."""
+    """Up to how many tokens a row's rotary factors are the same: beyond, those of longrope are
+    other ones for all of its tokens, and in one pass those of the longest row are every row's."""
     config = config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}
     lengths = []

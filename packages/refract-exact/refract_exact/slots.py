@@ -52,8 +52,7 @@ class _SlotLayer(CacheLayerMixin):
 
 
 class SlotGroup:
-    """Slots that decode together, and the rows that wait for one of them with their
-    state."""
+    """Slots that decode together, and the rows that wait for one of them with their state."""
 
     def __init__(self, length: int, size: int) -> None:
         self.length, self.size = length, size
@@ -135,9 +134,8 @@ def in_slots(
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.Tensor:
-    """The logits ``[slots, tokens, vocabulary]`` of a pass over a group, through its
-    cache. ``reads``: for each slot the position of the first token that is read, and
-    the tokens."""
+    """The logits ``[slots, tokens, vocabulary]`` of a pass over a group, through its cache.
+    ``reads``: for each slot the position of the first token that is read, and the tokens."""
     starts = torch.tensor([[start] for start, _ in reads])
     tokens = pad_sequence([torch.tensor(tokens) for _, tokens in reads], batch_first=True)
     group.places = (starts + torch.arange(tokens.shape[1])).to(device)

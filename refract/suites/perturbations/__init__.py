@@ -45,7 +45,6 @@ PERTURBATIONS = Registry(
         "title": f"{_HERE}.noise:TITLE",
         "typos": f"{_HERE}.noise:TYPOS",
         "punctuation": f"{_HERE}.noise:PUNCTUATION",
-        "ocr": f"{_HERE}.noise:OCR",
         "homoglyphs": f"{_HERE}.noise:HOMOGLYPHS",
         "leetspeak": f"{_HERE}.attacks:LEETSPEAK",
         "encode": f"{_HERE}.attacks:ENCODE",
@@ -82,12 +81,10 @@ def features_of(row: Row) -> dict[str, str]:
 
 
 def render(row: Row, features: Mapping[str, str], template: str | None) -> Attempt:
-    """The text or messages that the model is sent for a row whose features have these
-    texts.
+    """The text or messages that the model is sent for a row whose features have these texts.
 
-    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature;
-    the text filled in is not searched again.
-    Raises SuiteError for a name without a feature."""
+    A row of features fills the suite's ``template``, where ``{name}`` stands for a feature; the
+    text filled in is not searched again. Raises SuiteError for a name without a feature."""
     if "features" in row:
         if not template:
             example = " ".join(f"{{{name}}}" for name in row["features"])
@@ -114,8 +111,7 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
 
 
 class Place(NamedTuple):
-    """The user's turn that a perturbation changes, the row up to it, and the messages
-    after it."""
+    """The user's turn that a perturbation changes, the row up to it, and the messages after it."""
 
     turn: int
     until: Row
@@ -161,16 +157,14 @@ def prompt_rows(
     as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
     tools: Sequence[Row] | None = None,
 ) -> Iterator[PromptRow]:
-    """One row for each source prompt and one for each variant of it, in suite order. A
-    conversation that is played has a row for each turn, its variant from the turn on that
-    it changes.
+    """One row for each source prompt and one for each variant of it, in suite order. A conversation
+    that is played has a row for each turn, its variant from the turn on that it changes.
 
-    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends
-    on (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was
-    drawn, so that another seed changes no other row. ``as_sent`` makes an attempt of a row,
-    its features' texts and the template; ``tools`` are for rows that have none.
-    Raises SuiteError for a row with the id of another row's variant, and
-    ParamsError for a definition that cannot be used."""
+    ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on
+    (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was drawn, so that
+    another seed changes no other row. ``as_sent`` makes an attempt of a row, its features' texts
+    and the template; ``tools`` are for rows that have none. Raises SuiteError for a row with the id
+    of another row's variant, and ParamsError for a definition that cannot be used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for source in rows:
@@ -227,8 +221,7 @@ class SuitePrompts(NamedTuple):
 
 
 def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> SuitePrompts:
-    """The prompts of the suite ``name`` as params.yaml defines it; its file is found from
-    ``root``.
+    """The prompts of the suite ``name`` as params.yaml defines it; its file is found from ``root``.
     Raises SuiteError and ParamsError."""
     seed = run_seed(params)
     suite = definition(params, "suites", name)

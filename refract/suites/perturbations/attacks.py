@@ -95,10 +95,8 @@ def frame(text: str, generator: random.Random, settings: FrameSettings) -> Noisy
 
 
 def filled(frame: str | Source, text: str, place: str = PLACE) -> str:
-    """A frame with the text in its place.
-    Raises ParamsError where it has no place, and
-    SourceError where a published one cannot be
-    fetched."""
+    """A frame with the text in its place. Raises ParamsError where it has no place, and SourceError
+    where a published one cannot be fetched."""
     whole = whole_text(frame)
     if place not in whole:
         raise ParamsError(f"{frame}: the text has no {place!r}; name its place with `place`")

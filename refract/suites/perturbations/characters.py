@@ -60,9 +60,8 @@ def _character(entry: str) -> str:
 def read_characters(entries: Sequence[str]) -> list[str]:
     """The characters of a definition's list, each once, in order.
 
-    An entry is a character, a code point (``U+200B``) or the name of a preset.
-    Raises ValueError for anything else, and for NUL and surrogates, which no prompt can
-    hold."""
+    An entry is a character, a code point (``U+200B``) or the name of a preset. Raises ValueError
+    for anything else, and for NUL and surrogates, which no prompt can hold."""
     characters: list[str] = []
     for entry in entries:
         characters += PRESETS.get(entry) or [_character(entry)]

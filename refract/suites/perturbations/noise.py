@@ -31,9 +31,8 @@ from refract.suites.perturbations.variants import (
 Rate = Annotated[Number, Field(gt=0, le=1)]
 T = TypeVar("T")
 
-# Neighbours on a keyboard, misreadings, look-alikes.
+# Neighbours on a keyboard, look-alikes.
 TABLES = read_yaml(Path(__file__).with_suffix(".yaml"))
-_OCR = re.compile("|".join(sorted(TABLES["ocr"], key=lambda key: (-len(key), key))))
 LOOK_ALIKES = str.maketrans(TABLES["look_alikes"])
 _NUMBERS_AND_URLS = re.compile(
     r"(?:https?://|www\.)\S*[^\s.,;:!?'\")\]}>»”’]"  # without the sentence's own punctuation
@@ -54,8 +53,7 @@ def drawn_places(generator: random.Random, places: list[T], rate: float, total: 
 
 
 def letters_of(text: str) -> list[int]:
-    """Indices of letters without a combining mark behind them, which an edit would leave
-    behind."""
+    """Indices of letters without a combining mark behind them, which an edit would leave behind."""
     letters = []
     for index, char in enumerate(text):
         following = text[index + 1 : index + 2] or " "
@@ -92,9 +90,8 @@ class TypoSettings(FeatureSettings):
 def typos(text: str, generator: random.Random, settings: TypoSettings) -> Noisy:
     """Slips of the finger in a share ``rate`` of the letters.
 
-    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a
-    letter is missing; ``double``: a letter stands there twice. No two edits touch each
-    other."""
+    ``keyboard``: a neighbouring key; ``swap``: two letters change places; ``drop``: a letter is
+    missing; ``double``: a letter stands there twice. No two edits touch each other."""
     letters = letters_of(text)
     is_letter = set(letters)
     out = list(text)
@@ -151,23 +148,6 @@ def punctuation(text: str, generator: random.Random, settings: FeatureSettings) 
     return re.sub(r"(?<=\S) {2,}(?=\S)", " ", "".join(out)).rstrip(" "), changed
 
 
-class OcrSettings(FeatureSettings):
-    rate: Rate = Field(0.05, description="share of the letters and digits")
-
-
-def ocr(text: str, generator: random.Random, settings: OcrSettings) -> Noisy:
-    """What a scanner misreads (``rn`` for ``m``, ``0`` for ``O``), a share ``rate`` of letters."""
-    places = list(_OCR.finditer(text))
-    chosen = drawn_places(generator, places, rate=settings.rate, total=sum(map(str.isalnum, text)))
-    out = ""
-    done = 0
-    for match in sorted(chosen, key=re.Match.start):
-        readings = TABLES["ocr"][match[0]]
-        out += text[done : match.start()] + readings[pick(generator, len(readings))]
-        done = match.end()
-    return out + text[done:], len(chosen)
-
-
 class HomoglyphSettings(FeatureSettings):
     rate: Rate = Field(0.1, description="share of the letters")
 
@@ -199,6 +179,5 @@ LOWER = Perturbation(FeatureSettings, in_each_feature("lower", lower))
 TITLE = Perturbation(FeatureSettings, in_each_feature("title", title))
 TYPOS = Perturbation(TypoSettings, in_each_feature("typos", typos), drawn=True)
 PUNCTUATION = Perturbation(FeatureSettings, in_each_feature("punctuation", punctuation))
-OCR = Perturbation(OcrSettings, in_each_feature("ocr", ocr), drawn=True)
 HOMOGLYPHS = Perturbation(HomoglyphSettings, in_each_feature("homoglyphs", homoglyphs), drawn=True)
 REPEAT = Perturbation(RepeatSettings, repeat)

@@ -35,10 +35,9 @@ class RowKey(NamedTuple):
 class Variant:
     """One perturbed form of a source row.
 
-    ``label`` is unique within (source row, perturbation name) and holds only
-    ``[A-Za-z0-9+_.-]``. ``perturbation`` states what was done, as JSON. ``attempts``
-    holds the texts of *all* features, one dict per attempt; a later attempt is for a
-    model that rejects the earlier as too long."""
+    ``label`` is unique within (source row, perturbation name) and holds only ``[A-Za-z0-9+_.-]``.
+    ``perturbation`` states what was done, as JSON. ``attempts`` holds the texts of *all* features,
+    one dict per attempt; a later attempt is for a model that rejects the earlier as too long."""
 
     label: str
     perturbation: dict[str, Any]
@@ -90,9 +89,8 @@ F = TypeVar("F", bound=FeatureSettings)
 def row_generator(row: RowKey, feature: str) -> random.Random:
     """The generator of one feature of one row under one perturbation.
 
-    It is made of the names alone, so that no other row, feature or perturbation shifts
-    its draws. Only its ``random()`` may be drawn from: the one sequence that Python keeps
-    over versions."""
+    It is made of the names alone, so that no other row, feature or perturbation shifts its draws.
+    Only its ``random()`` may be drawn from: the one sequence that Python keeps over versions."""
     key = canonical_json([*row, feature]).encode("ascii")
     return random.Random(int.from_bytes(hashlib.sha256(key).digest(), "big"))
 
