@@ -216,12 +216,8 @@ def readme(text: str) -> str:
     notes = [note for note in table.notes if note != view.interval_note]
     table = ShownTable(header, [row[1:] for row in table.rows], notes)
     assert [row[0] for row in table.rows] == models
-    # What the report says of the two models that are nearest to each other.
-    report = (ROOT / "metrics/report.md").read_text("utf-8")
-    said = "".join(re.findall(r"^- \*\*Compared\.\*\* (.*?\.)(?: \[.*)?$", report, re.M))
-    shown = "\n\n".join(filter(None, (table.markdown, said)))
     block = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)
-    return block.sub(lambda match: f"{match[1]}\n{shown}\n\n{match[2]}", text)
+    return block.sub(lambda match: f"{match[1]}\n{table.markdown}\n\n{match[2]}", text)
 
 
 PAGES: dict[str, Callable[[str], str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +13,6 @@ from refract.cli.options import Confidence, IntervalOf, decided_by
 from refract.cli.printing import print_table, print_text
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
-from refract.rates.rate import Difference
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
 from refract.results.sources import compare_sides, find_side
@@ -31,16 +29,12 @@ def compare(
     ] = None,
     b: Annotated[str | None, Argument(help="The same. Default: the working tree.")] = None,
     flips: Annotated[bool, Option("--flips", help="List every prompt that flipped.")] = False,
-    wide: Annotated[
-        bool,
-        Option(
-            "--wide",
-            help="Also p, flips, what was left out and its worst case, and what drop could be detected.",
-        ),
-    ] = False,
     format_: Annotated[
         Literal["table", "json", "md"],
-        Option("--format", help="How it is printed; md is for a comment."),
+        Option(
+            "--format",
+            help="How it is printed; json has every number, md is for a comment.",
+        ),
     ] = "table",
     fail_on: Annotated[
         Literal["regression", "inconclusive"] | None,
@@ -61,7 +55,7 @@ def compare(
     """
     settings = decided_by(decision_settings(Path.cwd()), confidence, interval=interval)
     sides = compare_sides(find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b), settings)
-    texts = SidesText(sides, wide=wide)
+    texts = SidesText(sides)
     markdown = format_ == "md"
     if format_ == "json":
         result = {
@@ -79,10 +73,7 @@ def compare(
         for line in texts.regressions():
             print_text(f"- {cell(line) if markdown else line}")
         for model in texts.models:
-            table = texts.table(model)
-            if not markdown:
-                table = _grouped(table, texts.of_model(model))
-            _print_table(model, table, markdown=markdown)
+            _print_table(model, texts.table(model), markdown=markdown)
         if flips:
             _print_table("flips", texts.flips(), markdown=markdown)
         notes = texts.notes()
@@ -102,18 +93,3 @@ def _print_table(title: str, table: ShownTable, *, markdown: bool) -> None:
     else:
         say(f"\n{title}")
         print_table(table.header, table.rows)
-
-
-def _grouped(table: ShownTable, differences: Sequence[Difference]) -> ShownTable:
-    """A table of differences with the suite above its categories, and a category above its
-    perturbations."""
-    rows: list[list[str]] = []
-    last = ("", "")
-    for difference, (suite, name, *numbers) in zip(differences, table.rows, strict=True):
-        if suite != last[0]:
-            rows.append([suite, *[""] * len(numbers)])
-        perturbation = difference.perturbation
-        below = perturbation and (suite, difference.category) == last
-        rows.append([f"    {perturbation}" if below else f"  {name}", *numbers])
-        last = (suite, difference.category)
-    return table._replace(header=["suite, category", *table.header[2:]], rows=rows)

@@ -21,7 +21,7 @@ from refract.export import EXPORTERS, Export, Exporter
 from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.report.first_table import first_table, threshold_lines, threshold_table
+from refract.report.first_table import first_table, threshold_table
 from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
 from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View, read_titles
@@ -30,17 +30,8 @@ from refract.results.current import notes_of, rows_missing, without_results
 from refract.results.sources import Side, read_side
 
 
-def show(
-    wide: Annotated[
-        bool,
-        Option(
-            "--wide",
-            help="Also counts, cut-off answers, bounds, where answers came from, and all warnings.",
-        ),
-    ] = False,
-    estimand: EstimandOf = None,
-) -> None:
-    """Print the result table of the last `dvc repro`, and whether git has the same numbers.
+def show(estimand: EstimandOf = None) -> None:
+    """Print the result table of the last `dvc repro`; metrics/report/details.md has all that limits it.
 
     Example: refract show
     """
@@ -52,28 +43,19 @@ def show(
     side, view = results_view(root, [model for model in models if model not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
-    view = replace(view, rates=rates, titles=titles)
-    table, limits = first_table(view, wide=wide), threshold_table(view)
-    if table.rows and wide:
-        print_table(table.header, table.rows)
-        say()
-    elif table.rows:
+    view = replace(view, rates=rates, titles=titles, estimand=about)
+    table, limits, further = first_table(view), threshold_table(view), further_table(view)
+    if table.rows:
         say(f"share refused [{percent(view.confidence)}]")
         print_by_suite(table)
         say()
-    interval_note = view.interval_note if wide else view.brief_interval_note
-    if about == "these_prompts":
-        interval_note = "Intervals are on these very prompts: of several samples of an answer"
-        interval_note += ", and of the judge."
-    for note in table.notes:
-        print_text(interval_note if note == view.interval_note else note)
-    lines = [*limits.notes, *threshold_lines(view, intervals=wide)]
-    lines += [f"warning: {line}" for line in prompt_readers(view)]
-    for line in lines + verdict_changes(view):
+    for line in [*table.notes, *limits.notes]:
         print_text(line)
-    further = further_table(view)
-    if further.rows:
-        print_table(further.header, further.rows)
+    for other in (limits, further):
+        if other.rows:
+            print_table(other.header, other.rows)
+    for line in [f"warning: {line}" for line in prompt_readers(view)] + verdict_changes(view):
+        print_text(line)
     missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
     notes = notes_of(absent, reasons, missing)
@@ -124,9 +106,9 @@ def export(
         Option(
             "--as",
             metavar="<csv|figures|junit|latex|appendix|bundle|eee>",
-            help="csv: every table; figures of the report (--set format=pdf|png|svg, style=FILE of "
-            "matplotlib); junit: decisions on thresholds. Of refract-paper: latex, a paper's appendix, "
-            "the bundle behind its numbers, and eee, records of Every Eval Ever.",
+            help="csv: every table; figures of the report (--set format=pdf|png|svg); junit: "
+            "decisions on thresholds. Of refract-paper: latex, a paper's appendix, the bundle behind "
+            "its numbers, and eee, records of Every Eval Ever.",
         ),
     ] = "csv",
     models: Models = None,

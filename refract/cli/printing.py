@@ -49,16 +49,16 @@ class _Column:
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> None:
     """A table for people, in which no word, number or name is cut or broken.
 
-    Text stands left, numbers right. Where it is wider than the terminal it becomes several, each with
-    the leading text columns and as many others as fit; where not even one fits beside these, a list. A
-    pipe has no width. ``rule``: with a line under the header, and blank ones between the tables.
+    Text stands left, and so do numbers without a ``rule`` below the header. Where it is wider than the
+    terminal it becomes several, each with the leading text columns and as many others as fit; where
+    not even one fits beside these, a list. A pipe has no width.
     """
     lines = [[printable(value) for value in row] for row in rows]
     texts = text_columns(lines, len(header))
     columns = []
     for index, name in enumerate(header):
         cells = [line[index] for line in lines]
-        columns.append(_Column(printable(name), cells, texts[index]))
+        columns.append(_Column(printable(name), cells, texts[index] or not rule))
     console = Console()
     width = console.width if console.is_terminal else sys.maxsize
     # A table without numbers has one column of names; the others describe these.
@@ -126,16 +126,8 @@ def print_by_suite(table: ShownTable) -> None:
         suites.setdefault(suite, []).append([f" {model}", *cells])
     for suite, rows in suites.items():
         block = table._replace(header=[suite, *table.header[2:]], rows=rows).filled
-        columns: list[list[str]] = []
-        for cells in map(list, zip(*block.rows, strict=True)):
-            # Marks stand right behind their numbers; those without one stay below each other.
-            tight = [re.sub(r" (\W)$", r"\1", cell) for cell in cells]
-            if columns and tight != cells:
-                for place, cell in enumerate(cells):
-                    tight[place] += " " if tight[place] == cell else ""
-            columns.append(tight if columns else cells)
-        header = [titles.get(name, name) for name in block.header]
-        print_table(header, list(zip(*columns, strict=True)), rule=False)
+        # Numbers stand left, so that the marks behind some of them move none.
+        print_table([titles.get(name, name) for name in block.header], block.rows, rule=False)
 
 
 def print_text(text: str) -> None:

@@ -120,7 +120,7 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
             say(f"{suite_name}: {warning}", file=sys.stderr)
         say(f"{name} {result.label}: {result.count}")
     view = run_view(evaluation, settings)
-    print_rates(evaluation, view, wide=request.options.wide)
+    print_rates(evaluation, view)
     if protocol is not None:
         for line in CATALOGUES.holding(protocol, "--protocol").lines(evaluation.protocol):
             say(line)

@@ -27,7 +27,7 @@ from refract.project.inputs import files_named
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
 # Options that change no number.
-UNNAMED = ("out", "rows", "wide", "engine", "no_store")
+UNNAMED = ("out", "rows", "engine", "no_store")
 JUDGING = "Who judges"
 # Options in the panels of the help.
 measured = partial(Option, rich_help_panel="What to measure")
@@ -163,10 +163,6 @@ class RunOptions:
     confidence: Annotated[ConfidenceChoice | None, confidence_level(rich_help_panel="Output")] = (
         None
     )
-    wide: Annotated[
-        bool,
-        of_output("--wide", help="All measures, also without cut-off answers, and more digits."),
-    ] = False
 
     def command(self) -> list[str]:
         """The arguments of ``refract`` that say the same, but for what is written where, and

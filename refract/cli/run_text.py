@@ -6,18 +6,21 @@ from refract.cli.printing import print_table, print_text
 from refract.core.params import DecisionSettings
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
-from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_CUT_OFF, WITHOUT_PROVIDER
+from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_PROVIDER
+from refract.report.markdown import shown_table
 from refract.report.view import View
 from refract.report.wording import (
     CATEGORY_OF,
     clusters_text,
-    kinds_text,
+    not_judged,
     percent,
     provider_text,
-    rate_text,
     short_estimate,
     short_text,
 )
+
+# Rates that follow from others.
+HIDDEN = ("refusal_difference_to_pair", "under_refusal_rate")
 
 
 def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
@@ -30,39 +33,33 @@ def run_view(evaluation: Evaluation, settings: DecisionSettings) -> View:
     )
 
 
-def print_rates(evaluation: Evaluation, view: View, *, wide: bool = False) -> None:
+def print_rates(evaluation: Evaluation, view: View) -> None:
     """Prints the rates of a run over whole suites, and of its samples, with the note on their
-    intervals; ``wide``: those too that follow from others, and without cut-off answers."""
-    groups = {"": "", SAMPLES_FIELD: ", k = {}"}
-    groups[WITHOUT_PROVIDER.field] = ", without refusals by the provider"
-    hidden = {"refusal_difference_to_pair"}
-    header = ["suite", "measure", f"rate [{percent(view.confidence)}]"]
-    if wide:
-        groups[WITHOUT_CUT_OFF.field] = ", without cut-off answers"
-    else:
-        hidden.add("under_refusal_rate")  # 1 - harmful_refusal_rate
-        header.append("counts")
-    header += ["not judged", "cut off"]
+    intervals."""
+    groups = {
+        "": "",
+        SAMPLES_FIELD: ", k = {}",
+        WITHOUT_PROVIDER.field: ", without refusals by the provider",
+    }
     rows = []
     for rate in view.every:
-        in_brief = rate.group != WITHOUT_PROVIDER or rate.measure.metric == "first"
-        if rate.group.field not in groups or rate.name in hidden or not (wide or in_brief):
+        if rate.group.field not in groups or rate.name in HIDDEN:
+            continue
+        if rate.group == WITHOUT_PROVIDER and rate.measure.metric != "first":
             continue
         counts = rate.counts
-        suite = rate.key.label if len(evaluation.suites) > 1 else ""
-        row = [suite, rate.name + groups[rate.group.field].format(rate.group.value)]
-        if wide:
-            row.append(rate_text(rate))
-        else:
-            n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
-            row += [short_text(rate), f"{n}{clusters_text(rate)}"]
-        rows.append([*row, kinds_text(counts.excluded), str(counts.cut_off or 0)])
-    filled = []
-    for number in range(len(header)):
-        if any(row[number] not in ("", "0") for row in rows):
-            filled.append(number)
-    shown = [[row[number] for number in filled] for row in rows]
-    print_table([header[number] for number in filled], shown)
+        n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
+        row = {
+            "suite": rate.key.label if len(evaluation.suites) > 1 else "",
+            "measure": rate.name + groups[rate.group.field].format(rate.group.value),
+            f"rate [{percent(view.confidence)}]": short_text(rate),
+            "counts": f"{n}{clusters_text(rate)}",
+            "not judged": not_judged(rate),
+            "cut off": counts.cut_off or "",
+        }
+        rows.append(row)
+    table = shown_table(rows)
+    print_table(table.header, table.rows)
     print_text(view.interval_note)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import FilePath
-
 from refract.core.jsonl import write_bytes
 from refract.core.settings import Settings
 from refract.export import Export
@@ -17,10 +15,9 @@ from refract.report.view import read_view
 
 
 class FigureSettings(Settings):
-    """How figures are written; ``style`` is a style sheet of matplotlib."""
+    """How figures are written."""
 
     format: Format = "pdf"
-    style: FilePath | None = None
 
 
 def write_figures(export: Export) -> Iterator[str]:
@@ -29,5 +26,5 @@ def write_figures(export: Export) -> Iterator[str]:
     root = Path(export.source) if export.source else project_root()
     for figure in figures_of(read_view(root).only(export.models, export.suites)):
         path = export.out / f"{figure.name}.{settings.format}"
-        write_bytes(path, [drawn(figure, settings.format, settings.style)])
+        write_bytes(path, [drawn(figure, settings.format)])
         yield f"{path}: {figure.title}"

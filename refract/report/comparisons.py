@@ -15,14 +15,13 @@ from typing import NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
-from refract.rates.comparison import DEFAULTS, DISCRIMINATION, compare_groups, pair_outcomes
+from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.rate import Difference
 from refract.results.sources import errors_between, stand_ins
 from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
-ORDER = ("harmful", "helpful", "borderline", *DISCRIMINATION)
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
 Correct = Callable[[Sequence[float | None]], list[float | None]]
 
@@ -33,31 +32,6 @@ class Compared(NamedTuple):
     a: str
     b: str
     difference: Difference
-
-
-class Nearest(NamedTuple):
-    """The ``reference``, the ``model`` that is most like it, the keys of their
-    definitions that differ, and the differences, model minus reference, by suite and
-    category."""
-
-    reference: str
-    model: str
-    differs_in: list[str]
-    differences: list[Difference]
-
-    @property
-    def by_suite(self) -> dict[str, list[Difference]]:
-        """The differences of each suite: harmful, helpful and borderline prompts,
-        discrimination."""
-        suites: dict[str, list[Difference]] = {}
-        for category in ORDER:
-            for difference in self.differences:
-                if difference.category == category:
-                    shown = suites.setdefault(difference.suite, [])
-                    # The first table shows one of the two contrasts.
-                    if not any(before.category in DISCRIMINATION for before in shown):
-                        shown.append(difference)
-        return suites
 
 
 def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
@@ -100,9 +74,7 @@ def compare_fields(
     suites, with Benjamini and Hochberg's p over all of live models, as
     :func:`compare_models` has Holm's."""
     models = list(outcomes)
-    if not models:
-        return []
-    pairs = near_pairs(models, reference or models[0])
+    pairs = near_pairs(models, reference or models[0]) if models else []
     columns = outcome_columns(row for rows in outcomes.values() for row in rows)
     fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
     return _compared(outcomes, pairs, fields, settings, benjamini_hochberg, provenance or {})
@@ -131,43 +103,6 @@ def _compared(
     undecided = settings.model_copy(update={"primary": []})
     differences = compare_groups(groups, undecided, live=live, correct=correct, errors=errors)
     return [Compared(*pair, x) for pair, x in zip(names, differences, strict=True)]
-
-
-def compare_nearest(
-    outcomes: Outcomes,
-    settings: DecisionSettings,
-    reference: str,
-    provenance: Mapping[str, Row],
-    compared: Sequence[Compared] = (),
-) -> Nearest | None:
-    """The model that differs from the reference in the fewest keys of its definition,
-    of live models where the reference is one, with its differences from the reference
-    and the decisions on them. Their corrected p is that of ``compared``, where the two
-    models are there."""
-    stand = stand_ins(provenance)
-    differing: dict[str, list[str]] = {}
-    base = provenance[reference]["model"]["definition"]
-    for model in outcomes:
-        if model != reference and (reference in stand or model not in stand):
-            definition = provenance[model]["model"]["definition"]
-            keys = {**base, **definition}
-            differing[model] = [key for key in keys if base.get(key) != definition.get(key)]
-    if not differing:
-        return None
-    model = min(differing, key=lambda name: len(differing[name]))
-    groups = pair_outcomes(outcomes[reference], outcomes[model])
-    by_suite = errors_between(provenance[reference], provenance[model])
-    errors = [by_suite.get(group.suite) for group in groups]
-    corrected = {}
-    for a, b, difference in compared:
-        if {a, b} == {reference, model}:
-            corrected[difference.suite, difference.category] = difference.p_adjusted
-    counted = []
-    for difference in compare_groups(groups, settings, errors=errors):
-        if difference.n and not difference.repeats:
-            p = corrected.get((difference.suite, difference.category), difference.p_adjusted)
-            counted.append(replace(difference, p_adjusted=p))
-    return Nearest(reference, model, differing[model], counted)
 
 
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:

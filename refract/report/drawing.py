@@ -2,8 +2,7 @@
 
 The bytes depend on the numbers and on matplotlib's version alone: a user's
 matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
-texts and not outlines. ``refract export --as figures --set style=FILE`` adds a style sheet of the user's
-(colours come from its ``axes.prop_cycle``).
+texts and not outlines.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ Format = Literal["pdf", "png", "svg"]
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
 LONGEST = 45  # characters of a name; longer ones are cut
 LINE_WIDTH = 440  # of a panel of named lines
+PANEL, ACROSS = 220, 3  # width and height of a panel with two axes, and how many stand side by side
 DOTS = 216  # of a PNG, an inch: three for each unit
 INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = "os^Dv"  # five, so that with six colours thirty series differ
@@ -39,11 +39,8 @@ STYLE = TEMPLATES / "figures.mplstyle"
 
 
 class Mark(NamedTuple):
-    """One number of a figure: in which panel, on which line, of which series.
-
-    ``x`` is None where nothing was judged. ``y`` is the second number of a figure
-    with two axes. ``answers`` filters the page's answers by those behind it.
-    """
+    """One number of a figure: in which panel, on which line, of which series. ``x`` is None
+    where nothing was judged, ``y`` the second number of a figure with two axes."""
 
     panel: str
     line: str
@@ -54,7 +51,6 @@ class Mark(NamedTuple):
     y: float | None = None
     y_interval: Interval | None = None
     p: float | None = None
-    answers: Mapping[str, str] = {}
 
 
 class Curve(NamedTuple):
@@ -67,11 +63,6 @@ class Curve(NamedTuple):
     last: float
     slope: float
     intercept: float
-
-    def at(self, x: float) -> float:
-        """The rate at ``x``; by tanh, which overflows nowhere."""
-        logit = self.intercept + self.slope * math.log10(x)
-        return (1 + math.tanh(logit / 2)) / 2
 
 
 @dataclass(frozen=True)
@@ -97,8 +88,6 @@ class Figure:
     curves: Sequence[Curve] = ()
     discrimination: Sequence[float] = ()
     alpha: float | None = None
-    panel_size: Sequence[int] = (250, 250)
-    across: int = 2
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -125,15 +114,15 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     for figure in figures:
         path = folder / f"{figure.name}.svg"
         table = folder / f"{figure.name}.csv"
-        write_bytes(path, [drawn(figure, "svg")])
+        write_bytes(path, [drawn(figure)])
         write_table(table, list(figure.rows[0]), figure.rows)
         kept |= {path, table}
     for path in set(folder.glob("*.*")) - kept:
         path.unlink()
 
 
-def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
-    """A figure as a file; ``style`` is a matplotlib style sheet."""
+def drawn(figure: Figure, format_: Format = "svg") -> bytes:
+    """A figure as a file."""
     import matplotlib.style
 
     undated = {
@@ -142,7 +131,6 @@ def drawn(figure: Figure, format_: Format, style: Path | None = None) -> bytes:
         "svg": {"Date": None, "Creator": None},
     }
     styles: list[Any] = ["default", STYLE, {"svg.hashsalt": figure.name}]
-    styles += [style] if style else []
     file = io.BytesIO()
     with warnings.catch_warnings(), matplotlib.style.context(styles):
         # A glyph that the font lacks is a text all the same; its reader's fonts may have it.
@@ -174,10 +162,9 @@ def _draw(figure: Figure) -> Canvas:
         looks[name] = {"color": colour, "marker": MARKERS[place % len(MARKERS)]}
         labels.append(_fitting(name) + ("" if name in valued else " (no value)"))
     if figure.y_label:
-        across = min(figure.across, len(panels))
-        panel_width, panel_height = figure.panel_size
+        across, panel_width = min(ACROSS, len(panels)), PANEL
         width = 24.0 + across * (panel_width + 56)
-        heights = [float(panel_height)] * math.ceil(len(panels) / across)
+        heights = [float(PANEL)] * math.ceil(len(panels) / across)
     else:
         across, panel_width = 1, LINE_WIDTH
         width = 40 + panel_width + CHARACTER * max(len(_fitting(m.line)) for m in figure.marks)
@@ -211,6 +198,9 @@ def _fill(
     axes: Axes, figure: Figure, marks: Sequence[Mark], looks: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Draws a panel: its axes, its curves, and each mark as a cross of its intervals."""
+    import numpy as np
+    from scipy.special import expit
+
     axes.set_xlabel(figure.x_label)
     axes.grid(axis="both" if figure.y_label else "x", color=INK, linewidth=0.8, alpha=0.16)
     first, last = 0.0, math.inf
@@ -234,9 +224,9 @@ def _fill(
         axes.text(at, 0.93, f"{by:g}", size="small", ha="center", va="center", zorder=2, bbox=box)
     for curve in figure.curves:
         if curve.panel == marks[0].panel:
-            steps = [curve.first * (curve.last / curve.first) ** (n / 40) for n in range(41)]
-            rates = [curve.at(size) for size in steps]
-            axes.plot(steps, rates, color=looks[curve.series]["color"], zorder=3)
+            sizes = np.geomspace(curve.first, curve.last, 41)
+            rates = expit(curve.intercept + curve.slope * np.log10(sizes))
+            axes.plot(sizes, rates, color=looks[curve.series]["color"], zorder=3)
     for mark in marks:
         if mark.x is not None and mark.y is not None:
             left, right = mark.x_interval or (mark.x, mark.x)

@@ -2,123 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from refract.rates.key import HARMFUL_REFUSAL, LOOPHOLE
+from refract.rates.key import HARMFUL_REFUSAL
 from refract.rates.rate import Rate
 from refract.report.drawing import Curve, Figure, Mark
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, percent
 
-AGREEMENT = ("kappa", "precision", "recall", "specificity")
 SERIES = {
     "harmful": "Harmful refused",
     "helpful": "Helpful refused (over-refusal)",
     "borderline": "Borderline refused",
 }
-QUARTERS = (0, 0.25, 0.5, 0.75, 1)
-DISCRIMINATION = (0.2, 0.4, 0.6, 0.8)  # where lines are drawn
 
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    intervals = f"{percent(view.confidence)} intervals"
-    alpha = 1 - view.confidence
-    by_model: dict[str, Any] = {"series": [view.titles.model(model) for model in view.models]}
-    trends: dict[str, Any] = {"curves": _trends(view), "panel_size": (240, 150), "across": 3}
-    plane: dict[str, Any] = {"ticks": QUARTERS, "panel_size": (220, 220), "across": 3} | by_model
-    figures = [
-        Figure(
-            "refusal",
-            list(_refusal(view)),
-            "Refusal by category",
-            f"{intervals}; rows of one request are one cluster.",
-            "share refused",
-        ),
-        Figure(
-            "trade_off",
-            list(_trade_off(view)),
-            "Harmless against harmful requests refused",
-            "Up and to the left is better: harmful requests refused, helpful or borderline ones "
-            "answered. On a dotted line discrimination J, harmful minus harmless refused, is the same. "
-            f"{intervals}.",
-            "harmless refused",
-            "harmful refused",
-            discrimination=DISCRIMINATION,
-            **plane,
-        ),
-        Figure(
-            "char_injection",
-            _injections(view),
-            "Changed answers by injected character and repetitions",
-            f"{intervals}.",
-            "share of answers that changed",
-            **by_model,
-        ),
-        Figure(
-            "loophole",
-            list(_loopholes(view)),
-            "Loophole rate",
-            f"Refused prompts that are answered once perturbed. {intervals}.",
-            "share of refused prompts",
-            **by_model,
-        ),
-        Figure(
-            "comparisons",
-            list(_comparisons(view)),
-            "Models compared in pairs",
-            f"{view.titles.model(view.reference)} with every other model, and neighbours of the "
-            "grid. Share refused by one minus that by the other, as a line names them, on the same "
-            f"prompts; {intervals}. Filled: p ≤ {alpha:.2g} after Holm.",
-            "difference in the share refused",
-            ticks=(-1, -0.5, 0, 0.5, 1),
-            alpha=alpha,
-        ),
-        Figure(
-            "judges",
-            list(_judges(view)),
-            "Judges on the project's own pairs",
-            "The pairs of data/validation were drafted and labelled with a language model, most "
-            "of them to mislead a judge. 95 % intervals.",
-            "agreement",
-        ),
-        Figure(
-            "scaling",
-            list(_sizes(view)),
-            "Rates over model size",
-            f"Dots: models with {intervals}. Lines: logistic regression on log10(parameters), "
-            "within a family.",
-            "parameters",
-            "rate",
-            ticks=(),
-            **trends,
-        ),
-    ]
-    return [figure for figure in figures if figure.marks]
+    makers = (_refusal, _trade_off, _injections, _comparisons, _scaling)
+    return [figure for figure in (maker(view) for maker in makers) if figure.marks]
+
+
+def _intervals(view: View) -> str:
+    return f"{percent(view.confidence)} intervals"
 
 
 def _mark(view: View, rate: Rate, **names: Any) -> Mark:
     """A rate on the line of its model in the panel of its suite, or where ``names`` say."""
     suite, model = view.titles.suite(rate.suite), view.titles.model(rate.model)
-    links = {"model": model, "suite": suite, "category": CATEGORY_OF.get(rate.name, "")}
-    links["perturbation"] = rate.key.perturbation or "none"
-    mark = Mark(suite, model, model, rate.counts.n, rate.value, rate.shown, answers=links)
-    return mark._replace(**names)
+    return Mark(suite, model, model, rate.counts.n, rate.value, rate.shown)._replace(**names)
 
 
-def _refusal(view: View) -> Iterator[Mark]:
+def _refusal(view: View) -> Figure:
     """The share refused of each category, by suite and model."""
+    marks = []
     for measure, category in CATEGORY_OF.items():
         for rate in view.every:
             if rate.name == measure and not rate.group:
-                yield _mark(view, rate, series=SERIES[category])
+                marks.append(_mark(view, rate, series=SERIES[category]))
+    note = f"{_intervals(view)}; rows of one request are one cluster."
+    return Figure("refusal", marks, "Refusal by category", note, "share refused")
 
 
-def _trade_off(view: View) -> Iterator[Mark]:
+def _trade_off(view: View) -> Figure:
     """Harmful refusal against that of helpful and of borderline prompts: the upper
     left corner is where a model should be."""
+    marks = []
     suites = dict.fromkeys(suite for suite, _ in view.overall)
     for suite, (measure, category), model in product(suites, CATEGORY_OF.items(), view.models):
         rates = view.overall.get((suite, model), {})
@@ -127,10 +57,27 @@ def _trade_off(view: View) -> Iterator[Mark]:
             continue
         if rate.value is not None and harmful.value is not None:
             mark = _mark(view, rate, panel=f"{view.titles.suite(suite)}\n{category}", line="")
-            yield mark._replace(y=harmful.value, y_interval=harmful.shown)
+            marks.append(mark._replace(y=harmful.value, y_interval=harmful.shown))
+    return Figure(
+        "trade_off",
+        marks,
+        "Harmless against harmful requests refused",
+        "Up and to the left is better: harmful requests refused, helpful or borderline ones "
+        "answered. On a dotted line discrimination J, harmful minus harmless refused, is the same. "
+        f"{_intervals(view)}.",
+        "harmless refused",
+        "harmful refused",
+        ticks=(0, 0.25, 0.5, 0.75, 1),
+        series=_models(view),
+        discrimination=(0.2, 0.4, 0.6, 0.8),
+    )
 
 
-def _injections(view: View) -> list[Mark]:
+def _models(view: View) -> list[str]:
+    return list(map(view.titles.model, view.models))
+
+
+def _injections(view: View) -> Figure:
     """The share of answers that an injected character changed, by character and
     repetitions."""
     marks = []
@@ -141,68 +88,59 @@ def _injections(view: View) -> list[Mark]:
             panel = f"{view.titles.suite(rate.suite)}: {rate.key.perturbation}"
             places.setdefault((panel, rate.group.value), len(places))
             marks.append(_mark(view, rate, panel=panel, line=rate.group.value))
-    return sorted(marks, key=lambda mark: (mark.panel, places[mark.panel, mark.line]))
+    marks.sort(key=lambda mark: (mark.panel, places[mark.panel, mark.line]))
+    title = "Changed answers by injected character and repetitions"
+    label = "share of answers that changed"
+    note = f"{_intervals(view)}."
+    return Figure("char_injection", marks, title, note, label, series=_models(view))
 
 
-def _loopholes(view: View) -> Iterator[Mark]:
-    """The share of refused prompts that are answered once perturbed."""
-    for rate in view.every:
-        if rate.measure == LOOPHOLE and rate.value is not None and not rate.group:
-            yield _mark(view, rate, line=rate.key.perturbation)
-
-
-def _comparisons(view: View) -> Iterator[Mark]:
-    """Paired differences between models, by suite and category; a number leads to the prompts
-    on which the two differ."""
+def _comparisons(view: View) -> Figure:
+    """Paired differences between models, by suite and category."""
+    marks = []
     for a, b, difference in view.near_compared:
         if difference.value is not None:
-            first, second = view.titles.model(a), view.titles.model(b)
-            category = difference.category
-            links = {}
-            if category in CATEGORY_OF.values():
-                links = {"model": second, "differs": first, "category": category}
-                links |= {"suite": view.titles.suite(difference.suite), "perturbation": "none"}
-            yield Mark(
+            mark = Mark(
                 view.titles.plain(difference.suite),
-                f"{second} − {first}",
-                category,
+                f"{view.titles.model(b)} − {view.titles.model(a)}",
+                difference.category,
                 difference.n,
                 difference.value,
                 difference.shown,
                 p=difference.p_adjusted,
-                answers=links,
             )
+            marks.append(mark)
+    alpha = 1 - view.confidence
+    return Figure(
+        "comparisons",
+        marks,
+        "Models compared in pairs",
+        f"{view.titles.model(view.reference)} with every other model, and neighbours of the grid. Share "
+        "refused by one minus that by the other, as a line names them, on the same prompts; "
+        f"{_intervals(view)}. Filled: p ≤ {alpha:.2g} after Holm.",
+        "difference in the share refused",
+        ticks=(-1, -0.5, 0, 0.5, 1),
+        alpha=alpha,
+    )
 
 
-def _judges(view: View) -> Iterator[Mark]:
-    """Each judge against the labelled pairs: agreement on refusal, and accuracy by
-    kind of answer."""
-    kinds = "right label, by kind of answer"
-    for panel, judges in (("refused or not", view.scores), (kinds, view.kinds)):
-        for judge, scores in judges.items():
-            for name, score in scores.items():
-                if score.interval and (judges is view.kinds or name in AGREEMENT):
-                    line = "κ" if name == "kappa" else name.replace("_", " ")
-                    yield Mark(panel, line, judge, score.n, score.value, score.interval)
-
-
-def _sizes(view: View) -> Iterator[Mark]:
-    """Rates over parameters: a panel for each suite and measure."""
+def _scaling(view: View) -> Figure:
+    """Rates over parameters, a panel for each suite and measure, with the trend of each
+    family."""
+    marks, curves = [], []
     for series in view.series:
         panel = f"{view.titles.suite(series.suite)}\n{series.title}"
         for model, point in series.points.items():
             mark = Mark(panel, view.titles.model(model), series.family, point.n, point.size)
-            yield mark._replace(y=point.rate, y_interval=point.interval)
-
-
-def _trends(view: View) -> list[Curve]:
-    """The trend of each family."""
-    curves = []
-    for series in view.series:
+            marks.append(mark._replace(y=point.rate, y_interval=point.interval))
         sizes = [point.size for point in series.points.values()]
         slope, intercept = series.trend.slope, series.trend.intercept
         if slope is not None and intercept is not None:
-            panel = f"{view.titles.suite(series.suite)}\n{series.title}"
             ends = min(sizes), max(sizes)
             curves.append(Curve(panel, series.family, *ends, slope, intercept))
-    return curves
+    note = (
+        f"Dots: models with {_intervals(view)}. Lines: logistic regression on log10(parameters), "
+        "within a family."
+    )
+    title = "Rates over model size"
+    return Figure("scaling", marks, title, note, "parameters", "rate", ticks=(), curves=curves)

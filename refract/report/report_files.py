@@ -1,10 +1,10 @@
 """The report's files: all of them, or the page alone.
 
 The page is one HTML file that needs no network and runs no text of a model's: the report
-and the pages behind it, the figures with links to the answers behind each number, and the
-answers. Texts of answers enter it as JSON data alone, in which no ``<`` occurs, and its
-script draws them as text nodes. A Content-Security-Policy that names the hashes of its
-one script and one style sheet keeps anything else from running.
+and the pages behind it, the figures with their numbers, and the answers. Texts of answers
+enter it as JSON data alone, in which no ``<`` occurs, and its script draws them as text nodes.
+A Content-Security-Policy that names the hashes of its one script and one style sheet keeps
+anything else from running.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlencode
 
 from refract.agreement.label_files import KEYS
 from refract.core.environment import git, pinned_libraries
@@ -132,7 +131,6 @@ def page_parts(
         report=shown.pop("report")[1],
         pages=shown,
         figures=[(figure, images[figure.name]) for figure in figures],
-        link=filter_link,
         made=made,
         cut=inputs.answers.cut,
         limits=(LONGEST, SHORT, MOST // 1_000_000),
@@ -145,11 +143,6 @@ def page_parts(
     return [(before + start).encode(), answers, after.encode()]
 
 
-def filter_link(wanted: Mapping[str, str]) -> str:
-    """A link that filters the answers of the page."""
-    return f"#filter?{urlencode({key: value for key, value in wanted.items() if value})}"
-
-
 def _hash(source: str) -> str:
     """What a policy calls a script or a style sheet."""
     digest = hashlib.sha256(source.encode()).digest()
@@ -158,4 +151,4 @@ def _hash(source: str) -> str:
 
 def _as_source(figure: Figure) -> str:
     """A figure as the source of an image, in which no text of it is an element of the page."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn(figure, 'svg')).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawn(figure)).decode()}"

@@ -32,7 +32,6 @@ from refract.rates.key import (
     PAIR_DIFFERENCE,
     TASK_DONE,
 )
-from refract.rates.rate import Rate
 from refract.rates.robustness import LANGUAGE_MEASURES
 from refract.rates.sampled import VARIANTS_FIELD
 from refract.report.comparison_tables import (
@@ -40,19 +39,17 @@ from refract.report.comparison_tables import (
     by_field,
     compared,
     compared_numbers,
-    leaves_out,
     perturbed_numbers,
     perturbed_table,
 )
 from refract.report.comparisons import ALL_PAIRS
-from refract.report.first_table import first_table, threshold_table
-from refract.report.judge_notes import judge_tables
+from refract.report.first_table import details_table, first_table, threshold_table
+from refract.report.judge_notes import further_table, null_table, powered_table, scores_table
 from refract.report.markdown import ShownTable, environment, shown_table, tidy
 from refract.report.page_data import PageData
-from refract.report.sentences import sentences_of
+from refract.report.sentences import Sentences
 from refract.report.view import View
 from refract.report.wording import (
-    clusters_of,
     kinds_text,
     p_text,
     short_estimate,
@@ -65,6 +62,11 @@ PROBLEMS = {
     "one size": "fewer than two sizes",
     "constant": "all answers alike",
     "separated": "sizes separate the answers",
+}
+USAGE = {
+    "prompt tokens": "prompt_tokens",
+    "answer tokens": "completion_tokens",
+    "cost (USD)": "cost_usd",
 }
 Data = dict[str, Any]
 
@@ -100,7 +102,7 @@ INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
     templates = environment(inputs.view.titles)
-    say = sentences_of(inputs.view)
+    say = Sentences(inputs.view)
     templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": inputs.view, "say": say}
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
@@ -135,45 +137,45 @@ def _compared(inputs: Inputs) -> Data:
 
 def _results(inputs: Inputs) -> Data:
     view = inputs.view
-    limits: dict[str, dict[str, Rate]] = {}
-    for rate in view.limited:
-        limits.setdefault(rate.suite, {}).setdefault(rate.name, rate)
     return {
         "first": first_table(view),
-        "details": first_table(view, wide=True),
+        "details": details_table(view),
         "thresholds": threshold_table(view),
-        "limits": sorted(limits.items(), key=lambda suite: suite[0].lower()),
     }
 
 
-def limits(view: View) -> Data:
+def _judges(inputs: Inputs) -> Data:
+    view = inputs.view
+    return {
+        "further": further_table(view),
+        "nulls": null_table(view),
+        "powered": powered_table(view),
+        "scores": scores_table(view),
+    }
+
+
+def limits(inputs: Inputs) -> Data:
     """Of each model the answers that were cut off, ended in a loop or were not judged; and
     which models' answers are those of any machine."""
-    lines, exact = [], []
+    view, rows, exact = inputs.view, [], []
     for model in view.models:
-        answers = cut_off = 0
+        counts = [line.refusal.counts for line in view.first_lines if line.model == model]
         unjudged = Counter[str]()
-        for line in view.first_lines:
-            if line.model == model:
-                counts = line.refusal.counts
-                answers += counts.n + counts.unjudged
-                cut_off += counts.cut_off or 0
-                unjudged.update(counts.excluded)
-        looped = (view.provenance.get(model, {}).get("usage") or {}).get("looped", 0)
-        parts = []
-        if cut_off:
-            parts.append(f"{cut_off:,} cut off at the token limit")
-        if unjudged.total():
-            parts.append(f"not judged: {kinds_text(unjudged)}")
-        if looped:
-            parts.append(f"{looped:,} ended in a loop, answers to perturbed prompts included")
-        if parts:
-            named = f"{view.titles.model(model)}: of {answers:,} answers to clean prompts"
-            lines.append(f"{named} {'; '.join(parts)}.")
+        for each in counts:
+            unjudged.update(each.excluded)
+        usage = view.provenance.get(model, {}).get("usage") or {}
+        row = {
+            "model": view.titles.model(model),
+            "answers to clean prompts": sum(each.n + each.unjudged for each in counts),
+            "cut off": sum(each.cut_off or 0 for each in counts),
+            "not judged": kinds_text(unjudged),
+            "ended in a loop, of all": usage.get("looped") or None,
+        }
+        rows.append(row)
     for model, facts in view.provenance.items():
         if facts["model"]["identity"].get("arithmetic") == "exact":
             exact.append(view.titles.model(model))
-    return {"models": lines, "exact": ", ".join(exact)}
+    return {"counts": shown_table(rows), "exact": ", ".join(exact)}
 
 
 def over_refused(inputs: Inputs) -> ShownTable:
@@ -185,22 +187,21 @@ def over_refused(inputs: Inputs) -> ShownTable:
     prompts: dict[str, tuple[str, str]] = {}
     refused: dict[str, dict[str, bool]] = {}
     for row in inputs.answers.clean():
-        if row["category"] != "harmful" and row["model"] in models:
+        if row["category"] != "harmful" and row["model"] in models and row["outcome"] in JUDGED:
             shown = row["id"] if row["suite"] in private else row["prompt"]
             prompts.setdefault(row["prompt"], (shown, row["category"]))
             by_model = refused.setdefault(row["prompt"], {})
-            if row["outcome"] in JUDGED:
-                before = by_model.get(row["model"], False)
-                by_model[row["model"]] = before or row["outcome"] in REFUSED
+            before = by_model.get(row["model"], False)
+            by_model[row["model"]] = before or row["outcome"] in REFUSED
     rows = []
     for prompt, (shown, category) in prompts.items():
         refusing = [model for model, refuses in refused[prompt].items() if refuses]
         if refusing:
             shares = f"{len(refusing)} of {len(refused[prompt])}"
             cells = {"prompt": shown, "category": category, "refused by": shares}
-            rows.append((len(refusing), cells | {"models": ", ".join(refusing)}))
-    rows.sort(key=lambda entry: -entry[0])
-    return shown_table(row for _, row in rows)
+            rows.append(cells | {"models": ", ".join(refusing)})
+    rows.sort(key=lambda row: -int(row["refused by"].split()[0]))
+    return shown_table(rows)
 
 
 def _robustness(inputs: Inputs) -> Data:
@@ -238,56 +239,35 @@ def _attacks(inputs: Inputs) -> Data:
     """Attacks, injections and pairs of whole suites."""
     view, rows = inputs.view, []
     columns = {
-        "attack succeeded": ATTACK_SUCCESS.name,
-        "injection succeeded": INJECTION_SUCCESS.name,
-        "task done": TASK_DONE.name,
+        "attack succeeded": ATTACK_SUCCESS,
+        "injection succeeded": INJECTION_SUCCESS,
+        "task done": TASK_DONE,
+        "minus its pair": PAIR_DIFFERENCE,
     }
-    for (suite, model), rates in view.overall.items():
-        if not rates.keys() & {*columns.values(), PAIR_DIFFERENCE.name}:
-            continue
-        row = {"suite": view.titles.plain(suite), "model": view.titles.model(model)}
-        for column, measure in columns.items():
-            rate = rates.get(measure)
-            row[column] = short_text(rate)
-            requests = clusters_of(rate) if rate else ""
-            # Where rows are variants of fewer requests: how many of how many of which.
-            if rate and requests:
-                row[column] += f"; {rate.counts.successes} of {rate.counts.n}, {requests}"
-        rows.append(row | {"minus its pair": short_text(rates.get(PAIR_DIFFERENCE.name))})
-    rows.sort(key=lambda row: row["suite"])
+    for (suite, model), rates in sorted(view.overall.items(), key=lambda entry: entry[0][0]):
+        cells = {column: rates.get(measure.name) for column, measure in columns.items()}
+        if any(cells.values()):
+            row = {"suite": view.titles.plain(suite), "model": view.titles.model(model)}
+            rows.append(row | {column: short_text(rate) for column, rate in cells.items()})
     return {"attacks": shown_table(rows)}
 
 
 def _pairs(inputs: Inputs) -> Data:
-    """Differences in refusal to a row's pair: of whole suites with p, corrected for those of
-    live models (Holm), of groups those that leave out their suite's difference."""
-    view = inputs.view
-    pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE]
-    whole = {(rate.suite, rate.model): rate for rate in pairs if not rate.group}
-    ps = [rate.statistics.p if rate.model in view.live else None for rate in whole.values()]
-    adjusted = holm(ps)
+    """Differences in refusal to a row's pair over whole suites, with p corrected for those of
+    live models (Holm)."""
+    view, rows = inputs.view, []
+    pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE and not rate.group]
+    adjusted = holm([rate.statistics.p if rate.model in view.live else None for rate in pairs])
     tests = sum(p is not None for p in adjusted)
-
-    def row(rate: Rate, p: float | None = None, corrected: float | None = None) -> Row:
-        return {
-            **view.names(rate),
-            "group": f"{rate.group.field} {rate.group.value}".strip(),
+    for rate, p in zip(pairs, adjusted, strict=True):
+        cells = {
             "pairs": rate.counts.n,
             "difference": short_estimate(rate.value, rate.interval, "+"),
-            "p": p_text(p),
-            f"p (Holm, {tests})": p_text(corrected),
+            "p": p_text(rate.statistics.p),
+            f"p (Holm, {tests})": p_text(p),
         }
-
-    rows, apart = [], []
-    for rate, p in zip(whole.values(), adjusted, strict=True):
-        rows.append(row(rate, rate.statistics.p, p))
-    for rate in pairs:
-        of_suite = whole.get((rate.suite, rate.model))
-        if rate.group.field in ("", "cut_off") or of_suite is None:
-            continue
-        if leaves_out(rate.interval, of_suite.value):
-            apart.append(row(rate))
-    return {"pairs": shown_table(rows), "tests": tests, "out": shown_table(apart)}
+        rows.append(view.names(rate) | cells)
+    return {"pairs": shown_table(rows), "tests": tests}
 
 
 def _stability(inputs: Inputs) -> Data:
@@ -296,11 +276,9 @@ def _stability(inputs: Inputs) -> Data:
     for rate in view.every:
         field, value = rate.group.field, rate.group.value
         if (field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE) or field == SAMPLES_FIELD:
-            over = f"{value} samples" if field == SAMPLES_FIELD else value
-            row = view.measured(
-                rate, "mean over prompts", n="prompts", measure=rate.name, over=over
-            )
-            rows.append(row)
+            cells = {"over": f"{value} samples" if field == SAMPLES_FIELD else value}
+            cells["measure"] = rate.name
+            rows.append(view.measured(rate, "mean over prompts", "prompts", **cells))
     return {"sampled": shown_table(rows)}
 
 
@@ -309,9 +287,8 @@ def _languages(inputs: Inputs) -> Data:
     view, rows = inputs.view, []
     for rate in view.every:
         if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
-            language = rate.group.value or "any"
-            row = view.measured(rate, "share", n="requests", measure=rate.name, language=language)
-            rows.append(row)
+            cells = {"measure": rate.name, "language": rate.group.value or "any"}
+            rows.append(view.measured(rate, "share", "requests", **cells))
     return {"languages": shown_table(rows)}
 
 
@@ -344,37 +321,30 @@ def _trend_cells(trend: Trend) -> dict[str, object]:
     return {"slope": f"{trend.slope:+.3f}{ends}", "dispersion": dispersion}
 
 
-def _count(usage: Mapping[str, Any], kind: str) -> str:
-    return MISSING if usage.get(kind) is None else f"{usage[kind]:,}"
-
-
 def _provenance(inputs: Inputs) -> Data:
     view = inputs.view
     models, suites, judges = [], [], []
     for name, facts in view.provenance.items():
         model, usage = facts["model"], facts.get("usage") or {}
-        definition = model["definition"]
-        identity = model["identity"]
-        source = definition.get("model_id") or definition.get("path") or MISSING
+        definition, identity = model["definition"], model["identity"]
         content = identity["model"] if isinstance(identity.get("model"), dict) else identity
         content = (content.get("commit") or content.get("sha256") or MISSING)[:16]
-        if definition.get("adapter_path"):
-            source = f"{source} + {definition['adapter_path']}"
-        if (identity.get("peft") or {}).get("sha256"):
-            content = f"{content} + {identity['peft']['sha256'][:16]}"
+        # Of an adapter as well as of what it stands on.
+        source = [definition.get("model_id") or definition.get("path") or MISSING]
+        source += [definition["adapter_path"]] if definition.get("adapter_path") else []
+        peft = (identity.get("peft") or {}).get("sha256")
         decoding = "greedy" if model["seed"] is None else f"seed {model['seed']}"
         row = {
             "model": view.titles.model(name),
             "adapter": definition["adapter"],
             "version": identity["adapter_version"],
-            "source": source,
-            "revision or content": content,
+            "source": " + ".join(source),
+            "revision or content": f"{content} + {peft[:16]}" if peft else content,
             "decoding": "not known" if definition["adapter"] == "recorded" else decoding,
             "arithmetic": identity.get("arithmetic") or MISSING,
-            "prompt tokens": _count(usage, "prompt_tokens"),
-            "answer tokens": _count(usage, "completion_tokens"),
-            "cost (USD)": _count(usage, "cost_usd"),
         }
+        for column, kind in USAGE.items():
+            row[column] = MISSING if usage.get(kind) is None else f"{usage[kind]:,}"
         models.append(row)
     for name, suite in view.suites.items():
         row = {"suite": view.titles.suite(name), "SHA-256": suite["sha256"][:16]}
@@ -398,14 +368,14 @@ def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
         "comparisons": (COMPARED, compared_numbers(view, view.compared)),
         "fields": (COMPARED, compared_numbers(view, view.by_field)),
         "over_refusal": (refused.header, rows),
-        "robustness": (list(perturbed[0]) if perturbed else (), perturbed),
+        "robustness": (COMPARED if perturbed else (), perturbed),
     }
     return {name: table for name, table in written.items() if table[0]}
 
 
 FRONT = (
     Section("head", "Refusal report", _results),
-    Section("limits", "What limits it", lambda inputs: limits(inputs.view)),
+    Section("limits", "What limits it", limits),
     Section("thresholds", "Thresholds", _results),
     Section("compared", "Models compared", _compared),
     Section("perturbed", "What perturbations did", _robustness),
@@ -418,7 +388,7 @@ PAGES = (
     ),
     Section("comparisons", "Models compared", _compared),
     Section("robustness", "What perturbations did", _robustness),
-    Section("judges", "How good the judges are", lambda x: judge_tables(x.view, x.answers)),
+    Section("judges", "How good the judges are", _judges),
     Section("details", "Every rate with what limits it", _results),
     Section("fields", "Kinds of prompts that stand out", lambda x: by_field(x.view)),
     Section("pairs", "Paired prompts", _pairs),

@@ -26,10 +26,8 @@ from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
     Compared,
-    Nearest,
     compare_fields,
     compare_models,
-    compare_nearest,
     compare_perturbed,
     near_pairs,
     number_of_tests,
@@ -42,15 +40,11 @@ from refract.suites.draws import Draw, draw_of
 
 
 class JudgeScore(NamedTuple):
-    """A number of a judge on so many of the project's own labelled pairs. Of a kind
-    of answer it is the share of right labels: ``right`` of ``n``, and
-    ``refused_right`` of them as refused or not."""
+    """A number of a judge on so many of the project's own labelled pairs."""
 
     value: float
     interval: Interval | None
     n: int
-    right: int = 0
-    refused_right: int = 0
 
 
 class SuiteLine(NamedTuple):
@@ -80,19 +74,15 @@ class SuiteLine(NamedTuple):
         return helpful or self.rates.get(BORDERLINE_DISCRIMINATION.name)
 
 
-ByMeasure = dict[tuple[str, str], dict[str, Rate]]
-
-
 @dataclass(frozen=True)
 class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
     ``compared`` are the models on whole suites, ``by_field`` on the prompts of one
-    value, ``nearest`` the reference and the model most like it; ``harmless`` counts by
-    model the helpful and borderline prompts, each text once: refused, judged. ``scores``
-    are by judge and measure, ``kinds`` by judge and kind of answer. ``unread`` are
-    warnings of languages that a judge was not measured in, ``private`` the suites that
-    are not in git, ``estimand`` the question that intervals answer.
+    value; ``harmless`` counts by model the helpful and borderline prompts, each text once:
+    refused, judged. ``scores`` are by judge and measure, ``unread`` warnings of languages
+    that a judge was not measured in, ``private`` the suites that are not in git,
+    ``estimand`` the question that intervals answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]
@@ -103,9 +93,7 @@ class View:
     by_field: Sequence[Compared] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
-    kinds: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     confidence: float = 0.95
-    nearest: Nearest | None = None
     perturbed: Sequence[Difference] = ()
     harmless: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unread: Sequence[str] = ()
@@ -128,18 +116,14 @@ class View:
         """The rates of all models."""
         return [rate for rates in self.rates.values() for rate in rates]
 
-    def by_measure(self, group: str) -> ByMeasure:
-        """The rates over a field's group, by suite and model, then by printed name."""
-        rates: ByMeasure = {}
+    @cached_property
+    def overall(self) -> dict[tuple[str, str], dict[str, Rate]]:
+        """The rates over whole suites, by suite and model, then by printed name."""
+        rates: dict[tuple[str, str], dict[str, Rate]] = {}
         for rate in self.every:
-            if rate.group.field == group:
+            if not rate.group.field:
                 rates.setdefault((rate.suite, rate.model), {})[rate.name] = rate
         return rates
-
-    @cached_property
-    def overall(self) -> ByMeasure:
-        """The same over whole suites."""
-        return self.by_measure("")
 
     @cached_property
     def lines(self) -> list[SuiteLine]:
@@ -207,6 +191,10 @@ class View:
         model = self.titles.model(line.model)
         return f"{model}, by {line.judge}" if line.judge else model
 
+    def place(self, line: SuiteLine) -> str:
+        """What readers call a line's suite, as it was drawn, and its model."""
+        return f"{self.titles.suite(line.suite)}, {self.titles.model(line.model)}"
+
     def names(self, rate: Rate | Difference) -> dict[str, object]:
         """What readers call a number's suite and model: the first cells of its row."""
         return {"suite": self.titles.plain(rate.suite), "model": self.titles.model(rate.model)}
@@ -218,49 +206,23 @@ class View:
         return self.names(rate) | cells | numbers
 
     @cached_property
-    def interval_notes(self) -> list[tuple[str, str]]:
-        """What the intervals of refusal rates allow for, and what is known of that."""
-        by_error: dict[tuple[str, JudgeError | None], dict[str, None]] = {}
-        for model, facts in self.provenance.items():
-            if (facts.get("decisions") or {}).get("interval") == "prompts":
-                return [("intervals are of the prompts alone (decisions.interval)", "")]
-            rated = {rate.suite for rate in self.rates.get(model, ())}
-            for name, suite in facts.get("suites", {}).items():
-                if name in rated:
-                    key = suite["judges"][0], JudgeError.read(suite.get("judge_error"))
-                    by_error.setdefault(key, {})[name] = None
-        notes = []
-        for (judge, error), names in by_error.items():
-            # Where all but some suites are of one judge and error, those are named.
-            alone = len(by_error) == 1 or (error and len(by_error) == 2)
-            suites = "" if alone else f" of {', '.join(map(self.titles.plain, names))}"
-            allow, known = "the prompts alone", f"how far {judge} is from labels there is not known"
-            if error:
-                text = error_text(judge, error, self.confidence)
-                allow, known = (
-                    "prompts and judge",
-                    f"{text}, so that a rate need not be in the middle",
-                )
-            notes.append((f"intervals{suites} are of {allow}", known))
-        if any(rate.judge_unknown for rate in self.every):
-            unknown = "how the judge's errors move it is not known"
-            notes.append((f"{ALONE} of the prompts alone", unknown))
-        if any(rate.measure.corrects and rate.interval for rate in self.every):
-            notes.append(("where a part of the run has labels, they are of these", ""))
-        return notes
-
-    @property
     def interval_note(self) -> str:
-        """The notes on intervals as one text for under a table."""
-        notes = self.interval_notes
-        return joined([f"{note}: {known}" if known else note for note, known in notes])
-
-    @property
-    def brief_interval_note(self) -> str:
-        """The same without what is known of judges' errors."""
-        notes = self.interval_notes
-        text = joined([note for note, _ in notes])
-        return text.removesuffix(".") if notes and notes[-1][1] else text
+        """What the intervals of refusal rates allow for."""
+        if self.estimand == "these_prompts":
+            return "Intervals are on these very prompts: of samples of an answer, and of the judge."
+        for facts in self.provenance.values():
+            if (facts.get("decisions") or {}).get("interval") == "prompts":
+                return "Intervals are of the prompts alone (decisions.interval)."
+        notes = []
+        if any(rate.with_judge and not rate.measure.corrects for rate in self.every):
+            notes.append("intervals are of prompts and judge")
+        if any(rate.judge_unknown for rate in self.every):
+            unknown = "how the judge's errors move them is not known"
+            notes.append(f"intervals with {ALONE} are of the prompts alone: {unknown}")
+        notes = notes or ["intervals are of the prompts alone"]
+        if any(rate.measure.corrects and rate.interval for rate in self.every):
+            notes.append("where a part of the run has labels, they are of these")
+        return joined(notes)
 
     @cached_property
     def series(self) -> list[Series]:
@@ -309,8 +271,8 @@ def error_text(judge: str, error: JudgeError, confidence: float) -> str:
             ends = interval_text(error.people(0.5, prompts, confidence), places=2)
             ranges.append(f"{ends} on {name}")
     return (
-        f"measured on {error.models} models of {error.sources} labelled sources, where {judge} "
-        f"finds half refused the labels of a further model would find {', '.join(ranges)}"
+        f"Measured on {error.models} models of {error.sources} labelled sources, where {judge} "
+        f"finds half refused the labels of a further model would find {', '.join(ranges)}."
     )
 
 
@@ -363,19 +325,16 @@ def read_view(root: Path) -> View:
                 unread[f"{draws[name].label(name)}: {warning}"] = None
     titles = read_titles(metadata, models, grid(params, "suites"))
     reference = settings.reference or models[0]
-    compared = compare_models(clean, settings, reference, provenance)
     return View(
         rates=rates,
         provenance=provenance,
         titles=titles._replace(draws=draws),
         reference=reference,
-        compared=compared,
+        compared=compare_models(clean, settings, reference, provenance),
         by_field=compare_fields(clean, settings, reference, provenance),
         sizes=model_sizes(provenance, metadata),
-        scores=_scores(root / "metrics/judges_agreement.csv", "measure", "value"),
-        kinds=_scores(root / "metrics/judges.csv", "value", "accuracy"),
+        scores=_scores(root / "metrics/judges_agreement.csv"),
         confidence=settings.confidence,
-        nearest=compare_nearest(clean, settings, reference, provenance, compared),
         perturbed=compare_perturbed(outcomes, settings),
         harmless={model: harmless_counts(rows) for model, rows in clean.items()},
         unread=list(unread),
@@ -394,19 +353,15 @@ def harmless_counts(rows: Iterable[Mapping[str, str]]) -> tuple[int, int]:
     return sum(refused.values()), len(refused)
 
 
-def _scores(path: Path, name: str, value: str) -> dict[str, dict[str, JudgeScore]]:
-    """The scores in a table of judges, if there is one, by judge and name."""
+def _scores(path: Path) -> dict[str, dict[str, JudgeScore]]:
+    """The scores in a table of judges, if there is one, by judge and measure."""
     scores: dict[str, dict[str, JudgeScore]] = {}
     for row in read_table(path) if path.is_file() else ():
-        if row.get("field", "slice") == "slice" and row[value]:
+        if row["value"]:
             known = row["low"] and row["high"]
-            scores.setdefault(row["judge"], {})[row[name]] = JudgeScore(
-                value=float(row[value]),
-                interval=Interval(float(row["low"]), float(row["high"])) if known else None,
-                n=int(row.get("n") or 0),
-                right=int(row.get("right") or 0),
-                refused_right=int(row.get("refused_right") or 0),
-            )
+            interval = Interval(float(row["low"]), float(row["high"])) if known else None
+            score = JudgeScore(float(row["value"]), interval, int(row.get("n") or 0))
+            scores.setdefault(row["judge"], {})[row["measure"]] = score
     return scores
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from refract.core.decimals import MISSING, decimals, estimate_text, interval_text
 from refract.core.vocabulary import BY_PROVIDER
 from refract.rates.key import CATEGORY_MEASURES, Measure
-from refract.rates.rate import Difference, Interval, Rate, Statistics, Threshold
+from refract.rates.rate import Rate, Threshold
 from refract.statistics.proportions import settled
 from refract.suites.draws import ALL_ROWS, Draw
 
@@ -17,7 +17,6 @@ from refract.suites.draws import ALL_ROWS, Draw
 CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
 ALONE = "°"
-UNEQUAL = 0.9  # below this share of effective clusters, a rate says how many there are
 
 short_estimate = partial(estimate_text, places=2)
 
@@ -51,11 +50,6 @@ def percent(confidence: float) -> str:
 def title_of(measure: Measure) -> str:
     """A measure in words."""
     return measure.title or measure.name.replace("_", " ")
-
-
-def negated(interval: Interval | None) -> Interval | None:
-    """The interval of a difference the other way round."""
-    return interval and Interval(-interval.high, -interval.low)
 
 
 def plain_estimate(rate: Rate) -> str:
@@ -117,27 +111,19 @@ def provider_text(rate: Rate) -> str:
 
 def clusters_of(rate: Rate) -> str:
     """The clusters that a rate's rows come in: ``26 requests (design effect 2.1)``."""
-    clusters = rate.counts.clusters
+    clusters, effect = rate.counts.clusters, rate.statistics.design_effect
     if not clusters or clusters >= rate.counts.n:
         return ""
     plural = "" if clusters == 1 else "s"
     named = f"value{plural} of {rate.clustered_by}" if rate.clustered_by else f"request{plural}"
-    notes = ", ".join(cluster_notes(clusters, rate.statistics))
-    return f"{clusters} {named}" + (f" ({notes})" if notes else "")
+    note = "" if effect is None else f" (design effect {settled(effect):.1f})"
+    return f"{clusters} {named}{note}"
 
 
 def clusters_text(rate: Rate) -> str:
     """The same behind a count, with a comma."""
     clusters = clusters_of(rate)
     return f", {clusters}" if clusters else ""
-
-
-def cluster_notes(clusters: int, numbers: Statistics | Difference) -> list[str]:
-    """What clusters do to a number: ``1.8 effective``, ``design effect 2.1``."""
-    equal, effect = numbers.effective_clusters, numbers.design_effect
-    unequal = equal and equal < UNEQUAL * clusters
-    notes = [f"{settled(equal):.1f} effective"] if equal and unequal else []
-    return notes + ([] if effect is None else [f"design effect {settled(effect):.1f}"])
 
 
 def bounds_text(rate: Rate) -> str:

@@ -75,10 +75,6 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert outcomes == {
         row["id"]: "refusal" if row["category"] == "harmful" else "compliance" for row in SUITE
     }
-    cli(*synthetic(suite))
-    made = Path("r.json").read_bytes()
-    assert "under_refusal_rate" in cli(*synthetic(suite, "--wide")).out
-    assert Path("r.json").read_bytes() == made  # its command is that without --wide
 
 
 def test_a_run_leaves_nothing_behind_but_what_it_was_asked_for(cli, suite):

@@ -104,12 +104,12 @@ def test_the_first_table_is_one_for_each_suite_with_the_measures_it_has(capsys):
     ]
     header = ["suite", "model", "harmful refused", "helpful refused", "discrimination"]
     printing.print_by_suite(ShownTable(header, rows, []))
-    assert capsys.readouterr().out.splitlines() == [
-        "b                   harmful      discrimination",
-        " first   0.16 [0.11, 0.23]†  0.02 [-0.10, 0.14]",
-        " second  0.92 [0.85, 0.95]                    —",
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "b        harmful              discrimination",
+        " first   0.16 [0.11, 0.23] †  0.02 [-0.10, 0.14]",
+        " second  0.92 [0.85, 0.95]    —",
         "h       harmful  helpful",
-        " first     0.29    0.00‡",
+        " first  0.29     0.00 ‡",
     ]
 
 

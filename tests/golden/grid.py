@@ -32,8 +32,8 @@ MODELS = {"greedy": GREEDY, "sampling": GREEDY | {"temperature": 1, "samples": 3
 STRINGS = ("DAN", "HACKED")
 PRINTED = {
     "show.txt": ["show"],
-    "show_wide.txt": ["show", "--wide"],
-    "compare.md": ["compare", "greedy", "sampling", "--wide", "--format", "md"],
+    "compare.md": ["compare", "greedy", "sampling", "--format", "md"],
+    "compare.json": ["compare", "greedy", "sampling", "--format", "json"],
 }
 
 # Tables for a paper, by the settings of their export.

@@ -98,7 +98,7 @@ def test_the_shares_that_flip_are_rates_of_the_judge_and_the_report_says_them():
     facts = {"m": {"suites": {"s": suite_facts(judges=["rules", "j"])}, "judges": {}}}
     rates: list[Rate] = list(found.rates)
     assert verdict_changes(View({"m": rates}, facts)) == [
-        "j on s, answers of m: 1 of 3 verdicts (0.33 [0.06, 0.79]) flipped on asking again"
+        "j on s, answers of m: 0.33 [0.06, 0.79] of 3 verdicts flipped on asking again"
     ]
 
 

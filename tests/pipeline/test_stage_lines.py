@@ -62,7 +62,7 @@ def test_dvc_repro_tells_what_each_stage_did_and_lists_the_warnings_last(project
 def test_when_nothing_is_to_be_done_the_warnings_are_still_known(project, monkeypatch):
     assert project.repro().ran == set()
     monkeypatch.chdir(project.folder)
-    shown = CliRunner().invoke(app, ["show", "--wide"]).stdout
+    shown = CliRunner().invoke(app, ["show"]).stdout
     assert "warnings (3):" in shown
     assert all(warning in shown for warning in WARNINGS)
     assert shown.index("report: ") < shown.index("warnings (3):")

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-import zlib
 from dataclasses import replace
 
 import pytest
@@ -85,20 +84,10 @@ def test_texts_are_texts_and_nothing_is_clipped_by_an_id_that_hashes_a_layout():
     assert {"π−κ", "first", "a", "c (no value)", "share", " nothing judged"} <= set(texts(LINES))
     assert {"1B", "3B", "10B", "rate", "parameters"} <= set(texts(SIZES))
     assert b"clip-path" not in drawn(LINES, "svg") + drawn(SIZES, "svg")
-    pdf = drawn(LINES, "pdf")
-    assert b"/Subtype /Image" not in pdf
-    streams = re.findall(rb"FlateDecode\s*>>\s*stream\r?\n(.*?)\r?\nendstream", pdf, re.S)
-    held = b"".join(zlib.decompress(one) for one in streams if one.startswith(b"\x78")).lower()
-    for char in "π−κ":
-        assert f"<{ord(char):04x}>".encode() in held, char
 
 
-def test_what_may_be_chance_is_hollow_and_a_style_sheet_restyles(tmp_path):
+def test_what_may_be_chance_is_hollow():
     assert [fill for fill, _ in looks(LINES)] == ["#c25500", "#ffffff"]
-    style = tmp_path / "paper.mplstyle"
-    style.write_text('axes.prop_cycle: cycler("color", ["123456"])\n')
-    assert b"#123456" in drawn(LINES, "svg", style)
-    assert b"#c25500" not in drawn(LINES, "svg", style)
 
 
 def test_a_trend_is_drawn_where_its_logistic_function_is():
@@ -121,7 +110,7 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path
     (tmp_path / "old.svg").write_text("of another grid")
     figures = figures_of(view_of(RATES))
     write_figures(figures, tmp_path)
-    names = ["refusal", "trade_off", "char_injection", "loophole"]
+    names = ["refusal", "trade_off", "char_injection"]
     assert [figure.name for figure in figures] == names
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         f"{name}.{end}" for name in names for end in ("csv", "svg")
@@ -152,14 +141,14 @@ def test_names_in_a_figure_are_text():
 
 
 def test_a_model_has_one_colour_and_mark_in_every_figure_and_no_value_is_said():
-    without = {"m1": "over_refusal_rate", "m2": "cc_fail_rate", "m3": "cc_loophole_rate"}
+    without = {"m1": "over_refusal_rate", "m2": "cc_fail_rate"}
     rates = {}
     for model in (f"m{n}" for n in range(6)):
         own = [rate.keyed(model=model) for rate in RATES if rate.name != without.get(model)]
         rates[model] = own
     figures = {figure.name: figure for figure in figures_of(View(rates, {}))}
     seen: dict[str, set[tuple[str, str]]] = {model: set() for model in rates}
-    for name, lacking in (("trade_off", "m1"), ("char_injection", "m2"), ("loophole", "m3")):
+    for name, lacking in (("trade_off", "m1"), ("char_injection", "m2")):
         figure = figures[name]
         shown = [mark.series for mark in figure.marks if mark.x is not None]
         for model, look in zip(shown, looks(figure), strict=True):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from refract.cli.outputs import show
 from refract.judges import JUDGES
 from refract.judges.cases import Judge, labelled
-from refract.report.judge_notes import verdict_pairs
 from stages import report
 from tests.builders import GREEDY, Project, rate, suite_rows
 from tests.report.views import lines_of, pages_for
@@ -53,14 +51,3 @@ def test_a_second_judge_of_refusal_has_its_line_and_its_kappa_wherever_the_first
     capsys.readouterr()
     show()
     assert f" one, by half  {shares[0]}°  {shares[1]}°" in capsys.readouterr().out
-    # The page on judges computes the same from the verdicts.
-    alike = lines_of(pages["judges"], "s")[-1]
-    assert {"rules, half", kappa} <= set(alike)
-
-
-def test_only_judges_that_read_answers_agree_with_the_first():
-    labels = {"first": "refusal", "a": "compliance", "b": "degenerate"}
-    verdicts = [{"judge": judge, "label": label} for judge, label in sorted(labels.items())]
-    verdicts.append({"judge": "thought", "label": "refusal", "reads": "thinking"})
-    pairs = verdict_pairs({"verdicts": json.dumps(verdicts)}, "first")
-    assert list(pairs) == [("first, a", (True, False))]

@@ -18,8 +18,6 @@ import pytest
 from refract.report.figure_data import figures_of
 from refract.report.page_data import Answered, page_data
 from refract.report.report_files import PAGE
-from refract.report.wording import Titles
-from refract.suites.draws import Draw
 from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
 from tests.report.test_html_page import MADE, RATES, html_page, view_of
@@ -60,11 +58,7 @@ const wait = () => count.textContent === before ? setTimeout(wait, 1)
   : requestAnimationFrame(() => done([performance.now() - start, count.textContent]));
 wait();
 """
-# A link of the comparisons to what the first model alone refused.
-FILTERED = "#filter?model=one&differs=two&suite=s&category=harmful&perturbation=none"
-LAST = len(TEXTS) - 1
-KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "End": "\ue010", "Home": "\ue011"}
-KEYS |= {"Up": "\ue013", "Down": "\ue015"}
+KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c"}
 
 
 class Browser:
@@ -211,7 +205,7 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     assert f"ErrorError: {safe}" in bidi
     assert f"Judge rulesrefusal, score 0.5, {safe}, error: {safe}" in bidi
     escapes = browser.opened(rows["escapes"])
-    assert "ESC[2JESC]0;ownedBELESC[31mredU+009B31mBS×2CR" in escapes
+    assert "U+001B[2JU+001B]0;ownedU+0007U+001B[31mredU+009B31mU+0008×2U+000D" in escapes
     alone = browser.opened(rows["surrogates"])
     assert "U+D800 alone, U+DFFF alone, \U0001f600 whole, reversed U+DC00U+D800" in alone
     browser.opened(f"{rows['link']}%2Ftypos")
@@ -232,8 +226,8 @@ def test_hidden_characters_are_drawn_and_evidence_and_differences_are_marked(bro
     text = "What\b\b\u200b is a lsit?"
     browser.show(with_prompt(clean, "What is a list?"), with_prompt(perturbed, text))
     browser.opened("one/s/row-01%2Ftypos")
-    assert browser.texts("#detail dl + .sides del") == ["list"]
-    assert browser.texts("#detail dl + .sides ins") == ["BS×2U+200B", "lsit"]
+    assert browser.texts("#detail dl + .sides del") == [" is a list"]
+    assert browser.texts("#detail dl + .sides ins") == ["U+0008×2U+200B is a lsit"]
 
 
 def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
@@ -244,8 +238,6 @@ def test_harmful_texts_are_folded_until_they_are_opened(browser, hostile):
     assert listed.count("harmful prompt, folded") > 2
     assert "window.pwned = 1</script>" in listed  # of a helpful prompt
     assert TEXTS["comment"] not in listed
-    browser.filtered("search", TEXTS["comment"])
-    assert browser.find("#list").text.count("hit in the folded prompt (unfold to read)") == 2
     browser.find("#unfold").click()
     assert TEXTS["comment"] in browser.find("#list").text
     browser.opened("one/s/row-00")
@@ -256,17 +248,14 @@ def test_the_keyboard_alone_finds_opens_and_leaves_an_answer(browser, hostile):
     browser.visit(hostile)
     browser.press("body", "Tab")
     assert browser.js("document.activeElement.textContent").startswith("Skip")
-    for _ in range(60):
-        if browser.focused != "list":
-            browser.press(":focus", "Tab")
-    browser.press("#list", "End", "Up", "Enter")
+    browser.find("#list a:last-child").send_keys(KEYS["Enter"])
+    browser.settle()
     assert browser.focused == "detail"
-    assert browser.find("#detail-h").text == f"row-{LAST:02d}"
-    assert browser.js("location.hash") == f"#/one/s/row-{LAST:02d}"
+    last = f"row-{len(TEXTS) - 1:02d}/typos"
+    assert browser.find("#detail-h").text == last
     browser.press("#detail", "Escape")
-    assert browser.focused == "list"
-    chosen = browser.find("#" + browser.find("#list").get_attribute("aria-activedescendant"))
-    assert chosen.get_attribute("aria-posinset") == str(2 * LAST + 1)
+    assert browser.texts(":focus .id") == [last]
+    assert browser.js("document.activeElement.ariaCurrent") == "true"
 
 
 def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browser, hostile):
@@ -292,13 +281,8 @@ def test_filters_and_search_narrow_the_list_and_close_what_they_leave_out(browse
     assert browser.find("#list").text.startswith("No answer matches.")
     assert browser.opened("one/s/row-02").startswith("row-02")
     assert browser.find("#count").text == f"{total} of {total} answers"
-    # A hit is shown with what stands around it.
-    browser.filtered("search", "localhost/")
-    assert browser.texts("#list .row:first-child mark") == ["localhost/"]
-    # A link may ask for several categories or outcomes at once.
-    browser.visit(hostile, fragment="#filter?category=harmless&outcome=refused&model=one")
-    assert browser.find("#count").text == f"{len(TEXTS) // 2} of {total} answers"
-    assert browser.js("document.querySelector('#f-category').value") == "harmless"
+    # Several outcomes at once, as the rates count them.
+    assert browser.filtered("f-outcome", "refused") == f"{len(TEXTS)} of {total} answers"
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -312,29 +296,13 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(browser, hostile
     browser.assert_accessible(width)
 
 
-def test_a_number_leads_to_the_answers_behind_it_and_a_link_to_its_page(browser):
-    clean, perturbed = hostile_answers()[:2]
-    draw = Draw(asked=5, total=9, seed=1)
-    answers = [
-        with_prompt(clean, "x", prompt_id="harmful"),
-        with_prompt(clean, "x", prompt_id="helpful", category="helpful"),
-        perturbed,
-        clean._replace(model="two"),
-    ]
-    data = page_data(answer._replace(suite=draw.label("s")) for answer in answers)
-    rates = [rate.keyed(draw=draw) for rate in RATES]
-    titles = Titles(draws={"s": draw})
-    figures = figures_of(view_of(rates, titles=titles))
-    browser.page.write_bytes(html_page(rates, data, figures, titles=titles))
-    browser.visit(browser.page)
-    browser.find("#figures summary").click()
-    for link, found in zip(
-        browser.all("#figures figure:first-of-type td a"), answers, strict=False
-    ):
-        link.send_keys(KEYS["Enter"])
-        browser.settle()
-        assert browser.listed(".id") == [found.prompt["prompt_id"]]
-        assert browser.focused == "list"
+def test_a_long_list_shows_more_on_demand_and_a_link_leads_to_its_page(browser):
+    clean = hostile_answers()[1]
+    browser.show(*(with_prompt(clean, "x", prompt_id=f"r{number}") for number in range(450)))
+    assert len(browser.texts("#list .row")) == 200
+    browser.find("#list button").click()
+    assert browser.texts(":focus .id") == ["r200"]
+    assert browser.opened("one/s/r449").startswith("r449")
     assert not browser.find("#page-judges").is_displayed()
     browser.find("#page-report a[href='#page-judges']").click()
     browser.settle()
@@ -361,35 +329,19 @@ def two_models(path: Path, *answers: tuple[str, str, str]) -> Path:
 
 def test_answers_of_two_models_to_the_prompts_on_which_they_differ_stand_side_by_side(browser):
     said = ("a shared start, but one ends thus", "a shared start, but two ends thus")
+    same = ("alike", "alike", "refusal")
     outcomes = ("refusal", "compliance", "error")
-    page = two_models(browser.page, *((*said, outcome) for outcome in outcomes))
-    browser.visit(page, fragment=FILTERED)
-    browser.settle()
-    assert (browser.listed(".id"), browser.listed(".model")) == (["r0"], ["one"])
-    browser.press("#list", "Enter")
-    browser.find("#detail summary").click()
+    page = two_models(browser.page, *((*said, outcome) for outcome in outcomes), same)
+    browser.visit(page)
+    assert browser.filtered("f-differs", "1") == "2 of 8 answers"
+    assert browser.listed(".id") == ["r0", "r3"]
+    browser.opened("one/s/r0")
     assert browser.texts("#detail .sides h4") == ["one", "two"]
-    outcomes = browser.texts("#detail .sides dd:nth-of-type(1)")
-    assert outcomes == ["refusal", "compliance"]
+    assert browser.texts("#detail .sides dd:nth-of-type(1)") == ["refusal", "compliance"]
     assert browser.texts("#detail u") == ["one", "two"]
     assert browser.texts("#detail .sides div:first-child mark") == ["shared"]
     browser.assert_accessible(1280)
-
-
-def test_answers_that_are_too_long_to_compare_word_by_word_are_marked_between_what_they_share(
-    browser,
-):
-    short = "the first word and the last"
-    long = ["begin " + " ".join(f"{model}{n}" for n in range(2400)) + " end" for model in "xy"]
-    page = two_models(browser.page, (*long, "refusal"), (short, short, "refusal"))
-    browser.visit(page, fragment=FILTERED)
-    browser.opened("one/s/r0")
-    for place, text in enumerate(long, 1):
-        marked = "".join(browser.texts(f"#detail .sides > div:nth-child({place}) u"))
-        assert marked == text.removeprefix("begin ").removesuffix(" end")
-    text = browser.opened("one/s/r1")
-    assert "The two answers are the same." in text
-    assert browser.texts("#detail u") == []
+    assert "The two answers are the same." in browser.opened("one/s/r3")
 
 
 def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged(browser):

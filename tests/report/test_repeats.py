@@ -51,10 +51,7 @@ def test_the_report_says_how_often_a_served_models_repeats_differ(tmp_path, monk
             report.main()
             return Path("metrics/report.md").read_text("utf-8")
 
-        assert note(measure([])) == (
-            f"{SAID} How often a repeat differs was not measured for "
-            "served: a perturbation with kind: repeat in one of the suites measures it."
-        )
+        assert note(measure([])) == (f"{SAID} A perturbation with kind: repeat measures how often.")
         assert server.arrived == PROMPTS
         text = measure(["again"])
         # Each repeat is a request of its own, for the served model alone.

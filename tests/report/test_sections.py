@@ -137,15 +137,6 @@ def test_p_values_of_pairs_name_their_family_of_live_models(adapters, tests):
     assert shown == [*[["0.0400", "0.0800"]] * 2, ["0.0400", "—"]][: len(provenance)]
 
 
-def test_groups_of_pairs_that_leave_out_the_difference_of_their_suite_stand_on_the_page():
-    pairs = []
-    for value, group in ((0.1, ""), (0.15, "style=a"), (0.5, "style=b")):
-        ends = Interval(value - 0.1, value + 0.1)
-        pairs.append(rate("refusal_difference_to_pair", 1, 9, group, value=value, interval=ends))
-    groups = [line[2] for line in lines_of(pages_for(*pairs)["pairs"], "s")]
-    assert [group for group in groups if group.startswith("style")] == ["style b"]
-
-
 def test_answers_that_were_cut_off_and_left_out_are_said_to_be():
     left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
     assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out
@@ -229,7 +220,7 @@ def test_pages_of_a_large_grid_are_short_and_begin_with_what_they_answer():
         rates += [rate("label_change_rate", 9, 12, f"samples={k}", **more) for k in (2, 3)]
         answers += [answered(f"p{n}", "helpful", "refusal", model=model) for n in range(3)]
     pages = pages_for(*rates, answers=tuple(answers))
-    assert {"over_refusal", "details", "fields", "pairs", "robustness", "stability"} <= {*pages}
+    assert {"over_refusal", "details", "pairs", "robustness", "stability"} <= {*pages}
     for name in pages.keys() - {"report"}:
         title, _, part, _, first, *rest = pages[name].splitlines()
         assert (title[:2], part) == ("# ", "A part of the [report](../report.md).")

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from scipy.stats import binomtest
 
 from refract.core.vocabulary import CONTROLS, EXCLUDED, JUDGED, REFUSED
 from refract.rates.clean_prompts import rate_table
-from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import Counted, CountedSuite
 from refract.rates.rate import Rate
-from refract.report.comparisons import compare_nearest
-from refract.report.first_table import first_table
-from refract.report.sentences import sentences_of
+from refract.report.sentences import Sentences
 from refract.report.view import View, harmless_counts
 from tests.builders import outcome_line
 from tests.report.views import facts
@@ -72,20 +68,17 @@ def grid(seed: int) -> Grid:
                 lines[model].append(line)
             for rate in rate_table(CountedSuite(sources, outcomes, fields=["area"])):
                 rates[model].append(rate.keyed(suite=suite, model=model))
-    reference = next(iter(models))
-    nearest = compare_nearest(lines, DEFAULTS, reference, models)
     harmless = {model: harmless_counts(own) for model, own in lines.items()}
-    view = View(rates, models, reference=reference, nearest=nearest, harmless=harmless)
+    view = View(rates, models, harmless=harmless)
     return Grid(view, lines, rows)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(40))
 def test_what_is_said_is_true_of_the_outcomes(seed):
     made = grid(seed)
-    say = sentences_of(made.view)
+    say = Sentences(made.view)
     check_harmless(made, say.over_refusal)
     check_alarms(made, say)
-    check_compared(made, say.compared)
 
 
 def counts(lines: list[dict[str, str]]) -> tuple[int, int]:
@@ -95,49 +88,16 @@ def counts(lines: list[dict[str, str]]) -> tuple[int, int]:
 
 
 def check_harmless(made: Grid, text: str) -> None:
-    """What is said of harmless prompts is so of every model in the table."""
+    """What is said of harmless prompts is so of every model."""
+    told = {}
+    for model, refused, n in re.findall(r"(\w+) (\d+) of (\d+)", text):
+        told[model] = (int(refused), int(n))
     judged = {}
     for model, own in made.lines.items():
         pair = counts([line for line in own if line["category"] != "harmful"])
         if pair[1]:
             judged[model] = pair
-    definitions = {
-        name: known["model"]["definition"] for name, known in made.view.provenance.items()
-    }
-    live = {x: judged[x] for x in judged if definitions[x]["adapter"] != "synthetic"} or judged
-    if not judged:
-        assert text == ""
-        return
-    if text.lower().endswith("no model refused a helpful or borderline prompt."):
-        assert {refused for refused, _ in live.values()} == {0}
-        shown = [model for model, (refused, _) in judged.items() if refused]
-        assert all(f"{model} {judged[model][0]} of" in text for model in shown)
-        # And so the cells beneath: of a model that is not named each is 0.
-        table = first_table(made.view)
-        for row in table.rows:
-            cells = dict(zip(table.header, row, strict=True))
-            for column in ("helpful refused", "borderline refused"):
-                if row[1] not in shown and column in cells:
-                    assert cells[column].startswith(("0.00", "—")), (text, cells)
-        return
-    model, refused, n = re.search(
-        r"(\w+) refused (?:the most|as many)?.*?(\d+) of (\d+) answers to helpful", text
-    ).groups()
-    assert (int(refused), int(n)) == live[model]
-    shares = {name: refused / n for name, (refused, n) in live.items()}
-    assert shares[model] == max(shares.values())
-    alone = len(live) > 1 and list(shares.values()).count(shares[model]) == 1
-    assert ("the most harmless" in text) == alone
-    for name, (refused, n) in judged.items():
-        assert f"{name} {refused} of {n}" in text or name == model
-    for category, area, refused, n in re.findall(
-        r"(\w+) prompts of area (\w+) \((\d+) of (\d+)", text
-    ):
-        by_suite: Lines = {"s": [], "t": []}
-        for line in made.lines[model]:
-            if line["category"] == category and made.rows[line["source_id"]]["area"] == area:
-                by_suite[line["suite"]].append(line)
-        assert (int(refused), int(n)) in map(counts, by_suite.values())
+    assert told == judged
 
 
 def check_alarms(made: Grid, say: Any) -> None:
@@ -166,37 +126,3 @@ def check_alarms(made: Grid, say: Any) -> None:
     assert set(filter(None, say.unjudged.split("; "))) == hardly
     failed = {f"{place} ({n})" for place, n in errors.items() if n}
     assert set(filter(None, say.errors.split("; "))) == failed
-
-
-def check_compared(made: Grid, text: str) -> None:
-    """What is said of two models is what their common prompts say."""
-    if not text:
-        return
-    reference, suite, model = re.match(r"Against (\w+) on (\w+), (\w+)", text).groups()
-    outcome_of = {}
-    for name in (reference, model):
-        for line in made.lines[name]:
-            outcome_of[name, line["source_id"]] = line["outcome"]
-    parts = re.findall(
-        r"(-?\d\.\d\d)(?: \[(-?\S+), (-?\S+)\])? (more|fewer) of the (\w+) prompts([^;]*)", text
-    )
-    assert parts or "discrimination" in text
-    for size, low, high, word, category, behind in parts:
-        change = []
-        for row in made.rows.values():
-            pair = [outcome_of[name, row["id"]] for name in (reference, model)]
-            own = row["category"] == category and row["id"].startswith(suite)
-            if own and set(pair) <= set(JUDGED):
-                change.append((pair[1] in REFUSED) - (pair[0] in REFUSED))
-        difference = sum(change) / len(change)
-        assert float(size) == pytest.approx(abs(difference), abs=0.0051)
-        assert (word == "more") == (difference >= 0)
-        crosses = low and float(low) <= 0 <= float(high)
-        if "may be chance:" in behind:
-            assert not crosses
-        elif "may be chance" in behind:
-            assert crosses or not low
-        else:
-            # McNemar's exact test, which correction only makes larger.
-            changes = [place for place in change if place]
-            assert binomtest(changes.count(1), len(changes)).pvalue <= 0.05

@@ -1,11 +1,10 @@
-"""What the report says of null differences: the sentence, the table beneath it, the warning."""
+"""What the report says of null differences: the table and the warning."""
 
 from __future__ import annotations
 
 import pytest
 
 from refract.rates.rate import Interval, Rate
-from refract.report.first_table import first_table
 from refract.report.judge_notes import null_table, prompt_readers
 from refract.report.view import View
 from tests.builders import rate, suite_facts
@@ -38,11 +37,7 @@ def view() -> View:
     return view_of(*rates, provenance={"one": facts, "two": facts})
 
 
-def test_the_sentence_has_the_numbers_of_the_table_of_the_judge_that_decides(view):
-    assert first_table(view).notes[1] == (
-        "discrimination on s: of this, 0.02 [-0.04, 0.08] (one), 0.03 [-0.03, 0.09] (two) would be "
-        "there had the model not read the prompt"
-    )
+def test_the_table_has_a_column_for_each_kind_of_null_answer(view):
     table = null_table(view)
     columns = "suite judge model discrimination shuffled echo constant"
     assert table.header == columns.split()
@@ -53,16 +48,15 @@ def test_the_sentence_has_the_numbers_of_the_table_of_the_judge_that_decides(vie
     ]
 
 
-def test_a_judge_that_reads_prompts_is_a_warning_with_equal_numbers_once(view):
+def test_a_judge_that_reads_prompts_is_a_warning_with_its_numbers(view):
     assert prompt_readers(view) == [
         "on s the judge second calls answers that cannot depend on their prompt refused more often "
-        "under harmful prompts, by echo 0.50 [0.40, 0.60] (one, two); constant -0.06 [-0.07, -0.05] "
-        "(one); constant -0.09 [-0.10, -0.08] (two): so much of a discrimination there may be the "
-        "judge's"
+        "under harmful prompts, by echo 0.50 [0.40, 0.60] (one); constant -0.06 [-0.07, -0.05] (one); "
+        "echo 0.50 [0.40, 0.60] (two); constant -0.09 [-0.10, -0.08] (two): so much of a discrimination "
+        "there may be the judge's"
     ]
 
 
 def test_without_null_differences_nothing_is_said():
     view = view_of(rate("refusal_rate", 30, 60))
     assert (prompt_readers(view), null_table(view).rows) == ([], [])
-    assert not any("read the prompt" in note for note in first_table(view).notes)

@@ -229,8 +229,8 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("show", "--wide"),
-        ("compare", "first", "HEAD", "--wide", "--flips"),
+        ("show",),
+        ("compare", "first", "HEAD", "--flips"),
         ("estimate",),
         ("power", "--n", "129"),
     ],

@@ -126,7 +126,7 @@ def write_appendix(export: Export) -> Iterator[str]:
     texts["references.bib"] = bibliography(cited, facts)
     content = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
     for figure in figures_of(view):
-        content[f"figures/{figure.name}.pdf"] = drawn(figure, "pdf", None)
+        content[f"figures/{figure.name}.pdf"] = drawn(figure, "pdf")
     for name, data in content.items():
         write_bytes(out / name, [data])
         yield f"{out / name}"

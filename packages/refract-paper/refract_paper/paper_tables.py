@@ -13,7 +13,7 @@ from refract.core.errors import UsageError
 from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
-from refract.report.first_table import KAPPA_ITEMS, mark_notes, mark_of, sample_notes
+from refract.report.first_table import KAPPA_NOTE, mark_notes, mark_of, sample_notes
 from refract.report.markdown import ShownTable
 from refract.report.view import View, check_names
 from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, rate_text, title_of
@@ -79,7 +79,7 @@ def paper_table(
         raise UsageError(f"name measures with --set measures=[…]; there are: {', '.join(present)}")
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
     shown = list(dict.fromkeys(suite for suite, *_ in keys))
-    rows, marked = [], []
+    rows, marks = [], ""
     for suite, model, value in sorted(keys, key=lambda key: shown.index(key[0])):
         row = [suite, model, value]
         for measure in columns:
@@ -87,7 +87,7 @@ def paper_table(
             text = rate_text(cell)
             if cell:
                 mark = mark_of(cell)
-                marked.append((mark, f"{model} on {suite}", cell))
+                marks += mark
                 if not wide:
                     text = f"{estimate_text(cell.value, cell.shown, places=places)} {mark}".rstrip()
             row.append(text)
@@ -97,10 +97,9 @@ def paper_table(
     table = ShownTable(["Suite", "Model", by or "", *titles], rows, [])
     names = [place for place, kept in enumerate((several, True, by)) if kept]
     table = table.only([*names, *range(3, len(table.header))])
-    notes = [*([] if wide else mark_notes(marked)), *sample_notes(shown, Titles(draws=draws))]
+    notes = [*([] if wide else mark_notes(marks)), *sample_notes(shown, Titles(draws=draws))]
     if KAPPA.name in columns:
-        with_first = "Cohen's κ with the suite's first judge, refused or not"
-        notes.append(f"{title_of(KAPPA)}: {with_first}{KAPPA_ITEMS}")
+        notes.append(KAPPA_NOTE)
     notes = [f"{text}." for text in notes] + ([note] if note else [])
     of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"
@@ -118,7 +117,7 @@ def interval_table(
     view: View, measures: Iterable[Measure], label: str, caption: str, places: int
 ) -> PaperTable:
     """A line for each suite, model and measure, of every judge, with both intervals."""
-    rows, marked, suites = [], [], []
+    rows, marks, suites = [], "", []
     several_answers = False
     for suite, model, measure in product(view.deciding, view.models, measures):
         overall = view.overall.get((suite, model), {})
@@ -130,7 +129,7 @@ def interval_table(
             shown = view.names(rate)
             judged = rate.with_judge
             mark = mark_of(rate)
-            marked.append((mark, f"{shown['model']} on {shown['suite']}", rate))
+            marks += mark
             estimate = estimate_text(rate.value, rate.interval, places=places)
             row = {
                 "Suite": shown["suite"],
@@ -149,7 +148,7 @@ def interval_table(
     if not several_answers:
         for row in rows:
             del row["These prompts"]
-    notes = [f"{text}." for text in (*mark_notes(marked), *sample_notes(suites, view.titles))]
+    notes = [f"{text}." for text in (*mark_notes(marks), *sample_notes(suites, view.titles))]
     notes += [view.interval_note] if view.interval_note else []
     caption += f", with {percent(view.confidence)} intervals of prompts, and of prompts and judge."
     return _paper(rows, caption, label=label, notes=notes)

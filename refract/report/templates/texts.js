@@ -10,14 +10,7 @@ const Texts = (() => {
 
   // Characters that a reader would not see, or that would move what stands beside them.
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]|[\u0300-\u036f]{3,}/g;
-  // Names, not the characters of the block Control Pictures, which few fonts have.
-  const CONTROLS = "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" ");
-  const symbol = (text) => {
-    const code = text.codePointAt(0);
-    if (code < 0x20) return CONTROLS[code];
-    if (code === 0x7f) return "DEL";
-    return "U+" + code.toString(16).toUpperCase().padStart(4, "0");
-  };
+  const symbol = (text) => "U+" + text.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
   // A text in parts: what shows, and signs of what does not, runs of one counted.
   function drawn(text) {
     const parts = [];
@@ -54,39 +47,17 @@ const Texts = (() => {
     return made;
   }
 
-  // Words that only one of two texts has, as spans of each: a longest common subsequence, after the
-  // words that both begin and end with; where the rest is long, all of it counts as changed.
-  const words = (text) => [...text.matchAll(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu)].map((m) => ({ text: m[0], start: m.index, end: m.index + m[0].length }));
-  const MOST = 4e6;
+  // What only one of two texts has, as a span of each: all between the words that both begin and end with.
+  const words = (text) => text.match(/\s+|[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [];
   function difference(one, two, tags) {
-    const a = words(one), b = words(two);
+    const a = words(one), b = words(two), most = Math.min(a.length, b.length);
     let head = 0, tail = 0;
-    while (head < a.length && head < b.length && a[head].text === b[head].text) head++;
-    while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail].text === b[b.length - 1 - tail].text) tail++;
-    const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
-    const keptX = new Set(), keptY = new Set();
-    if (x.length * y.length <= MOST) {
-      const width = y.length + 1, table = new Uint16Array((x.length + 1) * width);
-      for (let i = x.length - 1; i >= 0; i--) for (let j = y.length - 1; j >= 0; j--)
-        table[i * width + j] = x[i].text === y[j].text ? table[(i + 1) * width + j + 1] + 1 : Math.max(table[(i + 1) * width + j], table[i * width + j + 1]);
-      for (let i = 0, j = 0; i < x.length && j < y.length;) {
-        if (x[i].text === y[j].text) { keptX.add(i++); keptY.add(j++); }
-        else if (table[(i + 1) * width + j] >= table[i * width + j + 1]) i++;
-        else j++;
-      }
-    }
-    const spans = (all, kept, tag) => {
-      const found = [];
-      all.forEach((word, i) => {
-        // Blanks between two changed words are changed with them.
-        if (kept.has(i) && !(/^\s/.test(word.text) && i > 0 && i + 1 < all.length && !kept.has(i - 1) && !kept.has(i + 1))) return;
-        const last = found.at(-1);
-        if (last?.end === word.start) last.end = word.end;
-        else found.push({ start: word.start, end: word.end, tag });
-      });
-      return found;
-    };
-    return [spans(x, keptX, tags[0]), spans(y, keptY, tags[1])];
+    while (head < most && a[head] === b[head]) head++;
+    while (tail < most - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
+    return [a, b].map((all, place) => {
+      const start = all.slice(0, head).join("").length, end = all.slice(0, all.length - tail).join("").length;
+      return start < end ? [{ start, end, tag: tags[place] }] : [];
+    });
   }
 
   return { element, plain, put, box, difference };
