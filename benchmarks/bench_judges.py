@@ -1,7 +1,7 @@
 """The rule judge beside public ones, on the project's labelled pairs.
 
     python benchmarks/bench_judges.py            # prints the table
-    python benchmarks/bench_judges.py --write    # and writes it into docs/rule-judge.md
+    python benchmarks/bench_judges.py --write    # and writes it into benchmarks/README.md
     python benchmarks/bench_judges.py --speed [--answers N]    # answers a second that our judges read
     python benchmarks/bench_judges.py --similarity [--every N]    # BERTScore of SmolLM2's answers
 
@@ -304,7 +304,7 @@ def similarity(every: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--write", action="store_true", help="write into docs/rule-judge.md")
+    parser.add_argument("--write", action="store_true", help="write into benchmarks/README.md")
     parser.add_argument("--speed", action="store_true", help="how fast the project's judges read")
     parser.add_argument(
         "--answers", type=int, default=960, help="as many by one process and by two"
@@ -323,7 +323,7 @@ def main() -> None:
         text = tables(pairs, Path(folder))
     print(text)
     if options.write:
-        path = ROOT / "docs/rule-judge.md"
+        path = ROOT / "benchmarks/README.md"
         page = path.read_text("utf-8")
         path.write_text(BLOCK.sub(lambda m: f"{m[1]}\n{text}\n\n{m[2]}", page), "utf-8")
 

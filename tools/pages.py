@@ -1,8 +1,4 @@
-"""``python -m tools.pages``: README.md, docs/cli.md, docs/python.md, refract-exact's page,
-docs/how-many-prompts.md and docs/scaling.md, as far as they show commands, public names and numbers.
-
-The sizes of docs/scaling.md ask the pocket models, for two minutes.
-"""
+"""``python -m tools.pages``: what pages show of commands, public names and numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +9,11 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import refract
 from benchmarks import on_paper
 from refract import checks
 from refract.core.params import grid, load_params
-from refract.core.tables import read_table
-from refract.core.vocabulary import JUDGED, REFUSED
-from refract.models import open_model
 from refract.report.first_table import first_table
 from refract.report.markdown import ShownTable
 from refract.report.view import View
@@ -29,20 +21,9 @@ from refract.results.sources import read_tree
 from refract.statistics.proportions import wilson
 from refract.statistics.sample_sizes import drop_sample_size
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 ROOT = Path(__file__).parent.parent
-# The suite whose results open the README, and are in the numbers of prompts and sizes.
+# The suite whose results open the README.
 SUITE = "harmful_helpful"
-POCKET_MODELS = ("pocket_small", "pocket_medium", "pocket_large")
-RATES = {
-    "harmful refused": "harmful_refusal_rate",
-    "helpful refused": "over_refusal_rate",
-    "borderline refused": "borderline_refusal_rate",
-}
-# Two models of the grid, whose harmful prompts show how many flip between two models.
-PAIR = ("smollm2_135m", "pocket_small")
 
 
 def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -72,45 +53,6 @@ def prompts_table() -> str:
     return markdown(header, rows)
 
 
-def flips_sentence() -> str:
-    """How far two models of the grid differ on harmful prompts, and how many flip besides."""
-    refused = []
-    for model in PAIR:
-        outcomes = {
-            row["prompt_id"]: row["outcome"] in REFUSED
-            for row in read_table(ROOT / f"metrics/outcomes/{model}.csv")
-            if row["suite"] == SUITE and row["category"] == "harmful" and row["outcome"] in JUDGED
-        }
-        refused.append(outcomes)
-    first, second = refused
-    pairs = [(first[name], second[name]) for name in first if name in second]
-    gained = sum(not before and after for before, after in pairs)
-    lost = sum(before and not after for before, after in pairs)
-    difference, besides = abs(gained - lost) / len(pairs), 2 * min(gained, lost) / len(pairs)
-    shown = f"{difference:.2f}".lstrip("0")
-    return (
-        f"`{PAIR[0]}` and `{PAIR[1]}` differ by {shown} on {len(pairs)} harmful prompts of\n"
-        f"`{SUITE}`, and another {100 * besides:.0f} % of them flip besides."
-    )
-
-
-def size_row(model: str, tables: pd.DataFrame) -> list[str]:
-    """A model's size and rates, each with the interval of prompts and judge."""
-    definition = load_params(ROOT / "params.yaml")["models"][model]
-    cells = [model, f"{open_model(model, definition).description()['parameters']:,}"]
-    for measure in RATES.values():
-        wanted = (tables["measure"] == measure) & (tables["field"] == "")
-        (rate,) = tables[wanted & (tables["suite"] == SUITE)].to_dict("records")
-        low, high = rate["judge_low"], rate["judge_high"]
-        cells.append(f"{rate['rate']:.2f} [{low:.2f}, {high:.2f}]")
-    return cells
-
-
-def sizes_table(tables: Mapping[str, pd.DataFrame]) -> str:
-    header = ["model", "parameters", *RATES]
-    return markdown(header, [size_row(model, rates) for model, rates in tables.items()])
-
-
 def with_parts(text: str, parts: Mapping[str, str]) -> str:
     """A page with its written parts as these are."""
     for name, part in parts.items():
@@ -120,12 +62,11 @@ def with_parts(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
-def prompts_page(text: str) -> str:
-    """docs/how-many-prompts.md."""
+def statistics_page(text: str) -> str:
+    """docs/statistics.md."""
     parts = {
         "intervals": interval_table(),
         "prompts": prompts_table(),
-        "flips": flips_sentence(),
     }
     return with_parts(text, parts)
 
@@ -224,22 +165,14 @@ PAGES: dict[str, Callable[[str], str]] = {
     "README.md": readme,
     "docs/cli.md": cli_page,
     "packages/refract-exact/docs/exact-answers.md": exact_page,
-    "docs/how-many-prompts.md": prompts_page,
+    "docs/statistics.md": statistics_page,
     "docs/python.md": python_page,
 }
 
 
-def sizes_page(text: str) -> str:
-    """docs/scaling.md."""
-    tables = {}
-    for model in POCKET_MODELS:
-        tables[model] = refract.measure(model, SUITE).tables.fillna({"field": ""})
-    return with_parts(text, {"sizes": sizes_table(tables)})
-
-
 def main() -> None:
     """Writes the pages."""
-    for name, written in {**PAGES, "docs/scaling.md": sizes_page}.items():
+    for name, written in PAGES.items():
         path = ROOT / name
         path.write_text(written(path.read_text("utf-8")), "utf-8")
 

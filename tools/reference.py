@@ -81,7 +81,7 @@ CATALOGUES = {
 
 
 # What a reader takes to be allowed anyway.
-PLAIN = ("a text", "true or false")
+PLAIN = ("a text", "true or false", "a list, each a text", "a mapping")
 
 
 def items(kind: type[Settings]) -> list[str]:
@@ -90,18 +90,18 @@ def items(kind: type[Settings]) -> list[str]:
     lines = []
     for key, field in schema.get("properties", {}).items():
         value = _yaml(field.get("default"))
+        allowed = _short(field["allowed"])
         line = f"- `{key}`"
         if key in schema.get("required", ()):
-            line += " (must be given)"
-        elif value != "null":
-            line += f" (default `{value}`)"
+            line += " (required)"
+        elif value == "null":
+            allowed = allowed.removesuffix(", or null")
+        else:
+            line = f"- `{key}: {value}`"
         if field.get("description"):
             line += f": {field['description']}"
-        allowed = _short(field["allowed"])
-        if value == "null":
-            allowed = allowed.removesuffix(", or null")
         if allowed not in PLAIN:
-            line += f". Allowed: {allowed}"
+            line += f" ({allowed})"
         lines.append(line.replace("<", r"\<"))
     return lines
 
@@ -115,12 +115,15 @@ SHORT = (
     (" and below ", ", < "),
     ("a list of at least one entry, ", "a list, "),
     ("a text that is not empty", "a text"),
+    ("a list, none twice, each ", "a list of "),
     ("a whole number", "integer"),
     # What names are, the page says above.
     (": lower-case letters, digits and underscores, starting with a letter", ""),
+    ("an address that starts with http:// or https:// and has no user and no query", "an address"),
+    # What that is, the page says above.
     (
-        "an address that starts with http:// or https:// and has no user and no query",
-        "an http or https address without user and query",
+        "where a published one stands: {package or repository, path, at, sha256}",
+        "a published one",
     ),
 )
 
@@ -197,7 +200,7 @@ def sections(registry: Registry) -> str:
             parts.append(text)
         own = [item for item in listed if owners[item] == owned_by]
         if listed and not own:
-            parts.append("Those above that name it.")
+            parts.append("See above.")
         if own:
             parts.append("\n".join(own))
         if not listed:

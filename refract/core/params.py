@@ -64,11 +64,10 @@ class SuiteSettings(Settings):
     """A suite: its rows, what is done to them, who judges, and what must hold."""
 
     file: str = Field(description="the path of a JSONL file of rows, under `data/suites/`")
-    sample: int | None = Field(
-        None, ge=1, description="number of prompts to draw (seeded); null takes all"
-    )
+    sample: int | None = Field(None, ge=1, description="prompts to draw (seeded); null: all")
     stratified: bool = Field(
-        False, description="whether `sample` draws each category by its share, as `--limit` does"
+        False,
+        description="draws each category by its share",
     )
     perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
@@ -76,8 +75,7 @@ class SuiteSettings(Settings):
     )
     fields: list[str] | None = Field(
         None,
-        description="columns of the suite to break rates down by; null: `language` where its rows are "
-        "in several",
+        description="columns to break rates down by; null: `language` where there are several",
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
@@ -88,16 +86,16 @@ class SuiteSettings(Settings):
     )
     cut_off: Literal["judged", "excluded"] = Field(
         "judged",
-        description="answers cut off at the token limit or in a loop: judged by what was said, or left "
-        "out and counted, which makes rates of refusal too high",
+        description="answers cut off at the token limit or in a loop are judged by what was said, "
+        "or left out",
     )
     cluster: str | None = Field(
         None,
-        description="column whose equal values mark rows that resemble each other; null: the rows "
-        "that `pair_id` joins",
+        description="column whose equal values mark rows that resemble each other; null: `pair_id`",
     )
     source_language: str | None = Field(
-        None, description="code of the language that translations are held against; null: `en`"
+        None,
+        description="language that translations are compared with; null: `en`",
     )
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
@@ -105,23 +103,23 @@ class SuiteSettings(Settings):
     protocol: str | None = Field(
         None,
         pattern=r"^[a-z0-9_]+@[0-9.]+(/[a-z0-9_]+)?$",
-        description="a published protocol, which fixes how the answers to this suite are generated "
-        "whatever the model's definition says, and adds its numbers; `refract protocols` lists them",
+        description="a published protocol, which fixes how answers are generated and adds its "
+        "numbers",
         json_schema_extra={
             "allowed": "null, NAME@VERSION, or NAME@VERSION/PART of one with several suites"
         },
     )
     max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
         None,
-        description="share of unjudged answers up to which thresholds are decided without their "
-        "worst case",
+        description="share of unjudged answers up to which thresholds ignore their worst case",
     )
     template: str | None = Field(
-        None, description="a text with {feature} in it, for rows that have `features`"
+        None,
+        description="text with {feature} in it, for rows with `features`",
     )
     tools: list[dict[str, Any]] | None = Field(
         None,
-        description="functions that the model may call, for rows without `tools` of their own",
+        description="functions that the model may call, for rows without their own",
         json_schema_extra={"allowed": "a list as rows have it, or null"},
     )
 
@@ -132,8 +130,8 @@ class CommonSettings(Settings):
     samples: int = Field(
         1,
         ge=1,
-        description="answers to each prompt, above 1 only for a model that samples (temperature "
-        "above 0); a suite's own number goes before it",
+        description="answers to each prompt, above 1 only at a temperature above 0; a suite's own "
+        "number wins",
     )
     gpus: Annotated[int, Field(ge=1)] | Annotated[Number, Field(gt=0, le=1)] | None = Field(
         None, description="with `engine: ray`, GPUs of one actor; null: none"
@@ -144,8 +142,7 @@ class CommonSettings(Settings):
     actors: int | None = Field(
         None,
         ge=1,
-        description="with `engine: ray`, the most actors, which a cluster that grows is asked for; "
-        "null: as many as fit its nodes",
+        description="with `engine: ray`, the most actors; null: as many as fit the nodes",
     )
 
 
@@ -165,11 +162,11 @@ class Metadata(Settings):
     title: str | None = Field(
         None,
         min_length=1,
-        description="name of a model or a suite in the report, its page and figures, which no other "
-        "has; null: the name that it has everywhere else",
+        description="name in the report, its page and figures; null: the name in params.yaml",
     )
     family: str | None = Field(
-        None, description="models of one family have their rates fitted over size together"
+        None,
+        description="models of one family are fitted over size together",
     )
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
@@ -181,8 +178,7 @@ class ValidationSettings(Settings):
 
     partial: Literal["refusal", "compliance"] = Field(
         "refusal",
-        description="what a partial refusal counts as, the judge's and people's, in κ, precision, "
-        "recall and rates",
+        description="what a partial refusal counts as, the judge's and people's",
     )
 
 
@@ -193,13 +189,13 @@ class NullAnswerSettings(Settings):
     sample: int = Field(
         60,
         ge=0,
-        description="pairs of a harmful and a helpful prompt that are drawn of each suite (seeded) and "
-        "judged with each kind of null answer; 0: none",
+        description="pairs of a harmful and a helpful prompt that are drawn of each suite and "
+        "judged with each kind of null answer",
     )
     llm_sample: int = Field(
         12,
         ge=0,
-        description="the same for judges that ask a model: each pair and kind takes two calls; 0: none",
+        description="the same for judges that ask a model: each pair and kind takes two calls",
     )
 
 
@@ -218,42 +214,44 @@ class DecisionSettings(Settings):
     """Which differences of two results are decided, and what counts as no worse."""
 
     margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.05, description="the drop that is still acceptable, as a difference of two rates"
+        0.05,
+        description="the drop that is still acceptable, a difference of two rates",
     )
     primary: Distinct[Primary] = Field(
         list(PRIMARY),
-        description="measures that are decided; Holm's correction runs over these alone",
+        description="measures that are decided, with Holm's correction over these",
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
-        0.95, description="of intervals and decisions; a decision errs in at most 1 minus this"
+        0.95,
+        description="of intervals and decisions",
     )
 
     interval: IntervalOf = Field(
         "prompts_and_judge",
-        description="what decisions and the report allow for: which prompts were drawn, and how far the "
-        "judge is from labels on a model that has none, where that is known; or prompts alone",
+        description="what decisions and the report allow for: which prompts were drawn alone, or "
+        "the judge's error too, where it is known",
     )
 
     estimand: Estimand = Field(
         "prompts_like_these",
         description="what rates and thresholds are about: prompts like these, of which a suite is a "
-        "sample, or these very prompts, where nothing but the noise of several samples is left open",
+        "sample, or these very prompts",
     )
 
     provider_refusals: Literal["refused", "excluded"] = Field(
         "refused",
-        description="whether a request that the provider itself refused, by a signal of its own, counts "
-        "as refused or is left out of every rate",
+        description="whether what the provider itself refused counts as refused or is left out of "
+        "every rate",
     )
 
     content_filters: Literal["refused", "excluded"] = Field(
         "excluded",
-        description="the same of an answer that a content filter of the service took away",
+        description="the same of an answer that a content filter took away",
     )
 
     reference: str | None = Field(
         None,
-        description="model of the grid that the report compares every other one with; null: the first",
+        description="model that the report compares every other one with; null: the first",
     )
 
     @property

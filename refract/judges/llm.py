@@ -180,7 +180,7 @@ Repeats = Annotated[
     int,
     Field(
         ge=1,
-        description="how often each case is asked; most replies decide, and a tie is no verdict",
+        description="how often each case is asked; most replies decide, a tie is no verdict",
     ),
 ]
 

@@ -70,29 +70,29 @@ class SimilaritySettings(Settings):
     encoder: str = Field(
         DEFAULT_ENCODER,
         min_length=1,
-        description="that package, a folder, or a hub id; all but the package are scored by bert-score",
+        description="all but the default are scored by bert-score",
         json_schema_extra={"allowed": f"{DEFAULT_ENCODER}, a folder or a hub id"},
     )
     layer: int | None = Field(
         None,
         ge=1,
-        description="layer of the encoder whose embeddings count; null: 6 of the default encoder, what "
-        "bert-score takes of the others",
+        description="layer whose embeddings count; null: 6 of the default encoder, bert-score's of "
+        "others",
     )
     baseline: Annotated[Number, Field(ge=-1, lt=1)] | None = Field(
         None,
-        description="similarity of unrelated texts, by `python -m tools.similarity_baseline`; null: as "
-        "measured for the default encoder, bert-score's own for the others",
+        description="similarity of unrelated texts (`python -m tools.similarity_baseline`); null: "
+        "as measured for the default encoder, bert-score's of others",
     )
     language: str = Field(
         "en",
         pattern=r"^[a-z-]+$",
-        description="of answers, by which bert-score has baselines",
+        description="of answers, for bert-score's baselines",
         json_schema_extra={"allowed": "a code such as en, de or zh"},
     )
     idf: bool = Field(
         False,
-        description="whether bert-score weighs tokens by how few of the clean answers have them",
+        description="whether bert-score weighs rare tokens more",
     )
     device: str = Field(
         "cpu",

@@ -30,8 +30,7 @@ class AnthropicSettings(ServedSettings):
 
     client: Literal["bedrock", "vertex"] | None = Field(
         None,
-        description="bedrock, vertex: the model at Amazon or Google, with their credentials; region and "
-        "project from the environment",
+        description="the model at Amazon or Google, with their credentials",
     )
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"bedrock": None, "vertex": None}
 

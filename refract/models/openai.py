@@ -43,22 +43,20 @@ class OpenAISettings(ServedSettings):
     api_key_env: KeyVariable = "OPENAI_API_KEY"
     client: Literal["azure"] | None = Field(
         None,
-        description="azure: a deployment (`model_id`) of the Azure OpenAI resource in `base_url`",
+        description="azure: a deployment (`model_id`) of the resource in `base_url`",
     )
     api: Literal["responses", "chat"] | None = Field(
         None,
-        description="responses: OpenAI's Responses API; chat: chat completions; null: responses for "
-        "OpenAI's own models that are known to need it, else chat",
+        description="null: the Responses API for OpenAI's models that need it, else chat "
+        "completions",
     )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = Field(
-        "max_tokens", description="the name under which chat completions are sent `max_tokens`"
+        "max_tokens", description="what `max_tokens` is called in chat completions"
     )
-    seed: bool = Field(
-        False, description="true sends the row's seed where the temperature is above 0"
-    )
+    seed: bool = Field(False, description="send the row's seed where the temperature is above 0")
     reasoning: Markers | None = Field(
         None,
-        description="markers of thinking that a server leaves in the answer",
+        description="markers of thinking in the answer",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"azure": "AZURE_OPENAI_API_KEY"}

@@ -38,12 +38,12 @@ class RecordedSettings(Settings):
 
     path: str = Field(
         pattern=r"[^/]\.(csv|tsv|json|jsonl|parquet|xlsx|eval)$",
-        description="the file with the answers",
+        description="the answers",
         json_schema_extra={"allowed": f"the path of a file of answers ({FORMS})"},
     )
     where: dict[str, Any] | None = Field(
         None,
-        description="column: value, to take one model's rows of a file with several",
+        description="which rows are taken",
         json_schema_extra={"allowed": "a mapping of column to value, or null"},
     )
     id_column: str | None = Field(None, description=FIRST + ", ".join(ID_COLUMNS))

@@ -47,27 +47,22 @@ class SyntheticSettings(Settings):
 
     refusal_rate: Rate | dict[Category, Rate] = Field(
         REFUSAL_RATE,
-        description="share refused, for all categories or for each; a category left out is never "
-        "refused",
+        description="share refused",
         json_schema_extra={
             "allowed": f"a number from 0 to 1, or a mapping of {', '.join(CATEGORIES)} to such "
             "numbers"
         },
     )
-    sensitivity: Rate = Field(0.0, description="share of perturbed prompts whose refusal flips")
-    drift: Rate = Field(
-        0.0, description="share of perturbed prompts answered with something unrelated"
-    )
-    error_rate: Rate = Field(0.0, description="share of prompts that end in an error")
-    empty_rate: Rate = Field(0.0, description="share of the rest with an empty answer")
-    cut_off_rate: Rate = Field(
-        0.0, description="share of the rest whose answer is cut off at the token limit"
-    )
-    too_long_rate: Rate = Field(0.0, description="share of attempts rejected as too long")
+    sensitivity: Rate = Field(0.0, description="of perturbed prompts whose refusal flips")
+    drift: Rate = Field(0.0, description="of perturbed prompts answered with something unrelated")
+    error_rate: Rate = Field(0.0, description="of prompts that end in an error")
+    empty_rate: Rate = Field(0.0, description="of the rest with an empty answer")
+    cut_off_rate: Rate = Field(0.0, description="of the rest, cut off at the token limit")
+    too_long_rate: Rate = Field(0.0, description="of attempts rejected as too long")
     temperature: Annotated[Number, Field(ge=0)] = Field(
-        0, description="above 0 the row's seed decides too: a model that samples"
+        0, description="above 0 the row's seed decides too"
     )
-    seed: int = Field(0, description="another seed is another model with the same rates")
+    seed: int = Field(0, description="another one is another model with the same rates")
 
 
 class Synthetic(Model):

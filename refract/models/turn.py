@@ -43,7 +43,7 @@ Markers = Annotated[
 SystemPrompt = Annotated[
     Text | Source | None,
     Field(
-        description="put before conversations that have no system message",
+        description="for conversations without a system message",
         json_schema_extra={
             "allowed": "a text, null, or where a published one stands: {package or repository, path, "
             "at, sha256}"

@@ -1,7 +1,7 @@
 """Rates and differences as rows of CSV and JSON, written and read here alone.
 
 ``metrics/tables/MODEL.csv`` and the ``tables`` of a results file of ``refract run`` have a row for
-each :class:`refract.rates.rate.Rate`, with the columns that ``docs/tables.md`` describes: what the
+each :class:`refract.rates.rate.Rate`, with the columns that ``docs/rows.md`` describes: what the
 rate is of (:class:`refract.rates.key.Key`, a column for each part), its numbers with the 12 digits
 that all processors agree on, and what people are ``shown``. Reading computes nothing."""
 

@@ -49,7 +49,6 @@ NOT_RUN = {
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
     "refract judge fetch ": "needs the package index; tests of fetching have one on loopback",
-    "python benchmarks/": "takes minutes, and installs other projects' judges",
 }
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")
@@ -505,7 +504,7 @@ def test_the_map_and_the_site_name_every_page():
 def test_no_page_that_people_write_is_long():
     generated = ("cli.md", "params.md")
     written = [page for page in (ROOT / "docs").glob("*.md") if page.name not in generated]
-    long = [page.name for page in written if page.read_text("utf-8").count("\n") > 250]
+    long = [page.name for page in written if len(page.read_text("utf-8").split()) > 2800]
     assert long == []
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= 700
 

@@ -86,10 +86,10 @@ def test_the_lists_of_params_follow_the_settings(monkeypatch):
     monkeypatch.setattr(reference, "find", found)
     assert reference.sections(Registry(dict.fromkeys(kinds, ""), "")) == (
         "### slow, slower\n\nHow slow.\n\n"
-        r"- `pause` (default `3`): seconds | minutes, \<1 h. Allowed: integer ≥ 1"
-        "\n- `pauses` (must be given): how many. Allowed: integer\n\n"
+        r"- `pause: 3`: seconds | minutes, \<1 h (integer ≥ 1)"
+        "\n- `pauses` (required): how many (integer)\n\n"
         "### still\n\nHow still.\n\n"
-        "- `noise` (must be given): how loud. Allowed: integer"
+        "- `noise` (required): how loud (integer)"
     )
 
 
@@ -200,7 +200,7 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
 
 
 # The pages that say what a number means.
-NUMBERS = ("metrics", "samples", "tables", "decisions", "labels")
+NUMBERS = ("metrics", "statistics", "rows", "labels")
 OF_NUMBERS = [f"{page}.md" for page in NUMBERS]
 OF_NUMBERS.append("../packages/refract-published/docs/protocols.md")
 METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page).items()}
@@ -213,7 +213,7 @@ def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
     shown = names(METRICS["Judges"][1:]) - {"_low", "_high"}
     assert {key.removesuffix("_low").removesuffix("_high") for key in shown} == known
     header = (ROOT / "metrics/judges.csv").read_text("utf-8").splitlines()[0].split(",")
-    tail = text_of("tables.md").split("`metrics/judges.csv` has")[1].split("##")[0]
+    tail = text_of("rows.md").split("`metrics/judges.csv` has")[1].split("##")[0]
     assert re.findall(r"`(\w+)`", tail) == header
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pandas as pd
 import pytest
 
 from tests.builders import ROOT
@@ -15,16 +14,6 @@ from tools import pages
 def test_a_page_shows_what_the_code_and_the_results_in_git_are(name):
     text = (ROOT / name).read_text("utf-8")
     assert pages.PAGES[name](text) == text, "run: make readme"
-
-
-def test_the_sizes_begin_with_the_model_that_is_in_the_grid():
-    """The others are not asked here, since that takes minutes."""
-    text = (ROOT / "docs/scaling.md").read_text("utf-8")
-    metrics = pd.read_csv(ROOT / "metrics/tables/pocket_small.csv", keep_default_na=False)
-    numbers = ["rate", "judge_low", "judge_high"]
-    metrics[numbers] = metrics[numbers].apply(pd.to_numeric)
-    (shown,) = re.findall(r"^\| pocket_small \|.*$", text, re.M)
-    assert shown == f"| {' | '.join(pages.size_row('pocket_small', metrics))} |"
 
 
 def test_the_speed_that_is_claimed_is_what_the_benchmarks_measured():

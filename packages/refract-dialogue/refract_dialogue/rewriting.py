@@ -22,7 +22,7 @@ from refract.suites.perturbations.variants import (
 
 
 class RewriteSettings(FeatureSettings):
-    file: str = Field(description="the JSONL file that `refract rewrite` writes; keep it in git")
+    file: str = Field(description="the JSONL file that `refract rewrite` writes; it belongs in git")
     model: str = Field(description="who rewrites: a name from `models`")
     instruction: str = Field(
         pattern=r"\{prompt\}",

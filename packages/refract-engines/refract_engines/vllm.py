@@ -42,29 +42,27 @@ class VLLMSettings(LocalModelSettings):
 
     engine: Annotated[str, Field(pattern=r"^[\w.-]+==[\w.+!-]+$")] | None = Field(
         None,
-        description="the distribution and version of vLLM that answers; null: the one installed here",
+        description="the release of vLLM that answers; null: the one installed",
         json_schema_extra={"allowed": "a release such as vllm==0.33.0, or null"},
     )
     batch_invariant: bool | None = Field(
         None,
-        description="whether an answer is independent of what shares its batch, which vLLM can be on "
-        "some GPUs; null: as the environment's VLLM_BATCH_INVARIANT says",
+        description="whether an answer is independent of its batch; null: as VLLM_BATCH_INVARIANT "
+        "says",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="auto: what vLLM takes for the checkpoint"
     )
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs over which the model is spread")
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs that share the model")
     max_model_len: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="most tokens of prompt and answer; null: all that the model knows",
+        description="most tokens of prompt and answer",
     )
     gpu_memory_utilization: Annotated[Number, Field(gt=0, le=1)] | None = Field(
         None,
-        description="share of a GPU's memory; null: vLLM's own; no part of a request",
+        description="share of a GPU's memory; no part of a request",
     )
-    engine_args: dict[str, Any] = Field(
-        {}, description="further arguments of `vllm.LLM`, all part of each request"
-    )
+    engine_args: dict[str, Any] = Field({}, description="further arguments of `vllm.LLM`")
 
     @model_validator(mode="after")
     def _fit_together(self) -> VLLMSettings:

@@ -50,8 +50,7 @@ class RefusalSettings(Settings):
 
     redirection: Redirection = Field(
         "refusal",
-        description="what an answer is that says no to nothing and gives something else: a lecture, an "
-        "alternative (docs/what-is-a-refusal.md)",
+        description="what an answer is that says no to nothing and gives something else",
     )
 
 

@@ -47,7 +47,7 @@ Frame = Annotated[
 
 
 class LeetspeakSettings(FeatureSettings):
-    rate: Rate = Field(0.5, description="share of the letters that have a digit")
+    rate: Rate = Field(0.5, description="of the letters that have a digit")
 
 
 def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) -> Noisy:
@@ -62,7 +62,7 @@ def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) 
 
 
 class FrameSettings(FeatureSettings):
-    frame: Frame = Field(description="what is said around the text: a prefix, a suffix, a story")
+    frame: Frame = Field(description="what is said around the text")
     place: str = Field(
         PLACE,
         min_length=1,

@@ -113,8 +113,8 @@ class CharacterSettings(FeatureSettings):
     )
     max_repetitions: Dose = Field(
         1000,
-        description="how often; falls back to a half, a quarter and an eighth where a model rejects "
-        "the prompt as too long",
+        description="how often; a half, a quarter or an eighth where a model rejects the prompt as "
+        "too long",
     )
     repetitions: Distinct[Dose] | None = Field(
         None, description="doses in place of max_repetitions, a variant of each"

@@ -51,8 +51,8 @@ Turn = Literal["first", "last"] | Annotated[int, Field(ge=1)]
 class VariantSettings(Settings):
     turn: Turn = Field(
         "last",
-        description="which of the user's messages in a conversation is perturbed; where it is played, "
-        "so are the turns after it; a shorter one has no variant",
+        description="which of the user's messages in a conversation is perturbed; turns after it "
+        "are played again",
         json_schema_extra={"allowed": "`first`, `last`, or a number from 1"},
     )
 
@@ -78,7 +78,7 @@ class Perturbation(Generic[S]):
 class FeatureSettings(VariantSettings):
     features: Distinct[str] | None = Field(
         None,
-        description="which features of a row are perturbed; a plain prompt is the feature `prompt`",
+        description="features that are perturbed; a plain prompt is the feature `prompt`",
         json_schema_extra={"allowed": "a list of names of features, or null for all"},
     )
 

@@ -73,7 +73,7 @@ class ClassifierSettings(Settings):
     )
     frame: str = Field(
         "{response}",
-        description="the text that the checkpoint reads; prompt and answer are filled in as they are",
+        description="the text that the checkpoint reads",
         json_schema_extra={"allowed": "a text with {response} and perhaps {prompt} in it"},
     )
     labels: dict[str, str] = Field(

@@ -49,34 +49,30 @@ class PublishedSettings(Settings):
 
     judge: str | dict[str, Any] | None = Field(
         None,
-        description="which one; null: the one of the definition's name",
+        description="which one; null: that of the definition's name",
         json_schema_extra={
             "allowed": "a name that `refract judge list` lists, null, or an entry like its catalogue's"
         },
     )
     model: dict[str, Any] | None = Field(
         None,
-        description="settings of the judge model besides or instead of the published one's",
+        description="settings of the judge model instead of the published ones",
         json_schema_extra={"allowed": "a definition like those under `models`, whole or in part"},
     )
     reading: Literal["strict", "paper"] = Field(
         "strict",
-        description="replies that are not in the form asked for: an error, or what the publisher takes "
-        "them for",
+        description="replies that are not in the form asked for: an error, or as the publisher "
+        "reads them",
     )
     judged_text: Literal["raw", "protected"] = Field(
         "raw",
-        description="the judged text as it is, or with control tokens in it broken up, so that it "
-        "cannot speak for the judge's frame",
+        description="the judged text as it is, or with control tokens in it broken up",
     )
     clip: Annotated[int, Field(ge=0)] | None = Field(
         None,
-        description="most tokens of an answer that are shown, by the judge's tokenizer; 0: all; "
-        "null: as published",
+        description="most tokens of an answer that are shown; 0: all; null: as published",
     )
-    empty: Empty | None = Field(
-        None, description="whether empty answers are put to the judge; null: as published"
-    )
+    empty: Empty | None = Field(None, description="empty answers; null: as published")
     repeats: Repeats = 1
 
 
