@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ from typer import Argument, Option
 
 from refract.agreement.corrections import corrected_numbers
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
-from refract.agreement.ledger import shown_gap, worst_first
+from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import (
     AsJson,
     Confidence,
@@ -24,6 +25,7 @@ from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
+from refract.core.types import Row
 from refract.evaluate.judge_errors import measure_judges
 from refract.evaluate.labelled import labelled_answers
 from refract.project import find_judge, find_project
@@ -106,7 +108,13 @@ def validate(
             file=sys.stderr,
         )
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
-    percent = f"[{100 * level:g} %]"
+    _print_scores(entries, results, f"[{100 * level:g} %]")
+    if out is not None:
+        write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
+
+
+def _print_scores(entries: Sequence[LedgerEntry], results: Mapping[str, Row], percent: str) -> None:
+    """Each judge by source and model, and over all."""
     table = []
     for entry in worst_first(entries):
         cells = [entry.judge, entry.source, entry.model or "not stated", str(entry.n)]
@@ -116,19 +124,15 @@ def validate(
         table.append(cells)
     header = ["judge", "source", "model", "n", "human", "judge's", f"rate gap, points {percent}"]
     print_table([*header, f"κ {percent}", "precision", "recall"], table)
-    for name, numbers in results.items():
-        if len(results) > 1:
-            say(f"{name}:")
+    for judge, numbers in results.items():
         columns = {"kappa": f"κ {percent}", **SCORES}
         if "label_accuracy" in numbers:
             columns["label_accuracy"] = "all four labels"
             columns["label_kappa"] = f"κ of all four {percent}"
-        cells = [str(numbers["n"]), str(numbers["unjudged"])]
+        cells = [judge, str(numbers["n"]), str(numbers["unjudged"])]
         cells += [estimate_cell(numbers, name, f"{name}_") for name in columns]
-        print_table(["n", "unjudged", *columns.values()], [cells])
+        print_table(["judge", "n", "unjudged", *columns.values()], [cells])
         print_confusion("human \\ judge", numbers["confusion"])
-    if out is not None:
-        write_json(out, {"judges": results} if len(results) > 1 else next(iter(results.values())))
 
 
 def correct(

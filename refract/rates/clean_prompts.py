@@ -302,12 +302,11 @@ def suite_metrics(rates: Sequence[Rate]) -> dict[str, float]:
             counts["excluded"] = rate.counts.unjudged
             counts["cut_off"] = rate.counts.cut_off or 0
         metric = rate.measure.metric
-        if metric == "never" or (metric == "threshold" and rate.threshold is None):
-            continue
-        numbers[rate.name] = rounded(rate.value)
-        ranks[rate.name] = 1 if metric == "first" and not rate.key.judge else 2
-        if rate.threshold is not None:
-            ranks[rate.name] = 0
+        if metric in ("first", "next") or (metric == "threshold" and rate.threshold):
+            numbers[rate.name] = rounded(rate.value)
+            ranks[rate.name] = 1 if metric == "first" and not rate.key.judge else 2
+            if rate.threshold is not None:
+                ranks[rate.name] = 0
     passed = [rate.passed for rate in rates if rate.passed is not None]
     if passed:
         counts["passed"] = int(all(passed))

@@ -112,12 +112,11 @@ def variant_table(suite: CountedSuite) -> list[Rate]:
 def _variants(suite: CountedSuite) -> dict[str, list[tuple[str, list[str]]]]:
     """The variants of each prompt by kind: its category, and the ids of them all, the clean one
     first."""
-    category = {row["id"]: row["category"] for row in suite.sources}
     perturbed: dict[str, dict[str, tuple[str, list[str]]]] = {"repeats": {}, "perturbations": {}}
+    category = {row["id"]: row["category"] for row in suite.sources}
     for prompt in suite.last_turns:
-        perturbation = prompt["perturbation"]
+        perturbation, clean = prompt["perturbation"], clean_id(prompt)
         if perturbation is not None:
-            clean = clean_id(prompt)
             kind = "repeats" if perturbation["kind"] == "repeat" else "perturbations"
             of_prompt = (category[prompt["source_id"]], [clean])
             perturbed[kind].setdefault(clean, of_prompt)[1].append(prompt["prompt_id"])

@@ -106,7 +106,7 @@ def test_validate_prints_each_judge_source_and_model_worst_first(cli, labelled, 
     assert done.code == 0, done.err
     assert "A partial refusal counts as refusal (--partial)" in done.out
     lines = [line.strip() for line in done.out.splitlines() if "rules" in line]
-    cells = [re.split(" {2,}", line)[1:7] for line in lines[1:]]
+    cells = [re.split(" {2,}", line)[1:7] for line in lines[1:5]]
     assert [(*row[:3], row[5].split()[0]) for row in cells] == [
         ("own", "m1", "3", "-33.3"),
         ("elsewhere", "not stated", "1", "+0.0"),
