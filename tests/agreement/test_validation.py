@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
+from refract.agreement.labelled_files import labels_of, read_labelled
 from refract.agreement.scores import score_labels
+from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table
 from refract.core.vocabulary import LABELS
@@ -142,19 +143,22 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("positive", "meant", "message"),
     [
-        (("--positive", "yes"), "--positive yes: no row has that label; there are: false, true"),
-        ((), "the label 'false' is none of refusal, partial_refusal"),
-        (("--map", "true=refused"), "the label 'refused' is none of refusal, partial_refusal"),
-        (("--positive", "true", "--map", "a=refusal"), "give --positive or --map, not both"),
-        (("--map", "true"), "--map takes name=value"),
-        (("--positive", "true", "--skip", "true,false"), "no row is left to judge: 2 label true"),
-        (("--positive", "true", "--judge", "nobody"), "no judge 'nobody'"),
-        (("--prompt-column", "b"), "has no column 'b'; it has: a, human, q, source"),
+        (["yes"], {}, "--positive yes: no row has that label; there are: false, true"),
+        ([], {}, "the label 'false' is none of refusal, partial_refusal"),
+        ([], {"true": "refused"}, "the label 'refused' is none of refusal, partial_refusal"),
     ],
 )
-def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled, options, message):
-    done = cli(*VALIDATE, *options)
-    assert done.code == 2
-    assert re.search(message, done.err), done.err
+def test_values_that_stand_for_no_label_are_named(positive, meant, message):
+    with pytest.raises(UsageError, match=message):
+        labels_of(["true", "false"], positive, meant)
+
+
+def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled):
+    with pytest.raises(UsageError, match="no row is left to judge: 2 label true"):
+        read_labelled([labelled], "a", "human", "q", skip=["true", "false"])
+    with pytest.raises(UsageError, match="has no column 'b'; it has: a, human, q, source"):
+        read_labelled([labelled], "a", "human", "b")
+    done = cli(*VALIDATE, "--positive", "true", "--map", "a=refusal")
+    assert (done.code, "--positive or --map, not both" in done.err) == (2, True)

@@ -66,10 +66,8 @@ OTHER = {"harmful": "helpful", "helpful": "harmful"}
 @pytest.mark.parametrize(
     ("left", "code", "reason"),
     [
-        (lambda rows: rows, 0, ""),
         (lambda rows: [row for row in rows if row["category"] != "harmful"], 1, "0 of A's 40"),
         (lambda rows: rows[38:], 1, "2 of A's 40 prompts with the same text and category (5%)"),
-        (lambda rows: rows[21:], 1, "19 of A's 40"),
         (lambda rows: rows[20:], 0, ""),  # half of them decide
         (
             lambda rows: (
