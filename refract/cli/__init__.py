@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.registry import Registry, find, missing_package
@@ -20,44 +20,6 @@ from refract.core.threads import let_threads_sleep
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
     from typer._click.formatting import HelpFormatter
-
-# Our options, with the names that other tools give them.
-OTHER_NAMES = {
-    "--limit": "--sample --num-samples --max-samples --max-examples",
-    "--samples": "--epochs --repeats --num-generations",
-    "--suite": "--task --tasks --dataset",
-    "--out": "--output --output-path --log-dir",
-    "--rows": "--log-samples",
-    "--max-tokens": "--max-new-tokens --max-gen-toks --max-length",
-    "--system-prompt": "--system --system-instruction --system-message",
-    "--base-url": "--api-base --model-base-url --url",
-    "--judge-model": "--grader --scorer --judge-llm",
-    "--as": "--format",
-    "--set KEY=VALUE": "--model-args --generation-config --gen-kwargs",
-    "--set device=VALUE": "--device",
-    "--set batch_size=VALUE": "--batch-size",
-    "--set top_p=VALUE": "--top-p",
-}
-
-
-class Hinted(TyperCommand):
-    """A command that says what the option of another tool is called here."""
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Raises :class:`UsageError` for the name of another tool."""
-        own: set[str] = set()
-        for parameter in self.params:
-            own.update(parameter.opts)
-        for word in args:
-            name = word.partition("=")[0]
-            plain = name.replace("_", "-")
-            if not name.startswith("--") or name in own:
-                continue
-            for ours, others in (*OTHER_NAMES.items(), (plain, plain)):
-                if plain in others.split() and ours.split(" ")[0] in own:
-                    raise UsageError(f"there is no option {name}; it is called {ours} here")
-        return super().parse_args(ctx, args)
-
 
 # A command below another one has a dot in its name: `refract judge kappa`. Commands of other
 # packages are entry points; names of our own take precedence.
@@ -146,9 +108,7 @@ def built(name: str) -> Command:
     below = [known for known in known_names() if known.startswith(f"{name}.")]
     also = ", ".join(f"refract {known.replace('.', ' ')}" for known in below)
     alone = typer.Typer(add_completion=False)
-    alone.command(name.replace(".", " "), cls=Hinted, epilog=f"Also: {also}" if also else None)(
-        command
-    )
+    alone.command(name.replace(".", " "), epilog=f"Also: {also}" if also else None)(command)
     return typer.main.get_command(alone)
 
 

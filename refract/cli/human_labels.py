@@ -102,11 +102,7 @@ def validate(
     say(f"{names} on {paths}: {len(rows)} answers; left out: {shown_counts(left_out)}")
     without_prompt = sum(not row["prompt"] for row in rows)
     if without_prompt:
-        say(
-            f"{without_prompt} of {len(rows)} answers have no prompt, and were judged without it; "
-            "--prompt-column names its column",
-            file=sys.stderr,
-        )
+        say(f"{without_prompt} answers have no prompt (--prompt-column)", file=sys.stderr)
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
     _print_scores(entries, results, f"[{100 * level:g} %]")
     if out is not None:

@@ -33,12 +33,6 @@ from refract.project import project_root
 
 HELP = "r refusal · p partial refusal · c compliance · d degenerate · u undo · q quit"
 
-# A character, or what another key sends: a sequence (ECMA-48, 5.4), ESC O of a function key, Alt's ESC.
-# An unfinished sequence matches nothing, so that the next characters are waited for.
-_KEY = re.compile(
-    r"\x1b(?=\x1b)|\x1b\[[0-?]*[ -/]*[^ -?]|\x1bO[^\x1b]|\x1b[^\[O\x1b]|[^\x1b]", re.S
-)
-
 
 def label(
     model: Annotated[str | None, Option(help="A model whose results the pipeline has.")] = None,
@@ -62,9 +56,6 @@ def label(
         str | None,
         Option(help="Who labels, where several do: NAME.csv becomes NAME.ANNOTATOR.csv."),
     ] = None,
-    show_category: Annotated[
-        bool, Option("--show-category", help="In the terminal: also show id and category.")
-    ] = False,
 ) -> None:
     """Draw a sample of a run's judged answers as a CSV for people to label, or label it here.
 
@@ -105,12 +96,12 @@ def label(
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
-        label_in_terminal(out, answers, blind=not show_category)
+        label_in_terminal(out, answers)
 
 
-def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: bool = True) -> None:
+def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
     """Asks for the missing labels of a file of `refract label`, from the top, until all are there or
-    it is told to quit; ``blind`` shows neither id nor category.
+    it is told to quit; neither ids nor categories are shown.
 
     Each label is in the file as soon as its key is pressed, so that quitting, Ctrl-C or a lost
     connection lose none. Raises :class:`refract.core.errors.RowError` for a file that cannot be used,
@@ -129,10 +120,7 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
                 break
             place = next((index for index in blank if index >= place), blank[0])
             answer = asked[place]
-            title = f"{len(rows) - len(blank) + 1} of {len(rows)}"
-            if not blind:
-                title += f" · {answer.prompt_id} · {answer.category}"
-            _show(answer, title)
+            _show(answer, f"{len(rows) - len(blank) + 1} of {len(rows)}")
             key = pressed().lower()
             if key == "q":
                 break
@@ -156,24 +144,14 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer], *, blind: boo
 
 
 def pressed() -> str:
-    """The next key pressed from now on. "" where no character or several at once were sent, as by an
-    arrow, a paste or a hasty finger.
+    """The next key; "" where several characters come at once, as of an arrow or a paste.
 
     Raises KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D and where there is no more input.
     """
-    keys: list[str] = []
-    unread = ""
-    while unread or not keys:
-        characters = click.getchar()
-        if not characters:
-            raise EOFError
-        unread += characters
-        match = _KEY.match(unread)
-        while match:
-            keys.append(match[0])
-            unread = unread[match.end() :]
-            match = _KEY.match(unread)
-    return keys[0] if len(keys) == 1 and len(keys[0]) == 1 else ""
+    characters = click.getchar()
+    if not characters:
+        raise EOFError
+    return characters if len(characters) == 1 else ""
 
 
 def _show(answer: JudgedAnswer, title: str) -> None:

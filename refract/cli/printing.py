@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -22,99 +21,37 @@ from refract.rates.rate import Interval
 from refract.report.markdown import ShownTable
 
 GAP = 2  # blanks between two columns
-NAME = 32  # cells of a text column up to this width are never wrapped, longer ones at blanks
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A column of a table. ``least`` is the width that cuts no word, ``natural`` the one that wraps
-    nothing."""
-
-    header: str
-    cells: Sequence[str]
-    is_text: bool
-
-    @property
-    def least(self) -> int:
-        words = self.header.split()
-        for cell in self.cells:
-            words += cell.split() if self.is_text and cell_len(cell) > NAME else [cell]
-        return max([1, *map(cell_len, words)])
-
-    @property
-    def natural(self) -> int:
-        return max(map(cell_len, [self.header, *self.cells]))
+NAME = 32  # cells of a text column; longer texts are wrapped where the terminal is narrow
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> None:
-    """A table for people, in which no word, number or name is cut or broken.
+    """A table for people: text stands left, numbers right, and no number or short text is wrapped.
 
-    Text stands left, and so do numbers without a ``rule`` below the header. Where it is wider than the
-    terminal it becomes several, each with the leading text columns and as many others as fit; where
-    not even one fits beside these, a list. A pipe has no width.
+    A pipe has no width. Without a ``rule`` below the header numbers stand left, too.
     """
     lines = [[printable(value) for value in row] for row in rows]
     texts = text_columns(lines, len(header))
-    columns = []
-    for index, name in enumerate(header):
-        cells = [line[index] for line in lines]
-        columns.append(_Column(printable(name), cells, texts[index] or not rule))
-    console = Console()
-    width = console.width if console.is_terminal else sys.maxsize
-    # A table without numbers has one column of names; the others describe these.
-    keys = max(1, texts.index(False)) if False in texts else 1
-    blocks = [columns[:keys]]
-    for column in columns[keys:]:
-        if _width([*blocks[-1], column]) > width and len(blocks[-1]) > keys:
-            blocks.append(columns[:keys])
-        blocks[-1] = [*blocks[-1], column]
-    if any(_width(block) > width for block in blocks):
-        for line in lines:
-            for column, value in zip(columns, line, strict=True):
-                say(f"{column.header}: {value}")
-            say()
-        return
-    for number, block in enumerate(blocks):
-        shown = list(range(len(lines)))
-        if number:
-            if rule:
-                say()
-            # A row that has nothing in the columns of a further table is not repeated there.
-            shown = [n for n in shown if any(column.cells[n] != "—" for column in block[keys:])]
-        _print(block, shown, width - _width(block), rule=rule)
-
-
-def _width(block: Sequence[_Column]) -> int:
-    """The least width of a table of these columns."""
-    return sum(column.least + GAP for column in block) - GAP
-
-
-def _print(columns: Sequence[_Column], lines: Iterable[int], room: int, rule: bool) -> None:
-    """Prints some lines of columns, which share the ``room`` beyond their least width."""
     # A box has a blank of its own.
     padding = (0, GAP - 1 if rule else GAP, 0, 0)
     box = SIMPLE_HEAD if rule else None
     table = Table(box=box, show_edge=False, pad_edge=False, padding=padding)
-    widths = []
-    for column in columns:
-        more = min(room, column.natural - column.least)
-        room -= more
-        widths.append(column.least + more)
-        table.add_column(
-            Text(column.header),
-            width=widths[-1],
-            justify="left" if column.is_text else "right",
-            vertical="bottom",
-        )
-    for line in lines:
-        cells = []
-        for column, width in zip(columns, widths, strict=True):
-            cell = column.cells[line]
-            # Rich would strip the blanks behind a number without a mark.
-            blanks = 0 if column.is_text else width - cell_len(cell)
-            cells.append(Text(" " * blanks + cell, justify="left"))
-        table.add_row(*cells)
-    Console(width=sum(widths) + GAP * len(widths)).print(table, crop=False)
+    columns = []
+    least = most = 0
+    for index, name in enumerate(map(printable, header)):
+        cells = [line[index] for line in lines]
+        width = max(map(cell_len, [name, *cells]))
+        left = texts[index] or not rule
+        short = width <= NAME or not left
+        least += GAP + (width if short else NAME)
+        most += GAP + width
+        side: Literal["left", "right"] = "left" if left else "right"
+        table.add_column(Text(name), justify=side, vertical="bottom", no_wrap=short)
+        columns.append(map(Text, cells))
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
+    console = Console()
+    width = min(most, max(least, console.width)) if console.is_terminal else most
+    Console(width=width).print(table, crop=False)
 
 
 def print_by_suite(table: ShownTable) -> None:

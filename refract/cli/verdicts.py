@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -26,10 +27,10 @@ from refract.core.errors import UsageError
 from refract.core.file_formats import read_log
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
+from refract.core.types import Row
 from refract.judges import reading_warnings
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
-from refract.report.markdown import markdown_table
 
 SHOWN_KEYS = 10  # of verdicts that did not join
 LAYERS = {
@@ -128,21 +129,27 @@ def kappa(
         joining = {**joined.numbers, "joined": len(joined.pairs)}
         say(json_text({**joining, **numbers, **disagreements}))
     else:
-        undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
-        keys = ", ".join(joined.by)
-        say(f"{len(joined.pairs)} answers joined by {keys}; refusal undecided: {undecided}")
-        rows = []
-        for title, field in (("refused or not", "refusal"), ("all labels", "labels")):
-            row = numbers[field]
-            agree = estimate_cell(row, "agreement", "agreement_")
-            chance = estimate_cell(row, "chance_agreement", "chance_agreement_")
-            rows.append([title, str(row["n"]), agree, chance, estimate_cell(row, "kappa")])
-        print_table(["on", "n", "agree", "by chance", f"κ [{100 * level:g} %]"], rows)
-        print_confusion("A \\ B", numbers["labels"]["confusion"])
-        if differing:
-            say("To be settled:")
-            print_table(["suite", "prompt", "A", "B"], differing)
+        _print_agreement(joined, numbers, differing, f"[{100 * level:g} %]")
     raise typer.Exit(int(strict and bool(joined.only_first or joined.only_second)))
+
+
+def _print_agreement(
+    joined: Join, numbers: Row, differing: Sequence[Sequence[str]], percent: str
+) -> None:
+    undecided = "{a} in A, {b} in B".format(**numbers["undecided"])
+    keys = ", ".join(joined.by)
+    say(f"{len(joined.pairs)} answers joined by {keys}; refusal undecided: {undecided}")
+    rows = []
+    for title, field in (("refused or not", "refusal"), ("all labels", "labels")):
+        row = numbers[field]
+        agree = estimate_cell(row, "agreement", "agreement_")
+        chance = estimate_cell(row, "chance_agreement", "chance_agreement_")
+        rows.append([title, str(row["n"]), agree, chance, estimate_cell(row, "kappa")])
+    print_table(["on", "n", "agree", "by chance", f"κ {percent}"], rows)
+    print_confusion("A \\ B", numbers["labels"]["confusion"])
+    if differing:
+        say("To be settled:")
+        print_table(["suite", "prompt", "A", "B"], differing)
 
 
 def did(
@@ -152,7 +159,7 @@ def did(
         str | None, Option(help="Which judge of --inner, where rows have several.")
     ] = None,
     outer_judge: Annotated[str | None, Option(help="The same, of --outer.")] = None,
-    format_: Annotated[Literal["md", "json"], Option("--format", help="How it is printed.")] = "md",
+    format_: AsJson = "table",
     out: NumbersFile = None,
     confidence: Confidence = None,
 ) -> None:
@@ -175,16 +182,13 @@ def did(
     rows = []
     for layer, title in LAYERS.items():
         row = numbers[layer]
-        interval = f"{row['low']:.4f} to {row['high']:.4f}"
-        rows.append([title, row["stopped"], numbers["n"], f"{row['rate']:.4f}", interval])
-    header = ("Layer", "Stopped", "of", "Rate", f"{100 * level:g} % interval")
+        stopped = f"{row['stopped']} of {numbers['n']}"
+        rows.append([title, stopped, estimate_cell(row, "rate")])
+    print_table(["layer", "stopped", f"rate [{100 * level:g} %]"], rows)
     unjudged = numbers["unjudged"]
     say(
-        f"{markdown_table(header, rows)}\n\n"
-        "The gain is the share that the outer layer alone stops, with its Wilson interval; "
-        "answers to one request count as independent.\n\n"
         f"Left out as unjudged: {sum(unjudged.values())} (by the inner layer "
-        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})."
+        f"{unjudged['inner']}, by the outer {unjudged['outer']}, by both {unjudged['both']})"
     )
 
 

@@ -13,10 +13,8 @@ import termios
 import time
 from pathlib import Path
 
-import click
 import pytest
 
-from refract.cli.label import pressed
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table
 from tests.agreement.answers import answers_with_doubt, as_rows, fill_in
@@ -137,32 +135,6 @@ def test_labels_are_given_undone_interrupted_and_resumed_and_none_is_lost(folder
     session.press("q")
     session.until("4 of 25 labelled; the same command goes on")
     assert session.code() == 0
-
-
-@pytest.mark.parametrize(
-    ("reads", "key"),
-    [
-        (["r"], "r"),
-        (["\x1b[C"], ""),
-        (["\x1b", "[C"], ""),
-        (["\x1b[", "c"], ""),
-        (["\x1b", "[", "1;5", "d"], ""),
-        (["\x1bO", "c"], ""),
-        (["\x1b[3", "~"], ""),
-        (["\x1b\x1b[D"], ""),
-        (["\x1bd"], ""),
-        (["r\x1b[C"], ""),
-        (["record"], ""),
-        (["\0"], "\0"),
-    ],
-)
-def test_what_is_no_key_labels_nothing_however_it_is_read(monkeypatch, reads, key):
-    arriving = iter([*reads, "c", ""])
-    monkeypatch.setattr(click, "getchar", lambda: next(arriving))
-    assert pressed() == key
-    assert pressed() == "c"  # and what follows is a key again
-    with pytest.raises(EOFError):
-        pressed()
 
 
 def test_two_people_have_a_file_each_and_settle_where_they_differ(folder, cli):

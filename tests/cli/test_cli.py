@@ -261,10 +261,6 @@ WRONG = r"""
 2 | RUN own.jsonl --set colour=red | unknown key 'colour' … refusal_rate
 2 | RUN own.jsonl --suite own.jsonl | two suites are called 'own'
 2 | RUN own.jsonl --model absent | no model 'absent' … there are: claude_haiku
-2 | RUN own.jsonl --sample 4 | no option --sample; it is called --limit
-2 | RUN own.jsonl --epochs 4 | no option --epochs; it is called --samples
-2 | RUN own.jsonl --max_tokens 4 | no option --max_tokens; it is called --max-tokens
-2 | RUN own.jsonl --device 4 | no option --device; it is called --set device=VALUE
 2 | run --adapter oai --suite own.jsonl --out r.json | must be one of … recorded … (got 'oai')
 1 | run --adapter recorded --path no.csv --suite own.jsonl --out r.json | no.csv cannot be read (No such
 1 | RUN bad.jsonl | bad.jsonl:1: 'category' must be one of harmful, helpful
