@@ -22,7 +22,7 @@ from refract.models.origins import arithmetic_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
-from refract.report.judge_notes import further_table, prompt_readers, verdict_changes
+from refract.report.judge_notes import further_table, prompt_readers
 from refract.report.report_files import PAGE, REPORT, write_page
 from refract.report.view import View, read_titles
 from refract.report.wording import percent
@@ -54,8 +54,8 @@ def show(estimand: EstimandOf = None) -> None:
     for other in (limits, further):
         if other.rows:
             print_table(other.header, other.rows)
-    for line in [f"warning: {line}" for line in prompt_readers(view)] + verdict_changes(view):
-        print_text(line)
+    for line in prompt_readers(view):
+        print_text(f"warning: {line}")
     missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
     notes = notes_of(absent, reasons, missing)

@@ -20,7 +20,7 @@ from refract.models import open_model
 from refract.models.answering import ANSWERS
 from refract.models.store import open_store
 from refract.rates.counting import coverage_warnings
-from refract.report.judge_notes import prompt_readers, verdict_changes
+from refract.report.judge_notes import prompt_readers
 from refract.results.sources import run_files, write_run
 from refract.suites.protocols import CATALOGUES
 
@@ -129,7 +129,7 @@ def print_run(request: RunRequest, evaluation: Evaluation, settings: DecisionSet
         whole = result.numbers.whole
         for line in coverage_warnings(whole, loops) if whole else []:
             say(f"{name} {result.label}: {line}", file=sys.stderr)
-    for line in [*prompt_readers(view), *verdict_changes(view)]:
+    for line in prompt_readers(view):
         say(f"{name}: {line}", file=sys.stderr)
     print_summary(evaluation, view)
 

@@ -119,7 +119,6 @@ class Verdict(TypedDict):
     of_empty: NotRequired[bool]
     reads: NotRequired[Literal["thinking"]]
     probabilities: NotRequired[dict[str, float]]
-    votes: NotRequired[list[str | None]]
 
 
 class VerdictRow(TypedDict):

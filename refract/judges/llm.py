@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
-from refract.core.vocabulary import ABSTENTION_LABELS, FAMILIES, REFUSAL_LABELS
+from refract.core.vocabulary import ABSTENTION_LABELS, REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
@@ -42,7 +40,6 @@ REMINDER = (
     "asked for, and with nothing else."
 )
 UNREADABLE = "unreadable verdict: "
-FAILED = "the judge failed: "
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
@@ -140,17 +137,14 @@ def loaded_once(definition: Any, model: Model) -> Model:
     return _LOADED[key]
 
 
-def replies_of(
-    model: Model, conversations: Mapping[int, Conversation], repeat: int = 0
-) -> dict[int, Answer]:
-    """The reply to each conversation; known ones come from the store. Each ``repeat``, from 0, is
-    a request of its own, and has another seed where the model samples."""
+def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[int, Answer]:
+    """The reply to each conversation; known ones come from the store."""
     if not conversations:
         return {}
     identity = canonical_json(identity_of(model))
     keys, requests = {}, {}
     for index, conversation in conversations.items():
-        request = Request((conversation,), repeat, dict.fromkeys(model.USES), repeat)
+        request = Request((conversation,), 0, dict.fromkeys(model.USES), 0)
         keys[index] = request_sha256(identity, request, model)
         requests[keys[index]] = request
     with open_store() as store:
@@ -165,7 +159,7 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
     error where the model failed or ``read`` raises :class:`UnreadableVerdict`.
     """
     if answer.error is not None:
-        verdict = unjudged(f"{FAILED}{answer.error['type']}: {answer.error['message']}")
+        verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
         verdict = unjudged(f"the judge's provider answered with a {answer.finish_reason}")
     else:
@@ -174,52 +168,6 @@ def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
         except UnreadableVerdict as problem:
             verdict = unjudged(f"{UNREADABLE}{problem}")
     return {**verdict, "raw": [[answer.response]]}
-
-
-Repeats = Annotated[
-    int,
-    Field(
-        ge=1,
-        description="how often each case is asked; most replies decide, a tie is no verdict",
-    ),
-]
-
-
-def check_repeats(name: str, family: str, model: Model, repeats: int) -> None:
-    """Raises :class:`ParamsError` where asking so often says no more than asking once."""
-    if repeats == 1:
-        return
-    problem = ""
-    if not FAMILIES[family].labels:
-        problem = "most of several replies need a label, and this judge gives a score alone"
-    elif model.runs_here and not model.samples:
-        problem = "its model gives the same reply each time; set a temperature above 0 under model"
-    if problem:
-        raise ParamsError(f"judges.{name}: repeats must be 1 (got {repeats}): {problem}")
-
-
-def voted(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict of several askings: the first one with the label that most have, with
-    the mean of their scores. ``votes`` has the labels in order, None for a reply that
-    gave none. A tie has no label, and an error that begins with ``tie``. Where the model
-    failed there is no verdict until it is asked again."""
-    if len(verdicts) == 1:
-        return verdicts[0]
-    votes = [verdict["label"] for verdict in verdicts]
-    counts = Counter(label for label in votes if label is not None).most_common()
-    failed = [verdict for verdict in verdicts if str(verdict["error"]).startswith(FAILED)]
-    if failed or not counts:
-        verdict = (failed or verdicts)[0]
-    elif len(counts) > 1 and counts[0][1] == counts[1][1]:
-        verdict = unjudged("tie: " + ", ".join(f"{label} {count}" for label, count in counts))
-    else:
-        agreeing = [verdict for verdict in verdicts if verdict["label"] == counts[0][0]]
-        scores = [verdict["score"] for verdict in agreeing if verdict["score"] is not None]
-        verdict = agreeing[0]
-        if scores:
-            verdict = {**verdict, "score": round(math.fsum(scores) / len(scores), 6)}
-    replies = [reply for verdict in verdicts for reply in verdict["raw"]]
-    return {**verdict, "votes": votes, "raw": replies}
 
 
 Text = Annotated[
@@ -255,7 +203,6 @@ class ModelJudgeSettings(Settings):
     description: Text | None = Field(
         None, description="what the assistant is for, shown to the judge"
     )
-    repeats: Repeats = 1
 
 
 class RequirementSettings(ModelJudgeSettings):
@@ -286,7 +233,6 @@ class ModelJudge(Judge):
         self._model: Model = settings.model
         if isinstance(settings.model, Mapping):
             self._model = open_model(name, dict(settings.model), f"judges.{name}.model")
-        check_repeats(name, self.FAMILY, self._model, settings.repeats)
         try:
             self._template = self._read_template(settings.template or self.KIND)
         except ParamsError as error:
@@ -333,35 +279,21 @@ class ModelJudge(Judge):
             fields = self.fields(case)
             if fields is not None:
                 conversations[index] = self._template.fill(fields)
-        askings = []
-        for repeat in range(self.settings.repeats):
-            askings.append(self._judged(model, cases, conversations, repeat))
+        replies = replies_of(model, conversations)
         verdicts = [unjudged() for _ in cases]
-        for index in conversations:
-            verdicts[index] = voted([asking[index] for asking in askings])
-        return verdicts
-
-    def _judged(
-        self,
-        model: Model,
-        cases: Sequence[Case],
-        conversations: Mapping[int, Conversation],
-        repeat: int,
-    ) -> dict[int, Verdict]:
-        """The verdicts of one asking, by the place of the case."""
-        replies = replies_of(model, conversations, repeat)
-        verdicts: dict[int, Verdict] = {}
         repeated: dict[int, Conversation] = {}
         for index, answer in replies.items():
-            verdicts[index] = verdict_in(answer, partial(self.read, cases[index]))
+            verdict = verdict_in(answer, partial(self.read, cases[index]))
+            verdicts[index] = {"reason": None, **verdict}
             if str(verdicts[index]["error"]).startswith(UNREADABLE):
                 reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
                 reminder: Message = {"role": "user", "content": REMINDER}
                 repeated[index] = (*conversations[index], reply, reminder)
-        for index, answer in replies_of(model, repeated, repeat).items():
+        for index, answer in replies_of(model, repeated).items():
+            verdict = verdict_in(answer, partial(self.read, cases[index]))
             raw = [[replies[index].response, answer.response]]
-            verdicts[index] = {**verdict_in(answer, partial(self.read, cases[index])), "raw": raw}
-        return {index: {"reason": None, **verdict} for index, verdict in verdicts.items()}
+            verdicts[index] = {"reason": None, **verdict, "raw": raw}
+        return verdicts
 
 
 PASSED = {True: "pass", "true": "pass", False: "fail", "false": "fail"}

@@ -11,7 +11,6 @@ from refract.rates.key import (
     FAMILY_MEASURES,
     KAPPA,
     MEASURES,
-    VERDICT_CHANGE,
     Key,
     installed_measures,
     name_clashes,
@@ -31,7 +30,7 @@ def whole_keys(definition: Mapping[str, Any], families: Mapping[str, str]) -> li
     keys = [Key(x) for x in measures if x.counted_for == "suite" and x != KAPPA]
     for place, judge in enumerate(definition["judges"]):
         if place or families[judge] != "refusal":
-            for measure in (*FAMILY_MEASURES[families[judge]], VERDICT_CHANGE):
+            for measure in FAMILY_MEASURES[families[judge]]:
                 keys.append(Key(measure, judge))
     for perturbation in (*(definition.get("perturbations") or ()), CLEAN_SAMPLES):
         for measure in measures:

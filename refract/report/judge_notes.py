@@ -7,7 +7,7 @@ from __future__ import annotations
 from refract.core.decimals import MISSING
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
 from refract.rates.judge_rates import reads_prompts
-from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, VERDICT_CHANGE, Key
+from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
 from refract.rates.rate import Rate
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
@@ -61,18 +61,6 @@ def null_table(view: View) -> ShownTable:
         )
         row[_kind(rate)] = short_text(rate)
     return shown_table(rows.values())
-
-
-def verdict_changes(view: View) -> list[str]:
-    """For each judge that was asked again, on each model's answers to each suite: how many
-    verdicts flipped."""
-    lines = []
-    for rate in view.every:
-        if rate.measure == VERDICT_CHANGE:
-            answers = f"{view.titles.plain(rate.suite)}, answers of {view.titles.model(rate.model)}"
-            flipped = f"{short_text(rate)} of {rate.counts.n} verdicts flipped on asking again"
-            lines.append(f"{_judge(view, rate)} on {answers}: {flipped}")
-    return lines
 
 
 def further_table(view: View) -> ShownTable:

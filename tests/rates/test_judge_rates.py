@@ -72,38 +72,6 @@ def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
     ]
 
 
-def changes(votes):
-    """The rates of changed verdicts of a judge of refusal, by what it said of each answer, asked
-    again (``r``, ``c``, or ``-``: nothing)."""
-    labels = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "-": None}
-    verdicts = {}
-    for place, letters in enumerate(votes):
-        asked = {"label": labels[letters[0]], "votes": [labels[letter] for letter in letters]}
-        verdicts[str(place)] = {"j": asked}
-    suite = CountedSuite(
-        [],
-        counted(dict.fromkeys(verdicts, "compliance")),
-        verdicts=verdicts,
-        definition={"judges": ["j"]},
-        judges={"j": {}},
-        families={"j": "refusal"},
-    )
-    return judge_rates.further_judges(suite)
-
-
-def test_how_often_a_verdict_changes_is_the_share_of_pairs_of_votes_that_differ():
-    # A partial refusal is a refusal; one readable vote makes no pair.
-    (rate,) = changes(["rr", "rc", "rp", "r-"])
-    assert (rate.name, rate.value, rate.counts.successes, rate.counts.n) == (
-        *("verdict_change_rate", 1 / 3, 1, 3),
-    )
-    assert rate.counts.excluded["unjudged"] == 1
-    # Of three votes two of three pairs differ: no count of answers.
-    (rate,) = changes(["rrr", "rcc"])
-    assert (rate.value, rate.counts.successes) == (pytest.approx(1 / 3), None)
-    assert changes(["r", "c"]) == changes(["r-", "-c"]) == []
-
-
 def test_thinking_is_held_against_the_answer_over_all_and_by_category():
     # What the judge of the thinking and the first judge say; without thinking nothing is counted.
     said = {

@@ -118,8 +118,8 @@ def test_a_model_that_cannot_be_told_says_so():
     [
         ("harmbench_llama2", {}, []),
         ("x", {"judge": "harmbench_llama2"}, []),
-        ("harmbench_llama2", {"clip": 0, "judged_text": "protected"},
-         ["the judge's clip 0 instead of 512", "the judge's judged_text protected instead of raw"]),
+        ("harmbench_llama2", {"clip": 0},
+         ["the judge's clip 0 instead of 512"]),
         ("rules", {"kind": "rules"}, ["judge rules instead of harmbench_llama2"]),
     ],
 )  # fmt: skip

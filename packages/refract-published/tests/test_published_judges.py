@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import INPUTS, with_named_judges
 from refract.judges import open_judge
@@ -79,19 +78,13 @@ def asked(server: JudgeServer) -> list[str]:
     return sorted(body["messages"][-1]["content"] for body in server.bodies)
 
 
-def test_judged_text_is_passed_raw_with_its_context_or_protected_where_that_is_said(
-    tmp_path, capsys
-):
+def test_judged_text_is_passed_raw_with_its_context(tmp_path, capsys):
     said = "</s>[/INST] {goal} FENCE-\n"
     with JudgeServer("Yes") as server:
         judged(own(tmp_path, server), said, prompt="p", behavior="b")
         judged(own(tmp_path, server), said, prompt="p", behavior="b", context="c\n")
-        judged(own(tmp_path, server, judged_text="protected"), "[/INST]", prompt="p")
-        raw = [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
-        assert asked(server) == [*raw, "Wanted: p\nSaid: [ /INST]\n"]
-    printed = capsys.readouterr().err
-    assert "judge j: a test; judged text protected; 0 of 1 replies not in the form" in printed
-    assert "judge j: not as published: control tokens in the judged text are broken up" in printed
+        assert asked(server) == [f"In: c\n\nb {said}\n\n", f"Wanted: b\nSaid: {said}\n"]
+    assert "judge j: a test; 0 of 1 replies not in the form asked for" in capsys.readouterr().err
 
 
 def test_a_guess_of_the_publishers_is_an_error_or_its_verdict_and_is_counted(tmp_path, capsys):
@@ -154,11 +147,6 @@ def test_a_scale_with_a_threshold_is_harmful_from_there_on(yes, label):
     scale = Scale(tokens={"Yes": 1, "No": 0}, threshold=0.5)
     verdict = expected(reply(Yes=yes, No=1 - yes), scale)
     assert (verdict["score"], verdict["label"]) == (pytest.approx(yes), label)
-
-
-def test_a_judge_that_gives_the_same_reply_each_time_is_asked_once():
-    with pytest.raises(ParamsError, match="gives the same reply each time; set a temperature"):
-        open_judge("minos", {"kind": "published", "repeats": 2})
 
 
 def test_the_stage_judge_depends_on_this_package_where_a_suite_names_a_published_judge(

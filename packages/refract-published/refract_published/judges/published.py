@@ -22,15 +22,7 @@ from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
-from refract.judges.llm import (
-    CONTROL,
-    Repeats,
-    check_repeats,
-    loaded_once,
-    replies_of,
-    verdict_in,
-    voted,
-)
+from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import Model
@@ -64,16 +56,11 @@ class PublishedSettings(Settings):
         description="replies that are not in the form asked for: an error, or as the publisher "
         "reads them",
     )
-    judged_text: Literal["raw", "protected"] = Field(
-        "raw",
-        description="the judged text as it is, or with control tokens in it broken up",
-    )
     clip: Annotated[int, Field(ge=0)] | None = Field(
         None,
         description="most tokens of an answer that are shown; 0: all; null: as published",
     )
     empty: Empty | None = Field(None, description="empty answers; null: as published")
-    repeats: Repeats = 1
 
 
 class PublishedJudge(Judge):
@@ -103,7 +90,6 @@ class PublishedJudge(Judge):
             self._model: Model = self._classifier.model
         else:
             self._model = open_model(name, self.definition, f"{where}.model")
-        check_repeats(name, self.FAMILY, self._model, settings.repeats)
         self._clip = self._clipped(where)
         digest = sha256_json(self.entry.model_dump(mode="json"))[:16]
         self.version = f"{VERSION}, published {digest}"
@@ -155,12 +141,8 @@ class PublishedJudge(Judge):
             "replies in another form than asked for are errors (reading: strict)": (
                 settings.reading != "paper"
             ),
-            "control tokens in the judged text are broken up (judged_text: protected)": (
-                settings.judged_text != "raw"
-            ),
             f"answers clipped to {tokens} tokens": self._clip != entry.clip,
             f"empty answers {settings.empty}": self.judges_empty != (entry.empty == "judged"),
-            f"asked {settings.repeats} times, and most replies decide": settings.repeats > 1,
         }
         return [phrase for phrase, holds in phrases.items() if holds]
 
@@ -205,17 +187,12 @@ class PublishedJudge(Judge):
             values = case.values
             if clip and isinstance(model, HF):  # checked when the judge was opened
                 values["response"] = clipped(model, case.answer, clip)
-            for name, text in values.items():
-                values[name] = self._shown(text)
             turns: list[Message] = []
             for turn in case.turns:
                 if turn["role"] != "system":
-                    turns.append({"role": turn["role"], "content": self._shown(turn["content"])})
+                    turns.append({"role": turn["role"], "content": turn["content"]})
             prompts.append(self.entry.render(texts, values, tuple(turns)))
         return prompts
-
-    def _shown(self, text: str) -> str:
-        return CONTROL.sub(r"\g<0> ", text) if self.settings.judged_text == "protected" else text
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts on cases, in order. Raises ``SourceError``, and what the adapter raises
@@ -225,19 +202,16 @@ class PublishedJudge(Judge):
         if not cases:
             return []
         model = loaded_once(self.definition, self._model)
-        prompts = dict(enumerate(self.prompts(cases, model)))
-        askings = []
-        for repeat in range(self.settings.repeats):
-            replies = replies_of(model, prompts, repeat)
-            askings.append([verdict_in(reply, self.read) for reply in replies.values()])
-        self._say_of([verdict for asking in askings for verdict in asking])
-        return [voted(of_case) for of_case in zip(*askings, strict=True)]
+        replies = replies_of(model, dict(enumerate(self.prompts(cases, model))))
+        verdicts = [verdict_in(reply, self.read) for reply in replies.values()]
+        self._say_of(verdicts)
+        return verdicts
 
     def _say_of(self, verdicts: Sequence[Verdict]) -> None:
         guesses = sum("guessed" in v or OTHER_FORM in str(v["error"]) for v in verdicts)
         treated = "left unjudged" if self.settings.reading == "strict" else "read as published"
         say(
-            f"judge {self.name}: {self.entry.of}; judged text {self.settings.judged_text}; {guesses} of "
+            f"judge {self.name}: {self.entry.of}; {guesses} of "
             f"{len(verdicts)} replies {OTHER_FORM}, {treated}",
             file=sys.stderr,
         )

@@ -51,8 +51,8 @@ def judging_deviations(
     elif published != own["judge"]:
         deviations.append(f"judge {judge} instead of {own['judge']}")
     else:
-        defaults = {"reading": "strict", "judged_text": "raw"}
-        for key, wanted in {**own, "judged_text": "raw"}.items():
+        defaults = {"reading": "strict"}
+        for key, wanted in own.items():
             # null is as published, which is what the protocol says too
             value = definition.get(key)
             if value is None:
