@@ -37,6 +37,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.sending": ("batch",),
     },
     "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
+    "inspect": {},  # it names parts of other tools
     "paper": {"refract.exporters": ("appendix", "bundle", "eee", "latex")},
     "published": {
         "refract.commands": (

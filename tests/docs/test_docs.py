@@ -48,6 +48,8 @@ NOT_RUN = {
     "refract verify ": "needs the weights; refract-exact's own tests have weights",
     "refract run --model smollm2_135m --suite data/suites/basil": "needs weights of 98 MB",
     "refract import-suite falsereject ": "needs the Hugging Face hub; tests have one on loopback",
+    "inspect score ": "needs a log; the scorer's own tests score one",
+    "garak ": "needs garak, which brings a gigabyte",
     "refract judge fetch ": "needs the package index; tests of fetching have one on loopback",
 }
 # An exit code of 1 says what the command found.

@@ -1,0 +1,1 @@
+"""Refract's judges where people already run models: a scorer of Inspect, a detector of garak."""
