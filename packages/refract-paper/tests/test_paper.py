@@ -31,12 +31,12 @@ def computed(tmp_path_factory) -> Project:
     return project
 
 
-@pytest.fixture
-def appendix(computed, tmp_path, cli, monkeypatch) -> Path:
-    monkeypatch.chdir(computed.folder)
-    done = cli("export", "--as", "appendix", "--out", tmp_path / "a")
-    assert done.code == 0, done.err
-    return tmp_path / "a"
+@pytest.fixture(scope="module")
+def appendix(computed, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("appendix") / "a"
+    done = computed.refract("export", "--as", "appendix", "--out", str(out))
+    assert done.exit_code == 0, done.output
+    return out
 
 
 def entries(bib: str) -> dict[str, str]:
@@ -50,6 +50,7 @@ def test_each_part_is_written_and_is_the_same_twice(computed, appendix, tmp_path
     }
     texts = {"methods.md", "methods.tex", "checklist.md", "references.bib"}
     assert tables | texts | {"figures/refusal.pdf", "bundle/verify.py"} <= names
+    monkeypatch.chdir(computed.folder)
     assert cli("export", "--as", "appendix", "--out", tmp_path / "b").code == 0
     assert all((tmp_path / "b" / x).read_bytes() == (appendix / x).read_bytes() for x in names)
 

@@ -165,10 +165,8 @@ class Published(Settings):
     id: list[str] = Field(default=[])
     pair: str | None = None
     calls: str | None = None
-    fields: Row = Field(default={})
     unanswerable: dict[str, str] = Field(default={})
     kept: dict[str, str] = Field(default={})
-    listed: dict[str, str] = Field(default={})
     category: Category | CategoryColumn = "harmful"
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
@@ -206,7 +204,7 @@ class Published(Settings):
             column_of(path, table, names=[by_column.column], role="category")
         ids = [name for name in self.id if name in table.columns or "{" in name]
         id_column = ids[0] if ids else None
-        notes = [*table.notes, *self._column_notes(table, [*columns, *turns, id_column])]
+        notes = [*table.notes]
         rows: dict[str, Row] = {}
         pairs: dict[str, list[Row]] = defaultdict(list)
         renumbered: list[str] = []
@@ -277,27 +275,6 @@ class Published(Settings):
             names.append(self.turns)
         return {column_of(path, table, names=names, role="prompt"): {}}
 
-    def _column_notes(self, table: Table, used: Sequence[str | None]) -> list[str]:
-        """Notes on columns that are not carried over, and on those that the file lacks."""
-        wanted = [*self.kept, self.pair, self.calls, self.context]
-        wanted.append(self.language.column if self.language else None)
-        wanted += [*self.prompts, *self.unanswerable, *self.listed]
-        wanted += [about.get("rubric") for about in self.prompts.values()]
-        read: set[str] = {*OF_LOGS} if table.is_log else set()
-        lacking = []
-        for name in dict.fromkeys([*wanted, *used]):
-            columns = _columns_in(name)
-            read |= columns
-            if name in wanted and name and "{" not in name and columns.isdisjoint(table.columns):
-                lacking.append(name)
-        notes = []
-        ignored = [name for name in table.columns if name not in read]
-        if ignored:
-            notes.append(f"Columns that are not carried over: {', '.join(map(repr, ignored))}.")
-        if lacking:
-            notes.append(f"Columns that the file lacks: {', '.join(map(repr, lacking))}.")
-        return notes
-
     def _category(self, source: Row, about: Mapping[str, str], options: Options) -> str | None:
         category = options.category or about.get("category")
         if category or isinstance(self.category, str):
@@ -336,14 +313,11 @@ class Published(Settings):
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
         row |= _offered(_list_in(source, self.calls), category)
-        for column, field in self.listed.items():
-            row[field] = [source[column]] if source.get(column) else []
         questions = []
         for question in _list_in(source, about.get("rubric")):
             questions.append(question if isinstance(question, dict) else {"question": question})
         if questions:
             row["rubric"] = questions
-        row |= self.fields
         return {field: value for field, value in row.items() if value not in (None, "", [])}
 
 
@@ -368,12 +342,6 @@ def _offered(names: Sequence[Any], category: str) -> Row:
         described["parameters"] = {"type": "object", "properties": {}}
         tools.append({"type": "function", "function": described})
     return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
-
-
-def _columns_in(name: str | None) -> set[str]:
-    """The columns that a name refers to: a column, a part of one, or a text with columns
-    in it."""
-    return {name, name.partition(".")[0], *re.findall(r"{(\w+)", name)} if name else set()
 
 
 def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
