@@ -11,6 +11,7 @@ from refract.agreement.labelled_files import labelled_rows, labels_of, shown_cou
 from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
+from refract.core.jsonl import has_form
 from refract.core.params import decision_settings, null_settings
 from refract.core.types import Row
 from refract.evaluate import Definition, Evaluation, Suite, evaluate, read_suites, rows_sha256
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     Suites: TypeAlias = str | Path | Sequence[str | Path] | pd.DataFrame | Mapping[str, Rows]
     Judges: TypeAlias = str | Definition | Sequence[str | Definition]
     Measured: TypeAlias = str | Definition | Model | TextFunction | BatchFunction
+
+
+PROMPT = [{"role": str, "content": str}]  # where it is a conversation
 
 
 class Comparison(NamedTuple):
@@ -251,13 +255,14 @@ def judge_rows(
     rows in messages."""
     for number, row in enumerate(rows, 1):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
+        prompt = row.get("prompt") or ""
         problems = field_problems(row)
         if not isinstance(id_, str) or not isinstance(response, str | None):
             problems = [
                 "needs a text as 'prompt_id' or 'id', and a text or null as 'response' "
                 f"(got {id_!r} and {response!r:.60})"
             ]
-        elif not _is_prompt(row.get("prompt") or ""):
+        elif not has_form(prompt, PROMPT if isinstance(prompt, list) else str):
             problems = [
                 f"needs a text or a list of messages as 'prompt' (got {row['prompt']!r:.60})"
             ]
@@ -277,16 +282,6 @@ def judge_rows(
         id_ = row.get("prompt_id", row.get("id"))
         judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})
     return judged
-
-
-def _is_prompt(prompt: object) -> bool:
-    """Whether this is a text or a list of messages."""
-    if not isinstance(prompt, list):
-        return isinstance(prompt, str)
-    parts = [
-        turn.get(part) for turn in prompt if isinstance(turn, dict) for part in ("role", "content")
-    ]
-    return len(parts) == 2 * len(prompt) and all(isinstance(part, str) for part in parts)
 
 
 def _judges(judge: Judges, project: Project) -> dict[str, Definition]:

@@ -92,10 +92,6 @@ def label(
             f"{out} exists and may hold labels; name another file with --out, or go on with --terminal"
         )
     if terminal:
-        # As exceptions they leave the terminal as it was: it waits for a key without echo.
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
         label_in_terminal(out, answers)
 
 
@@ -107,6 +103,10 @@ def label_in_terminal(path: Path, answers: Sequence[JudgedAnswer]) -> None:
     connection lose none. Raises :class:`refract.core.errors.RowError` for a file that cannot be used,
     or is of other answers.
     """
+    # As exceptions they leave the terminal as it was: it waits for a key without echo.
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
     labelled = len(read_labels(path, answers).by_id)
     rows = label_rows(path)
     asked = answers_of_labels(path, rows, answers)

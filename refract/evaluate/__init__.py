@@ -255,19 +255,13 @@ def evaluate(
         fixed={suite.name: suite.generation for suite in ready.values() if suite.generation},
         samples={n: wanted["samples"] for n, wanted in of_suite.items() if wanted.get("samples")},
     )
+    how: dict[str, Any] = {"settings": settings, "null_answers": null_answers}
     results: dict[str, SuiteResult] = {}
     suite_facts: dict[str, Row] = {}
     for suite in ready.values():
         draw = Draw(asked=sample, total=len(suite.rows), seed=seed)
         result = judge_and_count(
-            suite,
-            answers,
-            opened,
-            definitions=defined,
-            model=name,
-            draw=draw,
-            settings=settings,
-            null_answers=null_answers,
+            suite, answers, opened, definitions=defined, model=name, draw=draw, **how
         )
         results[suite.name] = result
         suite_facts[suite.name] = _facts(result, judges, draw)
@@ -279,7 +273,13 @@ def evaluate(
         settings=settings,
         null_answers={**null_answers.model_dump(), "seed": seed},
     )
-    facts["run"] = {
+    facts["run"] = _run_facts(sample, seed)
+    return Evaluation(name, results, facts, answers.origins, certificates=answers.certificates)
+
+
+def _run_facts(sample: int | None, seed: int) -> Row:
+    """What ran, and on how much of each suite."""
+    return {
         "code_sha256": code_sha256(),
         "libraries": library_versions(),
         "python": ".".join(map(str, sys.version_info[:3])),
@@ -287,7 +287,6 @@ def evaluate(
         "sample": sample,
         "seed": seed,
     }
-    return Evaluation(name, results, facts, answers.origins, certificates=answers.certificates)
 
 
 def _checked(suite: Suite, judges: Mapping[str, Judge]) -> Suite:
