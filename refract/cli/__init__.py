@@ -76,7 +76,7 @@ GROUPS = {
         "import-suite": "Make a suite of a published prompt file",
         "rewrite": "Have a model rewrite prompts",
         "models": "Fetch the weights of a model",
-        "cache": "Stored answers: info, clear, import, export",
+        "cache": "Stored answers: info, clear, import",
     },
 }
 # Called by DVC and by schedulers, not by people.

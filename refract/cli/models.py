@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
-import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +12,13 @@ from typer import Argument, Option
 
 from refract.cli.printing import print_table
 from refract.core.errors import UsageError
-from refract.core.jsonl import write_rows
 from refract.core.params import grid
 from refract.core.published_text import copy_out, download
 from refract.core.showing import say
 from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.judges.kept import VERDICTS
 from refract.models.checkpoint import fetched_file, is_package
-from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
+from refract.models.store import ResponseStore, known_answers, open_store
 from refract.project import find_model, find_project
 
 models = typer.Typer(
@@ -30,7 +28,7 @@ models.callback()(lambda: None)
 cache = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="The response store: info, clear, import, export.",
+    help="The response store: info, clear, import.",
 )
 
 
@@ -95,14 +93,6 @@ def _open() -> tuple[ResponseStore, Path]:
     return answers, answers.path
 
 
-def _by_model(answers: ResponseStore) -> dict[str, list[str]]:
-    """The stored requests of each model, by name."""
-    keys: dict[str, list[str]] = {}
-    for key, model in answers:
-        keys.setdefault(model or "unnamed", []).append(key)
-    return dict(sorted(keys.items()))
-
-
 @cache.command()
 def info() -> None:
     """Print where the response store is, its size, and how many answers of which model and verdicts it
@@ -112,32 +102,27 @@ def info() -> None:
     """
     answers, path = _open()
     with answers:
-        keys = _by_model(answers)
-        verdicts = len(keys.pop(VERDICTS, ()))
-        count = sum(map(len, keys.values()))
+        counts = Counter(model or "unnamed" for _, model in answers)
+        verdicts = counts.pop(VERDICTS, 0)
         size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
-        say(f"{path}: {count} answers, {verdicts} verdicts, {size / 1e6:.1f} MB")
-        for model in keys:
-            say(f"  {model}: {len(keys[model])}")
+        say(f"{path}: {counts.total()} answers, {verdicts} verdicts, {size / 1e6:.1f} MB")
+        for model in sorted(counts):
+            say(f"  {model}: {counts[model]}")
 
 
 @cache.command()
 def clear(
-    older_than: Annotated[
-        int, Option(min=0, help="Only answers stored more than so many days ago.")
-    ] = 0,
     verdicts: Annotated[
         bool, Option("--verdicts", help="Only verdicts, which judging gives again.")
     ] = False,
 ) -> None:
     """Delete stored answers and verdicts; the next run makes them again.
 
-    Example: refract cache clear --older-than 30
+    Example: refract cache clear --verdicts
     """
     answers, path = _open()
     with answers:
-        before = max(0, int(time.time()) - older_than * 86400) if older_than else None
-        deleted = answers.delete(before, VERDICTS if verdicts else None)
+        deleted = answers.delete(model=VERDICTS if verdicts else None)
         say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
 
 
@@ -164,23 +149,3 @@ def import_folder(
             new += answers.put(rows, folder.resolve().name)
     sources = ", ".join(map(str, places))
     say(f"{intact} intact answers in {sources}, {new} of them new to {path}")
-
-
-@cache.command("export")
-def export_folder(folder: Annotated[Path, Argument(help="Folder to write to.")]) -> None:
-    """Write all stored answers as response rows, one file for each model.
-
-    Example: refract cache export answers
-    """
-    written = 0
-    answers, _ = _open()
-    with answers:
-        by_model = _by_model(answers)
-        by_model.pop(VERDICTS, None)  # judging gives them again
-        for model, keys in by_model.items():
-            rows = answers.whole(keys)
-            # A model may be called anything; a file may not.
-            name = re.sub(r"[^A-Za-z0-9_.-]", "_", model).lstrip(".") or "unnamed"
-            write_rows(folder / name / "answers.jsonl", kept_rows(rows))
-            written += len(rows)
-    say(f"{written} answers written to {folder}")

@@ -96,7 +96,6 @@ def test_rows_that_were_changed_are_labelled_or_refused_in_a_message(cli, result
     "command",
     [
         (*RUN, "--adapter", "synthetic", "--set", f"seed={'[' * 2000}"),
-        ("cache", "clear", "--older-than", "9" * 30),
         (*RUN, "--adapter", "recorded", "--path", "deep.json"),
         (*RUN, "--adapter", "hf", "--model-id", "./deep"),
     ],
