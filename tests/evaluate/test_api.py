@@ -224,7 +224,7 @@ def test_results_in_memory_are_compared_as_their_files_are(cli):
         refract.compare(sides[0], 7)
 
 
-def test_results_print_their_main_rates_and_are_a_table_in_a_notebook():
+def test_results_print_their_main_rates():
     frame = pd.DataFrame(ROWS)
     results = refract.measure(refusing, {"<mine>": frame}, name="m")
     lines = str(results).splitlines()
@@ -234,9 +234,6 @@ def test_results_print_their_main_rates_and_are_a_table_in_a_notebook():
         ["m", "<mine>", "over_refusal_rate", "5", "0.00"],
         ["m", "<mine>", "discrimination", "9", "1.00"],
     ]
-    table = results._repr_html_()
-    assert "<td>harmful_refusal_rate</td>" in table
-    assert "<td>&lt;mine&gt;</td>" in table
 
 
 def test_importing_the_package_imports_nothing_else():
