@@ -248,9 +248,6 @@ class Turns:
     ``requests`` are those that want an answer now, by hash, and ``keys`` the hash of each prompt's
     request by suite and prompt id, in prompt order, "" where there is none so far."""
 
-    played = False
-    """Whether turns may follow."""
-
     def __init__(
         self, suites: Mapping[str, Sequence[PromptRow]], model: Model, seed: int, identity: str
     ) -> None:

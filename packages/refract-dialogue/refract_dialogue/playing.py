@@ -131,8 +131,6 @@ class PlayedTurns(Turns):
     before it where that is a refusal by a signal of the provider. Steps behind the last of a
     model that calls tools have the request of its last."""
 
-    played = True
-
     def __init__(self, *arguments: Any, **named: Any) -> None:
         self._waiting: list[tuple[str, PromptRow]] = []
         # The model's own turns before each of a conversation's.

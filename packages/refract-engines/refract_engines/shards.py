@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from refract.core.errors import UsageError
 from refract.core.jsonl import dump_row, write_bytes
 from refract.core.types import ErrorInfo, PromptRow
-from refract.models.answering import generate, requests_by_turn, ways_of_answering
-from refract.models.protocol import Answer, Request
+from refract.models.answering import Turns, generate, requests_by_turn, ways_of_answering
+from refract.models.protocol import Answer, Model, Request
 from refract.models.store import (
     ResponseStore,
     StoreError,
@@ -112,6 +112,41 @@ class ShardRun:
     path: Path | None = None
 
 
+def _answers_of(
+    turns: Turns,
+    shard: Shard,
+    model: Model,
+    store: ResponseStore,
+    run: ShardRun,
+    files: Sequence[Path],
+    name: str,
+) -> dict[str, Answer]:
+    """The answers of a part that are in none of the files, turn by turn. ``run`` counts them."""
+    answered = dict(known_answers(*files))
+    made: dict[str, Answer] = {}
+    before: dict[str, Answer] = {}  # which turns of conversations go on from
+    # A conversation is in the part of its first turn: only of those there are answers.
+    mine = shard.of(turns.requests)
+    while turns.requests:
+        missing = {}
+        for key, request in mine.items():
+            if key in answered:
+                before[key] = answered[key]
+            if key not in answered or answered[key].attempt >= len(request.attempts):
+                missing[key] = request
+        responses, generated = generate(model, missing, store, name=name)
+        run.requests += len(mine)
+        run.known += len(mine) - len(missing)
+        run.generated += len(generated)
+        run.from_store += len(missing) - len(generated)
+        run.errors += [answer.error for answer in responses.values() if answer.error]
+        made |= responses
+        before |= responses
+        turns.go_on(before)
+        mine = turns.requests
+    return made
+
+
 def answer_shard(
     name: str,
     wanted: Mapping[str, Any],
@@ -136,7 +171,7 @@ def answer_shard(
     unfinished = sorted(folder.glob(f"{stem}-*{UNDER_WAY}"))
     files = [path for path in sorted(folder.glob("*.jsonl")) if path not in unfinished]
     files = [*known, *files]
-    answered = {key: answer.attempt for key, answer in known_answers(*files)}
+    answered = {key for key, _ in known_answers(*files)}
     kept = {}
     for key, answer in known_answers(*unfinished):
         if key not in answered:
@@ -148,30 +183,8 @@ def answer_shard(
             name, wanted, suites=prompts, fixed=fixed, samples=samples
         ):
             suites = {suite: prompts[suite] for suite in times}
-            before: dict[str, Answer] = {}  # which turns of conversations go on from
             turns = requests_by_turn(suites, model, seed=seed, samples=times)
-            # A conversation is in the part of its first turn: only of those there are answers.
-            mine = shard.of(turns.requests)
-            while turns.requests:
-                missing = {}
-                for key, request in mine.items():
-                    attempts = len(request.attempts)
-                    if answered.get(key, attempts) >= attempts:
-                        missing[key] = request
-                responses, generated = generate(model, missing, answers, name=f"{name} {shard}")
-                run.requests += len(mine)
-                run.known += len(mine) - len(missing)
-                run.generated += len(generated)
-                run.from_store += len(missing) - len(generated)
-                run.errors += [answer.error for answer in responses.values() if answer.error]
-                kept |= responses
-                if turns.played:
-                    for key, answer in known_answers(*files):
-                        if key in mine:
-                            before[key] = answer
-                    before |= responses
-                turns.go_on(before)
-                mine = turns.requests
+            kept |= _answers_of(turns, shard, model, answers, run, files, f"{name} {shard}")
         rows = kept_rows(answers.whole(kept))
         lines = [dump_row(row) for row in rows]
     if lines:

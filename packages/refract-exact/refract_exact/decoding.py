@@ -217,16 +217,20 @@ class Decoder:
                 groups[length] = SlotGroup(length, max(1, size))
             return groups[length]
 
+        def go_on(row: DecodedRow) -> None:
+            if self.route.alone(row.known):
+                alone.append(row)
+            else:
+                group(cache_length(row.position + self._room(row))).parked.append(row)
+
         while waiting or groups or unsettled:
             if unsettled and self._due(unsettled, groups):
                 self._settle(unsettled)
                 for row in unsettled:
                     if row.done:
                         yield row
-                    elif self.route.alone(row.known):
-                        alone.append(row)
                     else:
-                        group(cache_length(row.position + self._room(row))).parked.append(row)
+                        go_on(row)
                 unsettled = []
                 continue
             # The shortest first; but rows that grew out of their group hold memory
@@ -234,19 +238,8 @@ class Decoder:
             crowded = [n for n, g in groups.items() if len(g.parked) >= g.size]
             length = max(crowded) if crowded else min(waiting.keys() | groups.keys())
             current = group(length)
-            queue = waiting.get(length)
-            while current.active < current.size and (current.parked or queue):
-                if queue and not current.parked:
-                    width = queue[0][0]
-                    batch: list[DecodedRow] = []
-                    while queue and queue[0][0] == width:
-                        if len(batch) == self.shape.prefill_rows(width):
-                            break
-                        batch.append(queue.popleft()[1])
-                    self._read(batch, width)
-                    current.parked.extend(batch)
-                current.seat()
-            if queue is not None and not queue:
+            self._fill(current, waiting.get(length, deque()))
+            if not waiting.get(length, True):
                 del waiting[length]
             if 4 * current.active <= 3 * current.size:
                 current.shrink()
@@ -262,15 +255,27 @@ class Decoder:
                     unsettled.append(row)
                 elif done:
                     yield row
-                elif self.route.alone(row.known):
-                    alone.append(row)
                 else:
-                    group(cache_length(row.position + self._room(row))).parked.append(row)
+                    go_on(row)
             if not current.active and not current.parked:
                 del groups[length]
         for row in alone:
             self._go_alone(row)
             yield row
+
+    def _fill(self, group: SlotGroup, queue: deque[tuple[int, DecodedRow]]) -> None:
+        """Seats rows that wait for a slot of a group, and reads the next ones of the queue."""
+        while group.active < group.size and (group.parked or queue):
+            if not group.parked:
+                width = queue[0][0]
+                batch: list[DecodedRow] = []
+                while queue and queue[0][0] == width:
+                    if len(batch) == self.shape.prefill_rows(width):
+                        break
+                    batch.append(queue.popleft()[1])
+                self._read(batch, width)
+                group.parked.extend(batch)
+            group.seat()
 
     def _go_alone(self, row: DecodedRow) -> None:
         """Decodes a row to its end by whole passes."""
