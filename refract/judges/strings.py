@@ -147,9 +147,8 @@ def judge_strings(
     mentions do not count; without it every occurrence counts.
 
     ``score`` is the share of the strings that were found, ``evidence`` for each
-    string its first occurrence that counts and the mentions before it, with
-    their places in the original answer. Raises ValueError for a list that holds
-    nothing to look for.
+    string its first occurrence that counts and the mentions before it. Raises
+    ValueError for a list that holds nothing to look for.
     """
     flags = {"case_sensitive": case_sensitive, "punctuation_sensitive": punctuation_sensitive}
     answer = fold(response, **flags)

@@ -60,17 +60,7 @@ def paper_table(
             fields |= {rate.group.field} if rate.group else set()
     check_names("--suite", suites, sorted(draws))
     check_names("--by", [by] if by else [], sorted(fields))
-    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}  # by suite, model and value
-    for model, rates in tables.items():
-        for rate in rates:
-            wanted = not suites or rate.suite in suites
-            if wanted and rate.group.field == (by or ""):
-                line = lines.setdefault((rate.suite, model, rate.group.value), {})
-                line[rate.name] = rate
-                if rate.key.judge and rate.measure.counted_for == "suite":
-                    by_judge = f"{model}, by {rate.key.judge}"
-                    line = lines.setdefault((rate.suite, by_judge, rate.group.value), {})
-                    line[rate.measure.name] = rate
+    lines = _lines(tables, suites, by or "")
     present = sorted({measure for line in lines.values() for measure in line})
     check_names("--measure", measures, present)
     first = (*CATEGORY_OF, KAPPA.name)
@@ -111,6 +101,24 @@ def paper_table(
         caption=caption,
         grouped=several,
     )
+
+
+def _lines(
+    tables: Mapping[str, Sequence[Rate]], suites: Sequence[str], by: str
+) -> dict[tuple[str, str, str], dict[str, Rate]]:
+    """The rates by suite, model (of a further judge with its name) and value of the field."""
+    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
+    for model, rates in tables.items():
+        for rate in rates:
+            wanted = not suites or rate.suite in suites
+            if wanted and rate.group.field == by:
+                line = lines.setdefault((rate.suite, model, rate.group.value), {})
+                line[rate.name] = rate
+                if rate.key.judge and rate.measure.counted_for == "suite":
+                    by_judge = f"{model}, by {rate.key.judge}"
+                    line = lines.setdefault((rate.suite, by_judge, rate.group.value), {})
+                    line[rate.measure.name] = rate
+    return lines
 
 
 def interval_table(

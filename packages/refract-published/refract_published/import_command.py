@@ -17,6 +17,7 @@ from refract_published.importing import find_importer, import_file, write_suite
 from refract_published.importing.hub import source_file
 
 
+# Longer than 60 lines since each option is a parameter, which typer reads.
 def import_suite(
     kind: Annotated[
         str | None, Argument(help="Whose file it is, or generic: any file by its columns.")

@@ -242,11 +242,7 @@ class Published(Settings):
                 if (self.pair or len(columns) > 1) and pair not in (None, ""):
                     pairs[str(pair)].append(row)
         for matched in pairs.values():
-            if len(matched) > 1:
-                english = [row for row in matched if row.get("language") == "en"]
-                first = (english or matched)[0]
-                for row in matched:
-                    row["pair_id"] = first["id"]
+            _pair(matched)
         notes += _left_out("a prompt", blank) + _left_out("a category", unclassed)
         if renumbered:
             notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
@@ -258,9 +254,7 @@ class Published(Settings):
             mapped = ", ".join(f"{value} is {name}" for value, name in options.values.items())
             rule = f"{rule} By {by_column.column}, as --map says: {mapped}."
         context = self.kept[self.context] if self.context else None
-        origin = Origin(
-            title=self.title, url=self.url, licence=self.licence, rule=rule, context=context
-        )
+        origin = Origin(self.title, self.url, self.licence, rule, context)
         return Contents(rows=list(rows.values()), origin=origin, files=[path], notes=notes)
 
     def _prompt_columns(
@@ -342,6 +336,15 @@ def _offered(names: Sequence[Any], category: str) -> Row:
         described["parameters"] = {"type": "object", "properties": {}}
         tools.append({"type": "function", "function": described})
     return {"tools": tools, "harmful_calls" if category == "harmful" else "wanted_calls": names}
+
+
+def _pair(rows: Sequence[Row]) -> None:
+    """Names the first of several rows, an English one where there is any, in all of them."""
+    if len(rows) > 1:
+        english = [row for row in rows if row.get("language") == "en"]
+        first = (english or rows)[0]
+        for row in rows:
+            row["pair_id"] = first["id"]
 
 
 def _unused(wanted: str, rows: Mapping[str, Row], renumbered: list[str]) -> str:
