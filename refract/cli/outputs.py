@@ -93,7 +93,7 @@ def page() -> None:
 
     Example: refract page
     """
-    say(f"page: {write_page(project_root(), arithmetic_lines)}")
+    say(f"page: {write_page(project_root())}")
 
 
 def export(

@@ -35,16 +35,14 @@ class SidesText:
     def regressions(self) -> list[str]:
         """A line for each primary measure that is shown to be worse."""
         worse = [(row, drop) for row, drop in self.primary if drop.regression]
-        return [f"{self._brief_name(row)}: {self._why(row, drop)}" for row, drop in worse]
+        return [f"{self._name(row)}: {_why(row, drop)}" for row, drop in worse]
 
     def failures(self, fail_on: str) -> list[str]:
         """A line for each reason why a build fails."""
-        lines = []
+        lines = [f"REGRESSION {line}" for line in self.regressions()]
         for row, drop in self.primary:
-            if drop.regression:
-                lines.append(f"REGRESSION {_name(row)}: {self._why(row, drop)}")
-            elif fail_on == "inconclusive" and drop.decision != NOT_WORSE:
-                lines.append(f"INCONCLUSIVE {_name(row)}: {self._why(row, drop)}")
+            if fail_on == "inconclusive" and drop.decision != NOT_WORSE and not drop.regression:
+                lines.append(f"INCONCLUSIVE {self._name(row)}: {_why(row, drop)}")
         undecided = self.sides.undecided
         if not self.primary:
             undecided = ["no primary measure could be compared"]
@@ -86,7 +84,7 @@ class SidesText:
         reasons: dict[str, list[str]] = {}
         for row, drop in self.primary:
             if drop.reason and not drop.regression:
-                reasons.setdefault(drop.reason, []).append(self._brief_name(row))
+                reasons.setdefault(drop.reason, []).append(self._name(row))
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
         for note in self.sides.notes:
             only = len(self.models) == 1 and list(note.models) == self.models
@@ -110,26 +108,21 @@ class SidesText:
             )
         return notes
 
-    def _brief_name(self, row: Difference) -> str:
+    def _name(self, row: Difference) -> str:
         """The name of a row, without its model where only one is compared."""
         name = f"{row.suite} {row.category}"
         return name if len(self.models) == 1 else f"{row.model} {name}"
 
-    def _why(self, row: Difference, drop: DropDecision) -> str:
-        """The refusal rates, what the unjudged could make of them, and the decision."""
-        text = "no pair judged on both sides"
-        if row.n:
-            text = f"refusal {row.a:.3f} → {row.b:.3f}"
-        if drop.p_worse_holm is not None:
-            text += f", p worse (Holm) {drop.p_worse_holm:.2g}"
-        if drop.worst is not None:
-            text += f", worst case {drop.worst:+z.3f}"
-        reason = f" ({drop.reason})" if drop.reason else ""
-        return f"{text} against a margin of {drop.margin}: {drop.decision}{reason}"
 
-
-def _name(difference: Difference) -> str:
-    return f"{difference.model} {difference.suite} {difference.category}"
+def _why(row: Difference, drop: DropDecision) -> str:
+    """The refusal rates, what the unjudged could make of them, and the decision."""
+    text = f"refusal {row.a:.3f} → {row.b:.3f}" if row.n else "no pair judged on both sides"
+    if drop.p_worse_holm is not None:
+        text += f", p worse (Holm) {drop.p_worse_holm:.2g}"
+    if drop.worst is not None:
+        text += f", worst case {drop.worst:+z.3f}"
+    reason = f" ({drop.reason})" if drop.reason else ""
+    return f"{text} against a margin of {drop.margin}: {drop.decision}{reason}"
 
 
 def _category(difference: Difference) -> str:

@@ -132,12 +132,11 @@ class PageData(NamedTuple):
 
     def clean(self) -> Iterator[dict[str, str]]:
         """What became of the answers to prompts without perturbation, in the order of the
-        columns: the names of each, its id, its prompt and its verdicts (JSON)."""
+        columns: the names of each, its id and its prompt."""
         for place, id_ in enumerate(self.columns["id"]):
             row = {key: self.names[key][self.columns[key][place]] for key in NAMED}
             if self.columns["clean"][place] is None and row["perturbation"] != EARLIER:
                 row["prompt"] = self.texts[self.columns["prompt"][place]]
-                row["verdicts"] = self.verdicts[self.columns["verdict"][place]]
                 yield row | {"id": id_}
 
 

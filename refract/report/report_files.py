@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from refract.agreement.label_files import KEYS
@@ -19,7 +19,6 @@ from refract.core.environment import git, pinned_libraries
 from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
 from refract.core.tables import write_table
-from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.drawing import Figure, drawn, write_figures
 from refract.report.figure_data import figures_of
@@ -68,31 +67,22 @@ def write_report(root: Path) -> str:
     return f"{REPORT}, {len(pages)} pages behind it, {len(figures)} figures, {PAGE}"
 
 
-def write_page(
-    root: Path, arithmetic_lines: Callable[[Path, Mapping[str, Row]], Sequence[str]]
-) -> Path:
-    """Writes the page alone, from the results that are computed, with lines on how
-    models' answers were computed and certified."""
+def write_page(root: Path) -> Path:
+    """Writes the page alone, from the results that are computed."""
     inputs = _inputs(root)
-    arithmetic = arithmetic_lines(root, inputs.view.provenance)
-    page = _page(root, inputs, report_pages(inputs), figures_of(inputs.view), arithmetic)
-    write_bytes(root / PAGE, page)
+    write_bytes(root / PAGE, _page(root, inputs, report_pages(inputs), figures_of(inputs.view)))
     return root / PAGE
 
 
 def _page(
-    root: Path,
-    inputs: Inputs,
-    pages: Mapping[str, str],
-    figures: Sequence[Figure],
-    arithmetic: Sequence[str] = (),
+    root: Path, inputs: Inputs, pages: Mapping[str, str], figures: Sequence[Figure]
 ) -> Iterable[bytes]:
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
     made = f"Made at commit {printable(commit)}." if commit else "Made outside a git repository."
     draws = label_draws(root, inputs.view, inputs.answers)
-    return page_parts(inputs, pages, figures, made=[made, *arithmetic], draws=draws)
+    return page_parts(inputs, pages, figures, made=made, draws=draws)
 
 
 def page_parts(
@@ -100,12 +90,11 @@ def page_parts(
     pages: Mapping[str, str],
     figures: Sequence[Figure],
     *,
-    made: Sequence[str] = (),
+    made: str = "",
     draws: Sequence[LabelDraw] = (),
 ) -> Iterable[bytes]:
     """The whole page, UTF-8, in parts. ``pages`` are the report's, in Markdown; ``made`` says
-    at which commit it was made, and how many exact answers were certified; ``draws`` are what
-    it asks people to label."""
+    at which commit it was made; ``draws`` are what it asks people to label."""
     import jinja2
     from markupsafe import Markup
 

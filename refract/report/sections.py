@@ -44,7 +44,13 @@ from refract.report.comparison_tables import (
 )
 from refract.report.comparisons import ALL_PAIRS
 from refract.report.first_table import details_table, first_table, threshold_table
-from refract.report.judge_notes import further_table, null_table, powered_table, scores_table
+from refract.report.judge_notes import (
+    further_table,
+    null_table,
+    powered_table,
+    prompt_readers,
+    scores_table,
+)
 from refract.report.markdown import ShownTable, environment, shown_table, tidy
 from refract.report.page_data import PageData
 from refract.report.sentences import Sentences
@@ -102,8 +108,9 @@ INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 def report_pages(inputs: Inputs) -> dict[str, str]:
     """The report and the pages behind it that have something in them, in Markdown."""
     templates = environment(inputs.view.titles)
-    say = Sentences(inputs.view)
-    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": inputs.view, "say": say}
+    view = inputs.view
+    templates.globals |= {"ALL_PAIRS": ALL_PAIRS, "view": view, "say": Sentences(view)}
+    templates.globals |= {"prompt_readers": prompt_readers(view)}
     computed: dict[Callable[[Inputs], Data], Data] = {}
 
     def written(folder: str, section: Section, titles: Mapping[str, str]) -> str:
@@ -205,14 +212,10 @@ def over_refused(inputs: Inputs) -> ShownTable:
 
 
 def _robustness(inputs: Inputs) -> Data:
-    view = inputs.view
-    changed, groups, above = [], 0, 0
+    view, changed = inputs.view, []
     for rate in view.every:
-        counts = rate.counts
-        floor = rate.above_floor
-        p = rate.statistics.p_holm
-        untested = counts.untested if any(counts.untested.values()) else None
         if rate.measure == CHANGED and not rate.group:
+            counts, floor = rate.counts, rate.above_floor
             row = {
                 "suite": view.titles.plain(rate.suite),
                 "perturbation": rate.key.perturbation,
@@ -220,18 +223,15 @@ def _robustness(inputs: Inputs) -> Data:
                 "answers that changed": short_text(rate),
                 "of": f"{counts.successes}/{counts.n}",
                 "above noise floor": floor and short_estimate(floor.value, floor.interval, "+"),
-                "not tested": untested and kinds_text(untested),
+                "not tested": kinds_text(counts.untested)
+                if any(counts.untested.values())
+                else None,
             }
             changed.append(row)
-        elif rate.measure == CHANGED and p is not None:
-            groups += 1
-            above += p <= 1 - view.confidence
     return {
         "perturbed": perturbed_table(view),
         "by_category": perturbed_table(view, by_category=True),
         "changed": shown_table(changed),
-        "groups": groups,
-        "above": above,
     }
 
 

@@ -9,7 +9,6 @@ from refract.rates.clean_prompts import failed_controls
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import NULL_FIELD
 from refract.rates.key import DIFFERS
-from refract.report.judge_notes import prompt_readers
 from refract.report.view import View, error_text
 from refract.report.wording import rate_text, short_estimate
 
@@ -137,11 +136,6 @@ class Sentences:
                 )
             texts.append(text)
         return texts
-
-    @cached_property
-    def prompt_readers(self) -> list[str]:
-        """The judges that read the prompt."""
-        return prompt_readers(self.view)
 
     @cached_property
     def notes(self) -> list[tuple[str, str]]:

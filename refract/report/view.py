@@ -373,17 +373,17 @@ def read_titles(
     Raises :class:`ParamsError` where two models, or two suites, would be called the
     same.
     """
-    of_models: dict[str, str] = {}
-    of_suites: dict[str, str] = {}
-    for names, by_name in ((models, of_models), (suites, of_suites)):
+    titles = []
+    for names in (models, suites):
+        taken: dict[str, str] = {}
         for name in names:
             stated = (metadata or {}).get(name) or {}
             title = read_settings(Metadata, f"metadata.{name}", stated).title or name
-            for other, taken in by_name.items():
-                if taken == title:
-                    raise ParamsError(
-                        f"metadata.{name}.title must be a text that no other model or suite has "
-                        f"(got {title!r}, which is {other}'s); change one of the two"
-                    )
-            by_name[name] = title
-    return Titles(of_models, of_suites)
+            if title in taken:
+                raise ParamsError(
+                    f"metadata.{name}.title must be a text that no other model or suite has "
+                    f"(got {title!r}, which is {taken[title]}'s); change one of the two"
+                )
+            taken[title] = name
+        titles.append({name: title for title, name in taken.items()})
+    return Titles(models=titles[0], suites=titles[1])

@@ -60,12 +60,10 @@ def looks(figure: Figure) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("figure", "format_"), [(LINES, "svg"), (LINES, "pdf"), (LINES, "png"), (SIZES, "svg")]
-)
-def test_the_bytes_are_the_same_each_time_and_hold_no_date(figure, format_):
-    first = drawn(replace(figure), format_)
-    assert drawn(replace(figure), format_) == first
+@pytest.mark.parametrize("format_", ["svg", "pdf", "png"])
+def test_the_bytes_are_the_same_each_time_and_hold_no_date(format_):
+    first = drawn(LINES, format_)
+    assert drawn(replace(LINES), format_) == first
     assert b"Date" not in first
 
 

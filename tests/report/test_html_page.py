@@ -53,7 +53,7 @@ def view_of(rates: Sequence[Rate], /, **more: Any) -> View:
     return View(**{"rates": {"one": rates}, "provenance": PROVENANCE} | more)
 
 
-MADE = [f"Made at commit 0123456 of 2026-01-31, “{TEXTS['script']}”."]
+MADE = f"Made at commit 0123456 of 2026-01-31, “{TEXTS['script']}”."
 
 
 def html_page(
@@ -61,7 +61,7 @@ def html_page(
     /,
     answers: PageData,
     figures: Sequence[Figure] = (),
-    made: Sequence[str] = (),
+    made: str = "",
     **more: Any,
 ) -> bytes:
     """The whole page."""
@@ -96,7 +96,7 @@ def page() -> str:
 def test_no_hostile_text_adds_an_element_or_an_attribute_to_the_page(page):
     texts = {name: f"harmless {name}" for name in TEXTS} | {"one line": TEXTS["one line"]}
     answers = page_data(hostile_answers(texts))
-    harmless = html_page(RATES, answers, figures_of(view_of(RATES)), ["x"])
+    harmless = html_page(RATES, answers, figures_of(view_of(RATES)), "x")
     hostile, plain = Elements(page), Elements(harmless.decode())
     assert [tag for tag, _ in hostile.found] == [tag for tag, _ in plain.found]
     assert not [a for _, attributes in hostile.found for a in attributes if a.startswith("on")]
@@ -166,7 +166,7 @@ def test_once_a_page_holds_so_many_bytes_of_texts_it_cuts_others_short_and_says_
     cut = "c" * SHORT + f"\n[{5000 - SHORT} more characters are not in this page]"
     assert data.texts == ["?", "a" * 10, "b" * 400, cut, "d"]
     assert data.cut == 1
-    assert "1 text of more than 20,000 characters" in text_of(html_page(RATES, data))
+    assert "are cut here (1)" in text_of(html_page(RATES, data))
     assert "cut here" not in text_of(html_page(RATES, page_data(answers)))
 
 

