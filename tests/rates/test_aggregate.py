@@ -15,6 +15,7 @@ from refract.rates.clean_prompts import (
     failed_controls,
     pair_table,
     rate_table,
+    share_table,
     suite_metrics,
 )
 from refract.rates.counting import (
@@ -239,6 +240,13 @@ def test_each_category_has_its_own_measure_and_denominator():
         ("borderline_refusal_rate", ""): (0, 0),
         ("borderline_discrimination", ""): (None, 0),
     }
+
+
+def test_the_judged_answers_of_a_category_divide_into_compliance_and_both_kinds_of_refusal():
+    names = ("compliance_rate", "full_refusal_rate", "partial_refusal_rate")
+    table = shares(share_table(suite(harmful="rpce", helpful="ccr")), "category")
+    assert [table[name, "harmful"] for name in names] == [(1, 3), (1, 3), (1, 3)]
+    assert [table[name, "helpful"] for name in names] == [(2, 3), (1, 3), (0, 3)]
 
 
 def discrimination(clusters=None) -> Rate:

@@ -379,3 +379,13 @@ def test_the_distances_of_a_contrasts_limits_are_correlated_as_the_clusters_resi
     assert found.design_effect == pytest.approx(found.se**2 / alone)
     assert (found.n, found.clusters, found.effective_n) == (8, 5, None)
     assert found.effective_clusters == pytest.approx(64 / (9 + 4 + 1 + 1 + 1))
+
+
+def test_the_test_of_a_contrast_takes_shares_of_samples_as_whole_changes():
+    def p(size: float) -> float:
+        sample = ClusteredValues([size, size, 0], "abc", [0, 0, 0])
+        other = ClusteredValues([0, 0, size], "def", [0, size, 0])
+        return clustered_contrast_test(sample, other)
+
+    # Four clusters changed: 10 of the 16 exchanges are as far from none.
+    assert p(1) == p(1 / 3) == 10 / 16
