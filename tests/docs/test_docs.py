@@ -462,9 +462,8 @@ def check_refract(words: list[str], whole: bool) -> None:
 
     command = typer.main.get_command(app)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        inner = command.get_command(None, words[0])
-        assert inner is not None, f"no command {words[0]}"
-        command, words = inner, words[1:]
+        context = typer.Context(command)
+        _, command, words = command.resolve_command(context, words)  # raises for an unknown one
     if whole:
         command.make_context("refract", words)
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
