@@ -70,17 +70,12 @@ def paper_table(
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
     shown = list(dict.fromkeys(suite for suite, *_ in keys))
     rows, marks = [], ""
-    for suite, model, value in sorted(keys, key=lambda key: shown.index(key[0])):
-        row = [suite, model, value]
+    for key in sorted(keys, key=lambda key: shown.index(key[0])):
+        row = list(key)
         for measure in columns:
-            cell = lines[suite, model, value].get(measure)
-            text = rate_text(cell)
-            if cell:
-                mark = mark_of(cell)
-                marks += mark
-                if not wide:
-                    text = f"{estimate_text(cell.value, cell.shown, places=places)} {mark}".rstrip()
-            row.append(text)
+            cell = lines[key].get(measure)
+            marks += mark_of(cell) if cell else ""
+            row.append(_cell(cell, places, wide=wide))
         rows.append(row)
     several = len(shown) > 1
     titles = [title_of(measure_called(name)).capitalize() for name in columns]
@@ -93,14 +88,13 @@ def paper_table(
     notes = [f"{text}." for text in notes] + ([note] if note else [])
     of_suite = "" if several else f" Suite: {shown[0]}."
     caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"
-    return PaperTable(
-        header=table.header,
-        rows=table.rows,
-        names=len(names),
-        notes=notes,
-        caption=caption,
-        grouped=several,
-    )
+    return PaperTable(table.header, table.rows, len(names), notes, caption=caption, grouped=several)
+
+
+def _cell(rate: Rate | None, places: int, *, wide: bool) -> str:
+    if rate is None or wide:
+        return rate_text(rate)
+    return f"{estimate_text(rate.value, rate.shown, places=places)} {mark_of(rate)}".rstrip()
 
 
 def _lines(

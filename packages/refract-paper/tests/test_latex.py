@@ -41,11 +41,11 @@ TABLES = {
     ("more", "mark", "note"),
     [
         ({"cut_off": 9}, "", ""),
-        ({"cut_off": 10}, " ✂", "and judged by what was said: 10 of 100 of one on s."),
-        ({"excluded": {"error": 2, "empty": 1}}, " †", "† not judged: 3 of 103 of one on s."),
+        ({"cut_off": 10}, " ✂", "was cut off, and judged by what was said."),
+        ({"excluded": {"error": 2, "empty": 1}}, " †", "† some answers were not judged."),
     ],
 )
-def test_each_mark_has_its_counts_in_a_note(more, mark, note):
+def test_each_mark_has_a_note(more, mark, note):
     found = paper_table({"one": [rate(HARMFUL, 50, 100, interval=Interval(0.4, 0.6), **more)]})
     assert found.rows == [["one", "0.50 [0.40, 0.60]" + mark]]
     assert "".join(found.notes).endswith(note)

@@ -210,8 +210,7 @@ class Published(Settings):
         renumbered: list[str] = []
         blank: list[str] = []
         unclassed: list[str] = []
-        for number, source in enumerate(table.rows, 1):
-            place = table.places[number - 1]
+        for number, (place, source) in enumerate(zip(table.places, table.rows, strict=True), 1):
             own = self.language.code_of(source) if self.language else None
             for column, about in columns.items():
                 category = self._category(source, about, options)
