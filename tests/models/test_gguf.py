@@ -143,7 +143,7 @@ def test_a_file_of_the_hub_is_checked_and_named_with_its_model_and_commit(tmp_pa
     assert identities[3] == expected
     assert len({json.dumps(identity) for identity in identities}) == 4
     given = definition("a/m", gguf_file="x.gguf", revision=commit, sha256="0" * 64)
-    with pytest.raises(AdapterError, match=f"has the SHA-256 {sha256}, .* says {'0' * 64}"):
+    with pytest.raises(AdapterError, match=f"has the SHA-256 {sha256}; .* says {'0' * 64}"):
         answers(given)
 
 

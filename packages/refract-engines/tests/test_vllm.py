@@ -109,7 +109,6 @@ def test_a_request_that_the_engine_gives_up_is_an_error(tiny, engine, monkeypatc
         ({"engine_args": {"seed": 1}}, "engine_args: seed follows from other settings"),
         ({"stop": "x", "reasoning": ["<a>", "</a>"]}, "stop: vLLM would look for it in the think"),
         ({"engine": "0.33.0"}, "a release such as vllm==0.33.0"),
-        ({"base_url": "http://localhost:8000/v1"}, "vllm speaks OpenAI's protocol"),
     ],
 )
 def test_definitions_that_cannot_mean_anything_are_refused(settings, message):
