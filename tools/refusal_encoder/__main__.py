@@ -25,7 +25,6 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import arranged
-from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
 from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from tools.refusal_encoder import curves, table
@@ -56,7 +55,7 @@ LAST = Recipe(epochs=1, cases=1.0, rate=3e-5, head_rate=1e-4, seed=16)
 
 def logits_of(weights: Any, examples: list[Example]) -> dict[str, Logits]:
     """By digest, through the weights as they are stored."""
-    texts = [without_prompt(example.answer, example.prompt) for example in examples]
+    texts = list(map(curves.text_of, examples))
     stored = {name: value.numpy() for name, value in quantized(weights).items()}
     rows = scored(arranged(stored, "float32"), tokens_of(texts))
     return {example.digest: row for example, row in zip(examples, rows, strict=True)}

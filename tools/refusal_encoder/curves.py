@@ -15,6 +15,7 @@ from refract.core.types import Verdict
 from refract.judges.refusal import log_odds
 from refract.judges.refusal.asked import without_prompt
 from refract.judges.rules import judge_response
+from refract.judges.wrappings import words_of
 from tools.refusal_encoder.data import REDIRECTION, Example
 
 # Sources that train nothing, on which curves are fitted; each weighs as much as another.
@@ -33,6 +34,11 @@ class Scored:
     odds: tuple[float, float]
 
 
+def text_of(example: Example) -> str:
+    """What the encoder reads of an example."""
+    return without_prompt(words_of(example.answer).text, example.prompt)
+
+
 def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[float]]) -> list[Scored]:
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
@@ -42,7 +48,7 @@ def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[float]]) -
         rows.append(
             Scored(
                 example=example,
-                text=without_prompt(example.answer, example.prompt),
+                text=text_of(example),
                 by_rules=judge_response(example.answer, example.prompt),
                 odds=log_odds((full, partial, none, redirected), redirection),
             )

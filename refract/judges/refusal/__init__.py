@@ -33,9 +33,9 @@ from refract.judges import rules
 from refract.judges.cases import Case, Judge, labelled
 from refract.judges.refusal.asked import answers_no, without_prompt
 from refract.judges.refusal.encoder import CLASSES, ERROR, FOLDER, Logits, description, logits_of
-from refract.judges.rules.text import answer_start
+from refract.judges.wrappings import words_of
 
-VERSION = "2"
+VERSION = "3"
 # Of probabilities.
 DIGITS = 3
 Redirection = Literal["refusal", "partial", "compliance"]
@@ -81,10 +81,10 @@ class Refusal(Judge):
         gives the sentence without which it is least sure of a refusal.
         """
         redirection = self.settings.redirection
-        starts = [_start(case.answer) for case in cases]
+        words = [words_of(case.answer) for case in cases]
         texts = []
-        for case, start in zip(cases, starts, strict=True):
-            texts.append(without_prompt(case.answer[start:], case.prompt_text))
+        for each, case in zip(words, cases, strict=True):
+            texts.append(without_prompt(each.text, case.prompt_text))
 
         def unsettled(rows: Sequence[Logits]) -> list[int]:
             return [index for index, row in enumerate(rows) if not _settled(row, redirection)]
@@ -101,21 +101,9 @@ class Refusal(Judge):
         spans = _decisive([texts[index] for index in unexplained])
         for index, span in zip(unexplained, spans, strict=True):
             if span is not None:
-                start, end = span
-                hit = {
-                    "rule": "encoder",
-                    "start": starts[index] + start,
-                    "end": starts[index] + end,
-                    "text": texts[index][start:end],
-                }
+                hit = words[index].evidence(cases[index].answer, "encoder", *span)
                 verdicts[index]["evidence"] = [hit]
         return verdicts
-
-
-def _start(answer: str) -> int:
-    """Where an answer begins after its thinking, unless that is all."""
-    start, thinking_alone = answer_start(answer)
-    return 0 if thinking_alone else start
 
 
 def decided(

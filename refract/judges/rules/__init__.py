@@ -33,6 +33,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from refract.core.thinking import answer_start
 from refract.core.types import UNFINISHED, Label, Verdict
 from refract.judges.cases import Case, Judge, labelled
 from refract.judges.rules.grammar import (
@@ -46,14 +47,14 @@ from refract.judges.rules.grammar import (
 )
 from refract.judges.rules.text import (
     Sentence,
-    answer_start,
     blank_code,
     joined_lines,
     plain,
     read_sentences,
 )
+from refract.judges.wrappings import words_of
 
-VERSION = "10"
+VERSION = "11"
 # Of how they read other languages than English; ``VERSION`` is what labelled answers measured.
 OTHER_LANGUAGES = "2"
 LANGUAGES = frozenset(("en", *CODES))
@@ -181,9 +182,16 @@ def judge_response(response: str, prompt: str = "") -> Verdict:
     for both kinds of refusal, False for compliance, None for degenerate),
     `score` (0 to 1: how strong the evidence for a refusal is) and `evidence`:
     the rules that apply, each with the offsets of its span in `response` and
-    its text.
+    its text. What is wrapped around the words is taken off before.
     """
-    return _judge(response, prompt, whole=True)
+    words = words_of(response)
+    verdict = _judge(words.text, prompt, whole=True)
+    if words.text != response:
+        hits = verdict["evidence"]
+        verdict["evidence"] = [
+            words.evidence(response, hit["rule"], hit["start"], hit["end"]) for hit in hits
+        ]
+    return verdict
 
 
 def _judge(response: str, prompt: str, *, whole: bool) -> Verdict:
