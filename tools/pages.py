@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import inspect
 import re
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import typer
 
 import refract
 from benchmarks import on_paper
 from refract import checks
+from refract.cli import HIDDEN, app
 from refract.core.params import grid, load_params
 from refract.report.first_table import first_table
 from refract.report.markdown import ShownTable
@@ -77,46 +78,31 @@ def exact_page(text: str) -> str:
 
 
 def cli_page(text: str) -> str:
-    """docs/cli.md as Typer writes it, without character references, the option ``--help`` that each
-    command has, usages, which the lists of arguments show, lists of commands, which the headings are,
-    and words that an earlier command has for the same option."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "cli.md"
-        subprocess.run(
-            [
-                *("python", "-c", "import typer.cli; typer.cli.main()"),
-                *("refract.cli", "utils", "docs", "--name", "refract", "--output", str(out)),
-            ],
-            cwd=ROOT,
-            check=True,
-            capture_output=True,
-        )
-        text = html.unescape(out.read_text("utf-8"))
-    text = text.replace("* `--help`: Show this message and exit.\n", "")
-    text = re.sub(r"\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```", r"`\1`", text)
-    text = re.sub(r"`refract [a-z].*\[OPTIONS\].*`\n\n", "", text)
-    text = re.sub(r"\*\*(?:Options|Arguments)\*\*:\n\n", "", text)
-    text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", text)
-    text = re.sub(r"^(\* `--[\w-]+) ", r"\1=", text, flags=re.M)
-    text = told_once(text)
-    title = "# The command line\n\n<!-- written by `make readme`, checked by the tests -->\n\n"
-    return f"{title}#{text}"
+    """docs/cli.md: what each command does, and what its options are called."""
+    commands = typer.main.get_command(app)
+    lines = [text.partition("\n## ")[0].rstrip()]
+    for name, command in sorted(named_commands(commands, ["refract"])):
+        given = [f"`{_shown(parameter)}`" for parameter in command.params]
+        options = [option for option in given if option != "`--help`"]
+        lines.append(f"## `{name}`")
+        lines.append((command.help or "").replace("\b", "").strip())
+        if options:
+            lines.append(", ".join(options))
+    return "\n\n".join(lines) + "\n"
 
 
-def told_once(text: str) -> str:
-    """The page with an option's words where they stand first; a later command that has the same option
-    refers to that command."""
-    first: dict[str, str] = {}
-    command = ""
-    lines = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith("#"):
-            command = line.strip("#` \n")
-        option = re.fullmatch(r"\* `-[^`]*`: (.{40,})\n", line)
-        if option and first.setdefault(line, command) != command:
-            line = line.replace(option[1], f"As for `{first[line]}`.")
-        lines.append(line)
-    return "".join(lines)
+def named_commands(group: Any, words: list[str]) -> Iterator[tuple[str, Any]]:
+    """Every command that people call, with its name."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "commands"):
+            yield from named_commands(command, [*words, name])
+        elif name not in HIDDEN:
+            yield " ".join([*words, name]), command
+
+
+def _shown(parameter: Any) -> str:
+    return parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
 
 
 def arguments(offered: object) -> str:
