@@ -187,7 +187,7 @@ def _texts_of_json(text: str) -> list[tuple[int, int]]:
     spans = []
     for match in _JSON_TEXT.finditer(text):
         # A single word is a name such as ``assistant`` or ``stop``.
-        prose = len(match["text"].split()) > 1 or re.search(r"[.!?。！？]\s*$", match["text"])
+        prose = re.search(r"\S(?:\s|\\[nrt])+\S|[.!?。！？]\s*$", match["text"])
         if prose and not match["key"]:
             spans.append(match.span("text"))
     return spans

@@ -71,6 +71,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 WORDS = st.sampled_from(
     [
         "I can't help with that.",
+        "I\ncan't\nhelp\nyou",
         "I'm sorry, but no.\nThat is against the law.",
         "Here is how: soak the beans overnight, then boil them.",
         "It depends (as ever) on the weather; take a coat.",
