@@ -253,14 +253,17 @@ def judge_rows(
 ) -> list[Row]:
     """Verdict rows of answers that already exist, by one judge; ``where`` names the
     rows in messages."""
+    ids = []
     for number, row in enumerate(rows, 1):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
+        id_ = str(id_) if isinstance(id_, int) else id_
+        ids.append(id_)
         prompt = row.get("prompt") or ""
         problems = field_problems(row)
         if not isinstance(id_, str) or not isinstance(response, str | None):
             problems = [
-                "needs a text as 'prompt_id' or 'id', and a text or null as 'response' "
-                f"(got {id_!r} and {response!r:.60})"
+                "needs a text or a whole number as 'prompt_id' or 'id', and a text or null as "
+                f"'response' (got {id_!r} and {response!r:.60})"
             ]
         elif not has_form(prompt, PROMPT if isinstance(prompt, list) else str):
             problems = [
@@ -270,7 +273,7 @@ def judge_rows(
             raise RowError(f"{where} {number} {problems[0]}")
     judges = open_judges(with_calls_judged({name: definition}, ()))
     judged = []
-    for row, verdicts in zip(rows, judge_answers(rows, judges), strict=True):
+    for id_, row, verdicts in zip(ids, rows, judge_answers(rows, judges), strict=True):
         verdict = verdicts[name]
         if verdict["label"] is None and verdict["error"] is None:
             null = row.get("response") is None
@@ -279,7 +282,6 @@ def judge_rows(
         # What tells this answer from another model's to the same prompt, where the
         # row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
-        id_ = row.get("prompt_id", row.get("id"))
         judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})
     return judged
 

@@ -47,8 +47,8 @@ def judge(
         Path,
         Option(
             "--in",
-            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect or "
-            "lm-evaluation-harness.",
+            help="Rows with id or prompt_id, prompt and response (JSONL), or a log of Inspect, "
+            "lm-evaluation-harness, promptfoo or garak.",
         ),
     ],
     out: Annotated[Path, Option(help="Where the verdict rows go (JSONL).")],
@@ -74,8 +74,9 @@ def judge(
     name = judge or ("refusal" if judge_model is None else MODEL_JUDGE)
     definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
-    rows = read_log(in_)[0].rows
-    for warning in reading_warnings(rows, {name: definition}):
+    log = read_log(in_)[0]
+    rows = log.rows
+    for warning in (*log.notes, *reading_warnings(rows, {name: definition})):
         say(f"{in_}: {warning}", file=sys.stderr)
     write_rows(out, judge_rows(rows, name, definition, where=f"{in_}: row"))
 

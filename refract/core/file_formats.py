@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
-from refract.core.jsonl import iter_rows, parse_json, read_rows
+from refract.core.jsonl import iter_rows, parse_json
 from refract.core.registry import Registry, find
 from refract.core.types import Row
 
 # What pip installs to read a file, by its suffix.
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
+DEEPEST = 200  # lists and objects within each other
+# How promptfoo heads the columns of a table, and begins their cells.
+PROMPTFOO = re.compile(r"\[[^\]]+\] ")
 
 
 class Logs(Registry):
@@ -31,7 +35,7 @@ class Logs(Registry):
         path, rows = Path(name), list[Row]()
         with suppress(RowError):
             if path.suffix == ".jsonl":
-                rows = list(islice(iter_rows(path), 1))
+                rows = list(islice(iter_rows(path, has_nan=True), 1))
             elif path.suffix == ".json":
                 rows = read_row_file(path)
         return super().code_of(log_kind(path, rows) or "")
@@ -41,10 +45,12 @@ LOGS = Logs({}, "refract.logs")
 
 
 class Log(NamedTuple):
-    """Rows of answers, and what is known of the run that they are of (None: nothing)."""
+    """Rows of answers, what is known of the run that they are of (None: nothing), and what
+    whoever reads a rate of them must know."""
 
     rows: list[Row]
     about: Row | None = None
+    notes: Sequence[str] = ()
 
 
 def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> tuple[Log, bool]:
@@ -57,7 +63,11 @@ def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> tup
     if kind is None:
         return Log(rows), False
     read: Callable[[Path], Log] = find(LOGS, kind, f"{path}: this kind of log")
-    return read(path), True
+    log = read(path)
+    try:
+        return log._replace(rows=finite(log.rows)), True
+    except ValueError as error:
+        raise RowError(f"{path}: {error}") from None
 
 
 def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
@@ -68,6 +78,16 @@ def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
         return "inspect"
     if rows and {"doc_id", "doc", "arguments", "resps"} <= rows[0].keys():
         return "lm_eval"
+    first = rows[0] if rows else {}
+    inner = first.get("results")
+    if isinstance(inner, dict) and isinstance(inner.get("results"), list):
+        return "promptfoo"
+    cells = [str(cell) for name, cell in first.items() if PROMPTFOO.match(name)]
+    is_table = any(cell.startswith(("[PASS] ", "[FAIL] ", "[ERROR] ")) for cell in cells)
+    if is_table or {"promptIdx", "testIdx"} <= first.keys():
+        return "promptfoo"
+    if "entry_type" in first or {"attempt_id", "probe", "detector"} <= first.keys():
+        return "garak"
     return None
 
 
@@ -77,15 +97,15 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
     Cells of CSV, TSV and the first sheet of XLSX are texts as they stand there, and None where a
     sheet's are empty; without a ``header`` the columns are called ``1``, ``2``, … A row of CSV with
     more or fewer cells than the first is an error. A JSON object is its one list of objects, or
-    else one row. Raises RowError, which names the file."""
+    else one row; NaN is null. Raises RowError, which names the file."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise RowError(f"{path}: must be one of {', '.join(SUFFIXES)} (got {path.suffix!r})")
-    if suffix == ".jsonl":
-        return read_rows(path)
     try:
+        if suffix == ".jsonl":
+            return finite(list(iter_rows(path, has_nan=True)))
         if suffix == ".json":
-            return _json_rows(path)
+            return finite(_json_rows(path))
         if suffix == ".parquet":
             return _parquet_rows(path)
         if suffix == ".xlsx":
@@ -95,6 +115,8 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
     except ImportError:
         package = TYPED[suffix]
         raise RowError(f"{path}: reading {suffix} needs: pip install {package}") from None
+    except RowError:
+        raise
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror or error})") from None
     except Exception as error:  # the readers raise whatever a damaged file makes them raise
@@ -107,7 +129,7 @@ def _json_rows(path: Path) -> list[Row]:
         value = parse_json(path.read_bytes())
     except ValueError as error:
         with suppress(RowError):  # many files on the hub are JSONL by another name
-            return read_rows(path)
+            return list(iter_rows(path, has_nan=True))
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(value, dict) and log_kind(path, [value]) is None:
         lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
@@ -122,7 +144,7 @@ def _parquet_rows(path: Path) -> list[Row]:
     import pandas
 
     frame = pandas.read_parquet(path, dtype_backend="pyarrow")
-    return [plain(row) for row in frame.to_dict("records")]
+    return finite([plain(row) for row in frame.to_dict("records")])
 
 
 def _xlsx_cells(path: Path) -> list[list[str | None]]:
@@ -177,6 +199,22 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         if names.count(name) > 1:
             raise ValueError(f"two columns are called {name!r}")
     return [dict(zip(names, row, strict=True)) for row in cells]
+
+
+def finite(rows: Sequence[Row]) -> list[Row]:
+    """Rows with null for NaN and the infinities, which tools write and JSON lacks.
+    Raises ValueError for one that is nested too deeply to be worked on."""
+    return [_finite(row) for row in rows]
+
+
+def _finite(value: Any, depth: int = 0) -> Any:
+    if depth > DEEPEST:
+        raise ValueError(f"nested more than {DEEPEST} deep")
+    if isinstance(value, dict):
+        return {name: _finite(part, depth + 1) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part, depth + 1) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(value: Any) -> Any:

@@ -70,11 +70,12 @@ def has_form(value: Any, form: Any) -> bool:
     return True
 
 
-def parse_line(line: bytes) -> Any:
-    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON.
+def parse_line(line: bytes, *, has_nan: bool = False) -> Any:
+    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON, unless it ``has_nan``.
     Raises ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
+    text = line.removesuffix(b"\n").decode("utf-8")
     try:
-        return _loads(line.removesuffix(b"\n").decode("utf-8"))
+        return json.loads(text) if has_nan else _loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at column {error.colno}") from None
     except RecursionError:
@@ -94,7 +95,7 @@ def _opened(path: Path) -> BinaryIO:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def iter_rows(path: Path) -> Iterator[Row]:
+def iter_rows(path: Path, *, has_nan: bool = False) -> Iterator[Row]:
     """The rows of a JSONL file, in order. Lines end at LF alone: U+2028, U+0085 or a carriage
     return in a text never splits a row. Raises RowError with file and line number."""
     with _opened(path) as file:
@@ -102,7 +103,7 @@ def iter_rows(path: Path) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = parse_line(line.removeprefix(BOM) if number == 1 else line)
+                row = parse_line(line.removeprefix(BOM) if number == 1 else line, has_nan=has_nan)
             except UnicodeDecodeError as error:
                 raise RowError(f"{path}:{number}: not UTF-8 ({error.reason})") from None
             except ValueError as error:

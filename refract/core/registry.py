@@ -44,7 +44,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             *("import-suite", "judge.fetch", "judge.list", "protocols", "reproduce.paper"),
         ),
         "refract.judges": ("classifier", "published"),
-        "refract.logs": ("inspect", "lm_eval"),
+        "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),
     },

@@ -28,6 +28,8 @@ EXCLUDED = (
     "degenerate",
     "unjudged",
 )
+# What no prompt may hold.
+UNUSABLE = "[\0\ud800-\udfff]"
 # The scores of labels that come without one.
 SCORES = {
     "refusal": 1.0,

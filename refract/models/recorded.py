@@ -1,12 +1,15 @@
 """Existing answers as a model: a file of completions, judged without running a model.
 
 The file holds rows in any form of :mod:`refract.core.file_formats`, or is a log that a package
-reads. A prompt takes the answer with its id or, where the file has no such id, with its text;
-without one, or with null, it is an error row."""
+reads. A prompt takes the answer with its id and text (in whichever normal form, and without blanks
+around it), or with its id where the row has no text, or else with its very text; without one, or
+with null, it is an error row."""
 
 from __future__ import annotations
 
 import logging
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -22,6 +25,7 @@ from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
+from refract.core.vocabulary import UNUSABLE
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
 
 logger = logging.getLogger(__name__)
@@ -31,6 +35,8 @@ RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
 ENDINGS = ("stop", "length", "loop", "content_filter", "refusal")
 FIRST = "null: the first there is of "
 FORMS = ", ".join((*SUFFIXES, ".eval"))
+# Columns of logs that tell answers to one prompt apart.
+TELLING = ("model", "epoch", "choice", "repeat")
 
 
 class RecordedSettings(Settings):
@@ -56,6 +62,10 @@ class RecordedAnswer(NamedTuple):
 
     prompt: Any
     answer: Answer
+
+
+# Answers by id and text, or by text; None where several differ.
+Answers = dict[tuple[str, str | None], RecordedAnswer | None]
 
 
 class Recorded(Model):
@@ -86,7 +96,9 @@ class Recorded(Model):
             about = self._log.about
             if about is not None:
                 known["recorded"] = without_secrets(about)[0]  # provenance is committed
-            if any(row.prompt is None for row in self._answers[0].values()):
+            if self._log.notes:
+                known["notes"] = list(self._log.notes)
+            if any(prompt is None for _, prompt in self._answers[0]):
                 known["prompts"] = "not compared: answers are joined by id alone"
         return known
 
@@ -101,16 +113,17 @@ class Recorded(Model):
                 yield index, Answer.failed("NoRecordedAnswer", text)
                 continue
             prompt = request.attempts[0][-1]["content"]
-            row = by_id.get(request.metadata["source_id" if step else "prompt_id"])
-            if row is None or row.prompt not in (None, prompt):  # the id of another text
-                row = by_prompt.get(prompt)
+            id_ = request.metadata["source_id" if step else "prompt_id"]
+            places = [(by_id, (id_, _folded(prompt))), (by_id, (id_, None))]
+            places.append((by_prompt, ("", prompt)))
+            there = [answers[key] for answers, key in places if key in answers]
+            found = [row for row in there if row is not None]
+            if found:
+                alone += found[0].prompt is None
+                yield index, found[0].answer
             else:
-                alone += row.prompt is None
-            if row is None:
-                text = f"{self.path.name} has no answer to this prompt, or several that differ"
+                text = f"{self.path.name} has {self._lacking(id_, differ=bool(there))}"
                 yield index, Answer.failed("NoRecordedAnswer", text)
-            else:
-                yield index, row.answer
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "
@@ -119,9 +132,20 @@ class Recorded(Model):
                 alone,
             )
 
+    def _lacking(self, id_: str, *, differ: bool) -> str:
+        """What the file has in the place of an answer to a prompt."""
+        if differ:
+            columns = [name for name in TELLING if any(name in row for row in self._log.rows)]
+            by = ", ".join(columns) or "a column that tells them apart"
+            return f"several answers to this prompt, which differ; choose by where ({by})"
+        if id_ in self._texts:
+            other = f"{self._texts[id_]!r:.60}"
+            return f"this id beside another prompt ({other}), and no answer to this one"
+        return "no answer to this prompt, by its id or its text"
+
     @cached_property
-    def _answers(self) -> tuple[dict[str, RecordedAnswer], dict[str, RecordedAnswer]]:
-        """The answers by id and by prompt."""
+    def _answers(self) -> tuple[Answers, Answers]:
+        """The answers by id and text, and by text alone."""
         rows = self._rows()
         columns = sorted({column for row in rows for column in row})
         ids = self._column("id", ID_COLUMNS, columns)
@@ -132,21 +156,39 @@ class Recorded(Model):
                 f"{self.where} needs columns of responses and of ids or prompts; it has "
                 f"{', '.join(columns)}. Name them: response_column, id_column, prompt_column"
             )
-        recorded = []
+        by_id: Answers = {}
+        by_prompt: Answers = {}
         for row in rows:
-            answer = _answer(row, row.get(responses))
-            recorded.append(RecordedAnswer(row.get(prompts or ""), answer))
-        return (
-            _unambiguous([row.get(ids or "") for row in rows], recorded),
-            _unambiguous([row.prompt for row in recorded], recorded),
-        )
+            prompt = row.get(prompts or "")
+            recorded = RecordedAnswer(prompt, _answer(row, row.get(responses)))
+            id_ = row.get(ids or "")
+            if id_ is not None:
+                _add(by_id, (str(id_), None if prompt is None else _folded(prompt)), recorded)
+            if prompt is not None:
+                _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
+        failed = sum(_is_failed_check(row, row.get(responses)) for row in rows)
+        if failed:
+            logger.warning(
+                "%s: %d rows without success hold an answer and an error, which is taken for a "
+                "check that the answer failed, not for an error of the model",
+                self.where,
+                failed,
+            )
+        return by_id, by_prompt
+
+    @cached_property
+    def _texts(self) -> dict[str, str | None]:
+        return dict(iter(self._answers[0]))
 
     @cached_property
     def _log(self) -> Log:
         try:
-            return read_log(self.path)[0]
+            log = read_log(self.path)[0]
         except RowError as error:
             raise AdapterError(f"{self.model}: {error}") from None
+        for note in log.notes:
+            logger.warning("%s: %s", self.where, note)
+        return log
 
     def _rows(self) -> list[Row]:
         """The file's rows, those of ``where`` alone."""
@@ -175,16 +217,23 @@ class Recorded(Model):
         return named or next((column for column in usual if column in present), None)
 
 
-def _unambiguous(
-    names: Sequence[Any], recorded: Sequence[RecordedAnswer]
-) -> dict[str, RecordedAnswer]:
-    """Answers by name, without names that stand for different answers."""
-    answers: dict[str, RecordedAnswer] = {}
-    ambiguous = set()
-    for name, row in zip(names, recorded, strict=True):
-        if name is not None and _differ(answers.setdefault(str(name), row), row):
-            ambiguous.add(str(name))
-    return {name: row for name, row in answers.items() if name not in ambiguous}
+def _folded(prompt: Any) -> str:
+    """A prompt without what differs between two copies of one text: normal forms, ends of lines,
+    blanks around it, characters that no prompt may hold."""
+    text = re.sub(UNUSABLE, "\ufffd", str(prompt)).replace("\r\n", "\n")
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def _add(answers: Answers, key: tuple[str, str | None], row: RecordedAnswer) -> None:
+    known = answers.setdefault(key, row)
+    if known is not None and _differ(known, row):
+        answers[key] = None
+
+
+def _is_failed_check(row: Row, response: Any) -> bool:
+    """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
+    failed = str(row.get("success")).lower() == "false"
+    return failed and bool(row.get("error")) and isinstance(response, str) and bool(response)
 
 
 def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
@@ -205,7 +254,7 @@ def _answer(row: Row, response: Any) -> Answer:
         calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
     except (AttributeError, KeyError, TypeError, ValueError):
         problem = f"tool_calls are no list of names and arguments (got {calls!r:.60})"
-    if row.get("error") or ending == "error":
+    if ending == "error" or (row.get("error") and not _is_failed_check(row, response)):
         problem = str(row.get("error") or "the recorded answer is an error")
     elif response is None:
         problem = "the recorded answer is null"

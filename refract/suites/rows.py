@@ -18,7 +18,7 @@ from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
 from refract.core.tool_calls import NAMING
 from refract.core.types import Row
-from refract.core.vocabulary import CONTROLS
+from refract.core.vocabulary import CONTROLS, UNUSABLE
 
 CATEGORIES = ("harmful", "helpful", "borderline")
 ROLES = ("system", "user", "assistant")
@@ -31,8 +31,6 @@ STRING_FLAGS = (
 )
 # The flags that decide how a text is folded before the search.
 FOLDING = ("case_sensitive", "punctuation_sensitive")
-# What no prompt may hold.
-UNUSABLE = "[\0\ud800-\udfff]"
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
 # Fields for the package refract-dialogue: what a model may call, and what that returns.

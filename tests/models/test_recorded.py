@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,6 @@ from refract.models import open_model
 from refract.models.protocol import AdapterError, Answer
 from tests.builders import ask as request_of
 from tests.builders import in_order
-
-MISSING = "has no answer to this prompt, or several that differ"
 
 
 def model(path: Path, **settings: object):
@@ -34,7 +33,8 @@ def file(folder: Path, *rows: dict) -> Path:
     return path
 
 
-ABSENT = Answer.failed("NoRecordedAnswer", f"answers.jsonl {MISSING}")
+def is_absent(answer: Answer) -> bool:
+    return (answer.error or {}).get("type") == "NoRecordedAnswer"
 
 
 def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
@@ -55,7 +55,12 @@ def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
          ["y", "x", None]),
         ([{"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"}],
          [("a", "any"), ("7", "any")], ["x", "y"]),
-        # A text joins only if it is the same to the character.
+        # Beside the same id a text may be another copy of the prompt.
+        ([{"id": 1, "prompt": "o\u0301ne\r\ntwo ", "response": "x"},
+          {"id": 2, "prompt": "a \ud835 \0", "response": "y"}],
+         [("1", "\xf3ne\ntwo"), ("2", "a \ufffd \ufffd"), ("new", "a \ufffd \ufffd")],
+         ["x", "y", "y"]),
+        # A text alone joins only if it is the same to the character.
         (rows_of("- one x"), [("any", text) for text in ("one", "one ", "One", "one\n",
          "o\u0301ne", "")], ["x", None, None, None, None, None]),
         # A row without an id or a text joins nothing by it.
@@ -72,8 +77,37 @@ def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
 )  # fmt: skip
 def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expected):
     path = file(tmp_path, *rows)
-    expected = [ABSENT if text is None else Answer(text) for text in expected]
-    assert ask(model(path), *pairs) == expected
+    found = ask(model(path), *pairs)
+    assert [None if is_absent(answer) else answer for answer in found] == [
+        None if text is None else Answer(text) for text in expected
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": "z", "prompt": "two"}, "no answer to this prompt, by its id or its text"),
+        ({"id": "a", "prompt": "two"},
+         "this id beside another prompt ('two'), and no answer to this one"),
+        ({"id": "a", "prompt": "one", "epoch": 2},
+         "several answers to this prompt, which differ; choose by where (epoch)"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_there_says_what_is(tmp_path, row, said):
+    first = {"id": "a", "prompt": "one", "epoch": 1, "response": "x"}
+    rows = [first, {**row, "response": "y"}] if "epoch" in row else [{**row, "response": "y"}]
+    (answer,) = ask(model(file(tmp_path, *rows)), ("a", "one"))
+    assert answer.error["message"] == f"answers.jsonl has {said}"
+
+
+def test_the_error_of_a_check_that_failed_is_none_of_the_models(tmp_path, caplog):
+    rows = [
+        {"id": "a", "response": "Sure.", "success": False, "error": "Expected a refusal"},
+        {"id": "b", "response": "", "success": False, "error": "429"},
+    ]
+    found = ask(model(file(tmp_path, *rows)), ("a", "one"), ("b", "two"))
+    assert found == [Answer("Sure."), Answer.failed("RecordedError", "429")]
+    assert "1 rows without success hold an answer and an error" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -96,11 +130,16 @@ def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expec
         ({"response": "x", "finish_reason": "eos"},
          Answer.failed("RecordedError", "unknown finish_reason 'eos'")),
         ({"response": 7}, Answer.failed("RecordedError", "the answer is not a text (got 7)")),
+        ({"response": float("nan"), "score": float("inf")},
+         Answer.failed("RecordedError", "the recorded answer is null")),
         ({}, Answer.failed("RecordedError", "the recorded answer is null")),
     ],
 )  # fmt: skip
 def test_every_ending_of_a_recorded_answer_is_recorded(tmp_path, row, expected):
-    path = file(tmp_path, {"id": "z", "response": "another"}, {"id": "a", **row})
+    path = tmp_path / "answers.jsonl"
+    path.write_text(
+        json.dumps({"id": "z", "response": "another"}) + "\n" + json.dumps({"id": "a", **row})
+    )
     assert ask(model(path), ("a", "any")) == [expected]
 
 
@@ -179,12 +218,12 @@ def test_columns_can_be_named(tmp_path):
         ("a.jsonl", b'{"id": "a"}\n', "needs columns of responses and of ids .* has id. Name"),
         ("a.jsonl", b'{"response": "a"}\n', "needs columns of responses and of ids"),
         ("a.jsonl", b"{\n", "a.jsonl:1: not JSON"),
-        ("a.jsonl", b'{"id": "a", "response": NaN}\n', "NaN is not JSON"),
         ("a.json", b"{", "not JSON: Expecting property name"),
         ("a.json", b'{"a": 1}', "needs columns of responses and of ids"),
         ("a.json", b'{"a": 1, "b": [7]}', "needs columns of responses and of ids"),
         ("a.json", b"[7]", "expected a list of objects"),
         ("a.json", b"[" * 100_000, "nested too deeply"),
+        ("a.json", b'[{"a": ' + b"[" * 900 + b"]" * 900 + b"}]", "nested more than 200 deep"),
         ("a.csv", b"id,response\na,\xff\n", "cannot be read .'utf-8' codec"),
         ("a.csv", b"id,response\na,Sure, gladly\n", "Expected 2 fields in line 2, saw 3"),
         ("a.csv", b"id,response\na\n", "row 2 has fewer cells than the first"),

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,14 @@ def failed(message: str) -> Answer:
         ({}, Answer("Sure.", prompt_tokens=7, completion_tokens=2)),
         (ended("max_tokens"), Answer("Sure.", "length")),
         (ended("unknown"), Answer("Sure.")),
+        (ended("length"), Answer("Sure.", "length")),
+        ({"limit": {"type": "message", "limit": 2}},
+         Answer("Sure.", "length", prompt_tokens=7, completion_tokens=2)),
+        ({"invalidation": {"author": "me", "reason": "leaked"}},
+         failed("the sample was invalidated (leaked)")),
+        ({"output": {**ended("stop")["output"], "completion": "No."}}, Answer("No.")),
+        ({"output": {**ended("stop")["output"], "completion": " Sure.\n"}}, Answer("Sure.")),
+        ({"metadata": {"x": float("nan")}}, Answer("Sure.", prompt_tokens=7, completion_tokens=2)),
         (ended("content_filter", ""), Answer("", "content_filter")),
         (by_claude(), Answer("", "refusal", stop_details=DECLINED)),
         (by_claude(error="Output blocked by content filtering policy"),
@@ -177,10 +186,36 @@ def test_every_ending_of_a_sample_of_inspect_is_recorded(tmp_path, changes, expe
     assert asked(model(path, prompt_column="input"), "raw") == [expected]
 
 
-def test_epochs_that_differ_are_chosen_by_where(tmp_path):
-    path = write_log(tmp_path / "log.json", sample(), sample(epoch=2, **ended("stop", "Never.")))
-    assert asked(model(path), "sent")[0].error["type"] == "NoRecordedAnswer"
-    assert asked(model(path, where={"epoch": 2}), "sent") == [Answer("Never.")]
+def test_epochs_and_choices_that_differ_are_chosen_by_where(tmp_path):
+    several = sample(epoch=2, **ended("stop", "Never."))
+    several["output"]["choices"] += ended("stop", "No.")["output"]["choices"]
+    path = write_log(tmp_path / "log.json", sample(), several)
+    error = asked(model(path), "sent")[0].error
+    assert error["message"].endswith("which differ; choose by where (model, epoch, choice)")
+    assert asked(model(path, where={"epoch": 2, "choice": 2}), "sent") == [Answer("No.")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({}, "success", []),
+        ({}, "error", ["ended as 'error': of its samples 1 are in the log"]),
+        ({"limit": {"type": "message", "limit": 2}}, "success", ["1 samples ended at a limit (mess"]),
+        ({"output": {**ended("stop")["output"], "completion": "No."}}, "cancelled",
+         ["ended as 'cancelled'", "1 answers were set by a solver"]),
+    ],
+)  # fmt: skip
+def test_what_a_log_says_against_its_samples_is_said(cli, caplog, changes, status, said):
+    path = Path("log.json")
+    path.write_text(json.dumps({**log_of(sample(**changes)), "status": status}))
+    notes = model(path).description().get("notes", [])
+    assert len(notes) == len(said)
+    assert all(text in note for text, note in zip(said, notes, strict=True))
+    assert all(note in caplog.text for note in notes)
+    judged = cli("judge", "--judge", "rules", "--in", path, "--out", "v.jsonl")
+    importing = ("import-suite", "generic", path, "--category", "harmful", "--out", "s.jsonl")
+    imported = cli(*importing)
+    assert all(note in judged.err and note in imported.out for note in notes)
 
 
 def test_the_last_prompt_of_a_conversation_is_what_was_sent():
@@ -262,6 +297,82 @@ def test_several_answers_and_filters_of_lm_eval_make_a_row_for_each_answer(tmp_p
     assert asked(model(path, where={"repeat": 2}), "sent") == [Answer("b")]
 
 
+@pytest.mark.parametrize(
+    ("other", "differ"),
+    [(samples_row(resps=[["b"]]), "response"), (samples_row(doc={"q": "other"}), "doc.q")],
+)
+def test_two_runs_of_lm_eval_in_one_file_are_an_error(tmp_path, other, differ):
+    path = tmp_path / "samples.jsonl"
+    write_rows(path, [samples_row(), other])
+    with pytest.raises(AdapterError, match=f"rows 1 and 2 are both doc_id 0 .* in {differ}: two"):
+        asked(model(path), "sent")
+
+
+def promptfoo_result(test: int, output: object, **changes: object) -> dict:
+    reply = {"output": output, "tokenUsage": {"prompt": 3, "completion": 2}}
+    reply |= changes.pop("reply", {})
+    return {
+        "promptIdx": 0, "testIdx": test,
+        "prompt": {"raw": f"asked {test}", "label": "{{q}}"},
+        "provider": {"id": "openai:gpt", "label": ""}, "vars": {"q": f"asked {test}"},
+        "response": reply, "success": True, "error": None, "failureReason": 0, **changes,
+    }  # fmt: skip
+
+
+UNMET = {"success": False, "error": "Expected a refusal", "failureReason": 1}
+CALLED = {"id": "1", "type": "function", "function": {"name": "mail", "arguments": "{}"}}
+
+
+def test_every_ending_of_a_result_of_promptfoo_is_recorded(tmp_path):
+    results = [
+        (promptfoo_result(0, "Sure.", **UNMET), Answer("Sure.")),
+        (promptfoo_result(1, "No.", reply={"isRefusal": True}), Answer("No.", "refusal")),
+        (promptfoo_result(2, "Su", reply={"finishReason": "length"}), Answer("Su", "length")),
+        (promptfoo_result(3, {"a": "é"}), Answer('{"a": "é"}')),
+        (promptfoo_result(4, [CALLED]), Answer("", tool_calls=[MAILED])),
+        (promptfoo_result(5, None, reply={"error": "429"}), failed("429")),
+        (promptfoo_result(6, None, error="timeout"), failed("timeout")),
+        (promptfoo_result(7, "Su", reply={"finishReason": "odd"}),
+         failed("unknown finish_reason 'odd'")),
+        (promptfoo_result(8, "x", prompt={"raw": '[{"role": "user", "content": "asked 8"}]'}),
+         Answer("x")),
+    ]  # fmt: skip
+    expected = []
+    for _, answer in results:
+        counted = replace(answer, prompt_tokens=3, completion_tokens=2)
+        expected.append(answer if answer.error else counted)
+    rows = [row for row, _ in results]
+    whole = {"evalId": "e", "results": {"version": 3, "results": rows}, "config": {}}
+    (tmp_path / "a.json").write_text(json.dumps(whole))
+    write_rows(tmp_path / "a.jsonl", rows)
+    for path in (tmp_path / "a.json", tmp_path / "a.jsonl"):
+        assert asked(model(path), *(f"asked {number}" for number in range(9))) == expected
+    assert asked(model(path, id_column="vars.q"), "asked 3") == [expected[3]]
+
+
+def garak_attempt(uuid: str, prompt: object, *outputs: object, status: int = 2) -> dict:
+    attempt = {"entry_type": "attempt", "uuid": uuid, "status": status}
+    return {**attempt, "probe_classname": "dan.Dan", "prompt": prompt, "outputs": list(outputs)}
+
+
+def test_attempts_of_garak_are_answers(tmp_path):
+    turns = {"turns": [{"role": "user", "content": {"text": "new", "lang": "en"}}]}
+    setup = {"entry_type": "start_run setup", "plugins.target_name": "m"}
+    rows = [setup, {"entry_type": "init", "garak_version": "0.14"}]
+    rows += [garak_attempt("a", "old", "No.", status=status) for status in (1, 2)]
+    rows += [garak_attempt("b", turns, {"text": "Sure."}, None), {"entry_type": "eval"}]
+    path = tmp_path / "x.report.jsonl"
+    write_rows(path, rows)
+    found = asked(model(path, where={"repeat": 1}), "old", "new")
+    assert found == [Answer("No."), Answer("Sure.")]
+    assert asked(model(path, where={"repeat": 2}), "new")[0].error["type"] == "RecordedError"
+    about = {"tool": "garak", "version": "0.14", "model": "m"}
+    assert model(path).description()["recorded"] == about
+    write_rows(path, [*rows, garak_attempt("a", "old", "Sure.")])
+    with pytest.raises(AdapterError, match="two attempts are a and differ: two runs in one file"):
+        asked(model(path), "old")
+
+
 def test_a_task_of_lm_eval_without_generated_text_is_refused():
     nothing = lm_eval_rows([samples_row(resps=[[None]])])
     assert [row["response"] for row in nothing] == [None]
@@ -274,6 +385,18 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
     [
         ("a.json", json.dumps(log_of()).encode(), "holds no answers$"),
         ("a.eval", b"PK", "a.eval: not a log of Inspect"),
+        (
+            "a.csv",
+            b"q,[openai:gpt] {{q}}\nHow?,[FAIL] (0.00) No.\n",
+            "a table of promptfoo, .* export it with: promptfoo export eval ID",
+        ),
+        ("a.jsonl", b'{"promptIdx": 0, "testIdx": 0}\n', "not results of promptfoo"),
+        ("a.jsonl", b'{"entry_type": "attempt"}\n', "not a report of garak .KeyError"),
+        (
+            "a.jsonl",
+            b'{"attempt_id": "a", "probe": "p", "detector": "d", "prompt": "p", "output": "o"}\n',
+            "a hit log of garak, .*take the report beside it",
+        ),
         (
             "a.jsonl",
             b'{"doc_id": 0, "doc": {}, "arguments": {}, "resps": {}}\n',

@@ -385,11 +385,12 @@ def _left_out(lacked: str, places: list[str]) -> list[str]:
 
 
 def _id(kind: str, published: Any, number: int) -> str:
-    """The publisher's id, with the kind before a bare number; else the row's number."""
+    """The publisher's id, with the kind before a bare number; else the row's number. Where no
+    publisher is known a number stays as it is, for answers in the file to be found by it."""
     text = "" if published is None else str(published).strip()
     if not text or not text.isprintable() or text[0] in "=+-@":
         return f"{kind}-{number:04d}"
-    return f"{kind}-{text}" if text.isdigit() else text
+    return f"{kind}-{text}" if text.isdigit() and kind != "generic" else text
 
 
 def generic(kind: str, path: Path, options: Options) -> Contents:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from refract.core.file_formats import plain, read_log
 from refract.core.jsonl import parse_json
 from refract.core.types import Row
-from refract.suites.rows import UNUSABLE, SuiteError
+from refract.core.vocabulary import UNUSABLE
+from refract.suites.rows import SuiteError
 
 # Who speaks, by what publishers call them.
 SPEAKERS = {"system": "system", "user": "user", "human": "user"}
@@ -20,7 +21,7 @@ SPEAKERS |= dict.fromkeys(("assistant", "bot", "gpt", "model"), "assistant")
 # What suites of logs leave out.
 ANSWER_FIELDS = (
     *("response", "tool_calls", "finish_reason", "stop_details", "error"),
-    *("epoch", "repeat", "model", "log"),
+    *("epoch", "choice", "repeat", "model", "log"),
 )
 
 
@@ -120,7 +121,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
     say where.
     Raises SuiteError and RowError."""
     log, is_log = read_log(path, encoding, header=header)
-    notes: list[str] = []
+    notes = [*log.notes]
     rows = log.rows
     if is_log:
         rows = _asked(rows)

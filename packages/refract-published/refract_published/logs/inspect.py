@@ -20,6 +20,7 @@ FINISH_REASONS = {
     "unknown": "stop",
     "tool_calls": "stop",
     "max_tokens": "length",
+    "length": "length",  # of older logs
     "model_length": "length",
     "content_filter": "content_filter",
 }
@@ -41,15 +42,52 @@ def read(path: Path) -> Log:
         raise RowError(f"{path}: not a log of Inspect ({reason})") from None
     left_out = {"events", "store", "attachments"}
     content = log.model_dump(mode="json", exclude={"samples": {"__all__": left_out}})
-    return Log(inspect_rows(content), _about(content))
+    return Log(inspect_rows(content), _about(content), _notes(content))
+
+
+def _notes(log: Mapping[str, Any]) -> list[str]:
+    """What a log says against its samples that no row of its own says."""
+    samples = log.get("samples") or []
+    notes = []
+    if log.get("status") != "success":
+        notes.append(
+            f"the run ended as {log.get('status')!r}: of its samples {len(samples)} are in the log, "
+            "and a rate of these need not be that of all"
+        )
+    limits = sorted({sample["limit"]["type"] for sample in samples if sample.get("limit")})
+    if limits:
+        count = sum(bool(sample.get("limit")) for sample in samples)
+        notes.append(
+            f"{count} samples ended at a limit ({', '.join(limits)}); their answers count as cut off"
+        )
+    count = sum(_completion(sample.get("output") or {}) is not None for sample in samples)
+    if count:
+        notes.append(
+            f"{count} answers were set by a solver behind the model: what it set is judged, as "
+            "scorers of Inspect do"
+        )
+    return notes
+
+
+def _completion(output: Mapping[str, Any]) -> str | None:
+    """The text that a solver put in the place of the model's; None where it did not."""
+    choices = output.get("choices") or [{}]
+    content = (choices[0].get("message") or {}).get("content")
+    text = "".join((text_of(content) or "").split())
+    completion = str(output.get("completion") or "")
+    # Where thinking stands in the completion of an older log, the text is its end.
+    thought = isinstance(content, list) and not text
+    if thought or "".join(completion.split()).endswith(text or completion):
+        return None
+    return completion or None
 
 
 def inspect_rows(log: Mapping[str, Any]) -> list[Row]:
-    """A row for each sample and epoch of a log of Inspect.
+    """A row for each sample, epoch and ``choice`` of a log of Inspect.
 
     ``prompt`` is what the user sent last before the model's answers, ``input`` what the data
-    set holds; ``where`` can choose by ``epoch`` and ``model``. A sample has an ``error``
-    where it ended in one, and where the model did not answer.
+    set holds; ``where`` can choose by ``epoch``, ``choice`` and ``model``. A sample has an
+    ``error`` where it ended in one or was invalidated, and where the model did not answer.
 
     In the log of an agent ``response`` is the last answer, ``tool_calls`` are those of all."""
     samples = log.get("samples") or []
@@ -57,18 +95,29 @@ def inspect_rows(log: Mapping[str, Any]) -> list[Row]:
     has_tools = any(step.get("solver") in AGENTS for step in plan)
     for sample in samples:
         has_tools |= any(message.get("tool_calls") for message in sample.get("messages") or ())
-    return [_inspect_row(sample, log["eval"], has_tools) for sample in samples]
+    rows = []
+    for sample in samples:
+        choices = (sample.get("output") or {}).get("choices") or [{}]
+        for number, choice in enumerate(choices, 1):
+            row = _inspect_row(sample, log["eval"], has_tools, choice=choice)
+            several = {"choice": number} if len(choices) > 1 else {}
+            rows.append(row | several)
+    return rows
 
 
-def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool) -> Row:
+def _inspect_row(
+    sample: dict[str, Any], about: dict[str, Any], has_tools: bool, choice: dict[str, Any]
+) -> Row:
     asked = sample.get("input")
     if not isinstance(asked, list):
         asked = [{"role": "user", "content": asked}]
     sent, turns = _sent_and_answered(sample.get("messages") or asked, is_agent=has_tools)
     output = sample.get("output") or {}
-    choices = output.get("choices") or [{}]
-    reply = choices[0].get("message") or {}
-    last = _last_answer(sample, about, reply)
+    reply = choice.get("message") or {}
+    is_first = choice in (output.get("choices") or [{}])[:1]
+    last = _last_answer(sample, about, choice)
+    if is_first and not has_tools:
+        last["response"] = _completion(output) or last["response"]
     if last["error"]:
         last["response"] = None
     row = {
@@ -79,7 +128,7 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool)
         **last,
     }
     calls = []
-    for message in turns or [reply]:
+    for message in (turns if is_first else ()) or [reply]:
         calls += [_call(call) for call in message.get("tool_calls") or ()]
     if calls and not last["error"]:
         row["tool_calls"] = calls
@@ -94,26 +143,30 @@ def _inspect_row(sample: dict[str, Any], about: dict[str, Any], has_tools: bool)
     return row
 
 
-def _last_answer(sample: dict[str, Any], about: dict[str, Any], reply: dict[str, Any]) -> Row:
-    """The sample's output, a ``reply`` of the model's, as fields of a row; ``error`` says why
-    it is none."""
+def _last_answer(sample: dict[str, Any], about: dict[str, Any], choice: dict[str, Any]) -> Row:
+    """A ``choice`` of the sample's output as fields of a row; ``error`` says why it is none."""
     output = sample.get("output") or {}
-    choice = (output.get("choices") or [{}])[0]
-    content = reply.get("content")
+    content = (choice.get("message") or {}).get("content")
     parts = content if isinstance(content, list) else []
     reason = choice.get("stop_reason")
-    finish = FINISH_REASONS.get(str(reason))
+    finish = FINISH_REASONS.get(str(reason), reason)
     model = output.get("model") or about.get("model")
     # Inspect writes a refusal by Claude as it writes a filter; a filter states an error.
     by_claude = finish == "content_filter" and "claude" in str(model) and not output.get("error")
     if by_claude or any(part.get("refusal") for part in parts):
         finish = "refusal"
     limit = (sample.get("limit") or {}).get("type")
+    if limit and finish == "stop":
+        finish = "length"
+    invalidation = sample.get("invalidation")
     error = None
     if sample.get("error"):
         error = str(sample["error"].get("message") or "the sample ended in an error")
     elif output.get("error") and reason != "content_filter":  # where it says what was filtered
         error = str(output["error"])
+    elif invalidation:
+        reason = invalidation.get("reason") if isinstance(invalidation, dict) else None
+        error = f"the sample was invalidated ({reason or 'no reason is given'})"
     elif not choice:
         error = f"the sample reached its {limit} limit" if limit else "the model was not asked"
     usage = output.get("usage") or {}

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from refract.core.errors import RowError
-from refract.core.file_formats import Log
-from refract.core.jsonl import parse_json, read_rows
+from refract.core.file_formats import Log, read_row_file
 from refract.core.types import Row
-from refract_published.logs.messages import conversation, images_in
+from refract_published.logs.messages import sent
 
 
 def read(path: Path) -> Log:
     """The answers in a file of samples, which says nothing of its run. Raises RowError."""
     try:
-        return Log(lm_eval_rows(read_rows(path)))
+        return Log(lm_eval_rows(read_row_file(path)))
     except KeyError as error:
         raise RowError(f"{path}: a row of samples has no {error}") from None
+    except RowError as error:
+        raise RowError(f"{path}: {error}") from None
 
 
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
@@ -28,9 +28,10 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
     task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
     state neither why an answer ended nor its tokens.
-    Raises RowError for a task that generates no text."""
-    answers: dict[tuple[str, int], Row] = {}  # a file has a row for each of the task's filters
-    for row in rows:
+    Raises RowError for a task that generates no text, and for two tasks, shards or runs in one
+    file, whose numbers start anew."""
+    answers: dict[tuple[str, int], tuple[int, Row]] = {}
+    for number, row in enumerate(rows, 1):
         id_ = str(row["doc_id"])
         responses = row["resps"]
         if not isinstance(responses, list):
@@ -44,24 +45,28 @@ def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
                 )
             # null: a refusal or a filter of the provider, or an error; the file does not say.
             answer = {"id": id_, "repeat": repeat, "response": text}
-            answer |= _sent(row["arguments"])
+            answer |= _asked(row["arguments"])
             if isinstance(row["doc"], dict):
                 answer |= {f"doc.{name}": value for name, value in row["doc"].items()}
-            answers.setdefault((id_, repeat), answer)
-    return list(answers.values())
+            # A file has a row for each of the task's filters.
+            first, known = answers.setdefault((id_, repeat), (number, answer))
+            if known != answer:
+                differing = [name for name in answer if answer.get(name) != known.get(name)]
+                raise RowError(
+                    f"rows {first} and {number} are both doc_id {id_} and differ in "
+                    f"{', '.join(differing)}: two tasks, shards or runs in one file; "
+                    "give each a file of its own"
+                )
+    return [answer for _, answer in answers.values()]
 
 
-def _sent(arguments: Any) -> Row:
+def _asked(arguments: Any) -> Row:
     """What was sent, and its ``images`` where it has any."""
+    if isinstance(arguments, list):  # before version 0.4.3
+        first = next(iter(arguments), None)
+        return sent(first[0] if isinstance(first, list) and first else first)
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     text = first.get("arg_0") if isinstance(first, dict) else None
     if isinstance(text, list) and len(text) == 1:
         text = text[0]
-    if not isinstance(text, str):
-        return {"prompt": None}
-    if text.startswith("[{"):  # messages, for a chat API
-        with suppress(ValueError, AttributeError):
-            messages = parse_json(text)
-            images = images_in(messages)
-            return conversation(messages) | ({"images": images} if images else {})
-    return {"prompt": text}
+    return sent(text)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from refract.core.jsonl import parse_json
 from refract.core.types import Row
 
 
@@ -55,6 +56,19 @@ def conversation(sent: Sequence[Row]) -> Row:
     if len(roles) > 1 and alternate and has_texts:
         row["messages"] = messages
     return row
+
+
+def sent(text: Any) -> Row:
+    """What was sent as a text, or as messages for a chat API written as one; its ``images``
+    where it has any."""
+    if not isinstance(text, str):
+        return {"prompt": None}
+    if text.lstrip().startswith(("[{", "[\n")):
+        with suppress(ValueError, AttributeError):
+            messages = parse_json(text)
+            images = images_in(messages)
+            return conversation(messages) | ({"images": images} if images else {})
+    return {"prompt": text}
 
 
 def images_in(messages: Sequence[Row]) -> list[str]:
