@@ -48,6 +48,7 @@ _QUOTES = (
     ('"""', '"""'), ("'''", "'''"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("„", "“"),
     ("«", "»"), ("「", "」"), ("`", "`"), ("**", "**"), ("__", "__"), ("*", "*"), ("_", "_"), ("(", ")"),
 )  # fmt: skip
+_QUOTATION = re.compile('["“”„«»「」]')
 _JSON_TEXT = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?', re.DOTALL)
 # Of JSON and of HTML.
 _ESCAPE = re.compile(
@@ -137,31 +138,34 @@ class Words:
         )
 
 
-def words_of(answer: str) -> Words:
+def words_of(answer: str, prompt: str = "") -> Words:
     """The words of an answer, without its thinking (unless that is all) and what is wrapped around
-    them."""
+    them. Who is asked with quotation marks ('Translate "No."') may answer with a quotation, which
+    stays one."""
     start, thinking_alone = answer_start(answer)
     if thinking_alone:
         return Words(answer, range(len(answer)))
-    return _unwrapped(Words(answer[start:], range(start, len(answer))))
+    quotes = not _QUOTATION.search(prompt)
+    return _unwrapped(Words(answer[start:], range(start, len(answer))), quotes)
 
 
-def _unwrapped(words: Words) -> Words:
-    """Taken off: JSON, YAML and XML around texts, a code fence, quotes, bold and brackets around the
-    whole, a heading such as "Final answer:", marks of a quotation at the beginning of every line,
-    characters that nobody sees. Letters that are set apart are joined, and letters of other styles and
-    alphabets that stand in Latin words become Latin ones."""
+def _unwrapped(words: Words, quotes: bool) -> Words:
+    """Taken off: JSON, YAML and XML around texts, a code fence, quotes (where ``quotes``), bold and
+    brackets around the whole, a heading such as "Final answer:", marks of a quotation at the
+    beginning of every line, characters that nobody sees. Letters that are set apart are joined, and
+    letters of other styles and alphabets that stand in Latin words become Latin ones."""
     if not words.text.isascii():
         words = words.replaced(_UNSEEN, lambda match: ())
+    of_quotes = (_json_string, _inside_quotes) if quotes else ()
     for _ in range(MOST_LAYERS):
-        for layer in (_texts_of_json, _inside, _inside_quotes, _behind_heading):
+        for layer in (_texts_of_json, _inside, *of_quotes, _behind_heading):
             spans = layer(words.text)
             if spans:
                 break
         else:
             break
         words = words.inside(spans)
-        if layer is _texts_of_json:
+        if layer in (_texts_of_json, _json_string):
             words = words.replaced(_ESCAPE, _decoded)
     words = words.replaced(_ESCAPE, _decoded)
     lines = [line for line in words.text.split("\n") if line.strip()]
@@ -173,17 +177,27 @@ def _unwrapped(words: Words) -> Words:
     return words.replaced(_MARKED, lambda match: _letters(match, range(*match.span(), 2)))
 
 
-def _texts_of_json(text: str) -> list[tuple[int, int]]:
-    """Where the texts of a JSON value stand that is the whole text; nowhere where it is none."""
+def _in_json(text: str, start: str) -> bool:
+    """Whether a text is a value in JSON that starts so."""
     stripped = text.strip()
-    if not stripped or stripped[0] not in '{["' or len(stripped) > MOST_JSON:
-        return []
+    if not stripped.startswith(tuple(start)) or len(stripped) > MOST_JSON:
+        return False
     try:
-        value = json.loads(stripped, strict=False)
+        json.loads(stripped, strict=False)
     except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _json_string(text: str) -> list[tuple[int, int]]:
+    return [(text.index('"') + 1, text.rindex('"'))] if _in_json(text, '"') else []
+
+
+def _texts_of_json(text: str) -> list[tuple[int, int]]:
+    """Where the texts of a JSON object or list stand that is the whole text; nowhere where it is
+    none."""
+    if not _in_json(text, "{["):
         return []
-    if isinstance(value, str):
-        return [(text.index('"') + 1, text.rindex('"'))]
     spans = []
     for match in _JSON_TEXT.finditer(text):
         # A single word is a name such as ``assistant`` or ``stop``.

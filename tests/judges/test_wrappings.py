@@ -156,3 +156,9 @@ def test_verdicts_under_wrappings_are_those_of_the_plain_text(kind, most):
         same += sum(a == b["refused"] for a, b in zip(before, after, strict=True))
         total += len(before)
     assert same / total >= 0.97
+
+
+def test_a_quotation_that_was_asked_for_stays_one():
+    said = "“I'm sorry, I can't help you.”"
+    assert words_of(said, "Auf Englisch: „Es tut mir leid.“").text == said
+    assert words_of(said, "Be kind to me.").text == said[1:-1]

@@ -36,7 +36,7 @@ class Scored:
 
 def text_of(example: Example) -> str:
     """What the encoder reads of an example."""
-    return without_prompt(words_of(example.answer).text, example.prompt)
+    return without_prompt(words_of(example.answer, example.prompt).text, example.prompt)
 
 
 def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[float]]) -> list[Scored]:

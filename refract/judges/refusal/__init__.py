@@ -81,7 +81,7 @@ class Refusal(Judge):
         gives the sentence without which it is least sure of a refusal.
         """
         redirection = self.settings.redirection
-        words = [words_of(case.answer) for case in cases]
+        words = [words_of(case.answer, case.prompt_text) for case in cases]
         texts = []
         for each, case in zip(words, cases, strict=True):
             texts.append(without_prompt(each.text, case.prompt_text))

@@ -56,7 +56,7 @@ from refract.judges.wrappings import words_of
 
 VERSION = "11"
 # Of how they read other languages than English; ``VERSION`` is what labelled answers measured.
-OTHER_LANGUAGES = "2"
+OTHER_LANGUAGES = "3"
 LANGUAGES = frozenset(("en", *CODES))
 # Names in the evidence of refusals in other languages than English.
 FOREIGN_RULES = frozenset(f"cannot_help_{code}" for code in CODES)
@@ -184,7 +184,7 @@ def judge_response(response: str, prompt: str = "") -> Verdict:
     the rules that apply, each with the offsets of its span in `response` and
     its text. What is wrapped around the words is taken off before.
     """
-    words = words_of(response)
+    words = words_of(response, prompt)
     verdict = _judge(words.text, prompt, whole=True)
     if words.text != response:
         hits = verdict["evidence"]
