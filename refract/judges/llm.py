@@ -14,7 +14,6 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -24,7 +23,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.settings import Settings
 from refract.core.showing import say
-from refract.core.types import Message, Verdict
+from refract.core.types import UNFINISHED, Message, Verdict
 from refract.core.vocabulary import ABSTENTION_LABELS, REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.judges.verdict_reading import UnreadableVerdict, read_json
@@ -268,6 +267,19 @@ class ModelJudge(Judge):
         label, reason = read_json(reply, self.KEY, self.LABELS)
         return {**labelled(label), "reason": reason}
 
+    def _verdict_in(self, answer: Answer, case: Case) -> Verdict:
+        """The verdict in a reply; none in one that was cut off, which may be a draft."""
+
+        def read(reply: str) -> Verdict:
+            if answer.finish_reason in UNFINISHED:
+                raise UnreadableVerdict(
+                    f"the reply was cut off ({answer.finish_reason}); raise max_tokens of "
+                    f"judges.{self.name}.model: {reply[-200:]!r}"
+                )
+            return self.read(case, reply)
+
+        return verdict_in(answer, read)
+
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.
 
@@ -283,14 +295,14 @@ class ModelJudge(Judge):
         verdicts = [unjudged() for _ in cases]
         repeated: dict[int, Conversation] = {}
         for index, answer in replies.items():
-            verdict = verdict_in(answer, partial(self.read, cases[index]))
+            verdict = self._verdict_in(answer, cases[index])
             verdicts[index] = {"reason": None, **verdict}
             if str(verdicts[index]["error"]).startswith(UNREADABLE):
                 reply: Message = {"role": "assistant", "content": answer.response or "(no reply)"}
                 reminder: Message = {"role": "user", "content": REMINDER}
                 repeated[index] = (*conversations[index], reply, reminder)
         for index, answer in replies_of(model, repeated).items():
-            verdict = verdict_in(answer, partial(self.read, cases[index]))
+            verdict = self._verdict_in(answer, cases[index])
             raw = [[replies[index].response, answer.response]]
             verdicts[index] = {"reason": None, **verdict, "raw": raw}
         return verdicts

@@ -6,18 +6,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-_MARKER = r"(?:think(?:ing)?|thought|reasoning|analysis|reflection|scratchpad)"
-THINKING = re.compile(
-    rf"<({_MARKER})\b[^<>]*>.*?(?:</\1>|\Z)|\[THINK\].*?(?:\[/THINK\]|\Z)", re.S | re.I
-)
-# Thinking with a closing tag alone: the model's template opens it.
-UNOPENED = re.compile(rf"\A.*(?:</{_MARKER}>|\[/THINK\])", re.S | re.I)
+from refract.core.thinking import split
+
 # A longer reply is no verdict, and is not read in part: the remainder may
 # contradict it.
 MOST_CHARACTERS = 20_000
 MOST_OBJECTS = 1000
+# What JSON does not know and judges write: blanks of other kinds, a comma behind the last member.
+BLANKS = dict.fromkeys(map(ord, "\u00a0\u202f\u2007\ufeff\u200b"), " ")
+LAST_COMMA = re.compile(r",(\s*[}\]])")
+
+
+DECODER = json.JSONDecoder(strict=False)  # which takes raw line breaks in texts
 
 
 class UnreadableVerdict(ValueError):
@@ -30,11 +33,16 @@ def unreadable(problem: str, reply: str) -> UnreadableVerdict:
 
 
 def answer_part(reply: str) -> str:
-    """A reply without its thinking, which weighs verdicts before it gives one.
+    """A reply without its thinking, which weighs verdicts before it gives one. A marker of
+    thinking in a JSON object is a part of its texts.
 
     Raises :class:`UnreadableVerdict` for one that is too long to be a verdict.
     """
-    text = UNOPENED.sub("", THINKING.sub("", reply)).strip()
+    objects: list[tuple[int, int]] = []
+    if len(reply) <= MOST_CHARACTERS:
+        with suppress(UnreadableVerdict):
+            objects = _decode_objects(reply, DECODER)
+    text = split(reply, texts=objects).answer.strip()
     if len(text) > MOST_CHARACTERS:
         raise UnreadableVerdict(
             f"the reply has {len(text)} characters; at most {MOST_CHARACTERS} are read"
@@ -63,7 +71,10 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
             reasons.append(members.get("reason"))
         return members
 
-    _decode_objects(text, json.JSONDecoder(object_pairs_hook=collect))
+    decoder = json.JSONDecoder(object_pairs_hook=collect, strict=False)
+    _decode_objects(text, decoder)
+    if not stated:
+        _decode_objects(LAST_COMMA.sub(r"\1", text.translate(BLANKS)), decoder)
     if not stated:
         raise unreadable(f"no JSON object with {key!r} in", text)
     # 1 == True, but a judge that writes 1 has not written true.
@@ -87,8 +98,9 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
     return meanings.pop(), texts[-1] if texts else None
 
 
-def _decode_objects(text: str, decoder: json.JSONDecoder) -> None:
-    """Decodes every JSON object in a text."""
+def _decode_objects(text: str, decoder: json.JSONDecoder) -> list[tuple[int, int]]:
+    """Decodes every JSON object in a text, and says where they stand."""
+    places = []
     index = text.find("{")
     tries = 0
     while index >= 0:
@@ -97,8 +109,10 @@ def _decode_objects(text: str, decoder: json.JSONDecoder) -> None:
             raise unreadable(f"more than {MOST_OBJECTS} braces in", text)
         try:
             _, end = decoder.raw_decode(text, index)
+            places.append((index, end))
         except RecursionError:
             raise unreadable("JSON nested too deeply in", text) from None
         except ValueError:
             end = index + 1
         index = text.find("{", end)
+    return places

@@ -25,7 +25,8 @@ FAIL = '{"eval_passed": false, "reason": "rude"}'
 
 class JudgeServer(FaultServer):
     """A judge model behind OpenAI's API: ``replies`` are given in turn, the last one for ever, or
-    made by a function of the request. Directives of the fault server work too."""
+    made by a function of the request, also in a pair with how they end. Directives of the fault
+    server work too."""
 
     def __init__(self, *replies: Any, **settings: Any) -> None:
         super().__init__(**settings)
@@ -37,7 +38,8 @@ class JudgeServer(FaultServer):
         reply = self.replies[min(self.arrived, len(self.replies) - 1)]
         self.arrived += 1
         text = reply(request) if callable(reply) else reply
-        return 200, _json(_completion(text, None)), ""
+        text, ending = text if isinstance(text, tuple) else (text, None)
+        return 200, _json(_completion(text, ending)), ""
 
     def model(self, **settings: Any) -> dict[str, Any]:
         return super().model(**{"model_id": "judge", "max_retries": 0, **settings})
@@ -80,6 +82,16 @@ def judge_stage(folder, suites, judges):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
+
+
+DRAFT = 'Draft: {"eval_passed": true}. But reading it again, it is rude, so {"eval_pas'
+
+
+def test_a_reply_that_was_cut_off_is_no_verdict_and_is_asked_for_once_more():
+    with JudgeServer((DRAFT, "length"), FAIL, (PASS, "length")) as server:
+        again, cut = judged(requirement(server), "Hello."), judged(requirement(server), "Hi.")
+    assert (again[0]["label"], cut[0]["label"]) == ("fail", None)
+    assert "the reply was cut off (length); raise max_tokens of judges.j.model" in cut[0]["error"]
 
 
 def test_the_judge_sees_prompt_response_requirements_and_description_and_answers_greedily():
