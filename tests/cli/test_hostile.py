@@ -235,12 +235,13 @@ COMMANDS = [
     *[(f"compare F/refusal.csv F/compliance.csv --flips --format {form}", {0}, "loud")
       for form in ("table", "json", "md")],
     ("judge --in F/rows.jsonl --out F/v.jsonl", {0}, ""),
-    *[(f"kappa F/v.jsonl F/other.jsonl --format {form}", {0, 1, 2}, " ") for form in ("table", "json")],
-    ("validate --labelled F/rows.jsonl --prompt-column prompt --positive P", {0, 1, 2}, " "),
-    ("validate --labelled F/rows.jsonl --positive absent", {1, 2}, " "),
+    *[(f"judge kappa F/v.jsonl F/other.jsonl --format {form}", {0, 1, 2}, " ")
+      for form in ("table", "json")],
+    ("judge validate --labelled F/rows.jsonl --prompt-column prompt --positive P", {0, 1, 2}, " "),
+    ("judge validate --labelled F/rows.jsonl --positive absent", {1, 2}, " "),
     ("lint F/suite.jsonl", {1}, "'category' must be one of"),
     *[(command, {2}, "31m") for command in ("lint F/\x1b[31m\u202e", "compare \x1b[31m",
-       "run --model \x1b[31m --suite alpha --out x", "kappa \x9b31m \x9b31m")],
+       "run --model \x1b[31m --suite alpha --out x", "judge kappa \x9b31m \x9b31m")],
 ]  # fmt: skip
 
 

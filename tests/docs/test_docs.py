@@ -154,18 +154,23 @@ def _my_package(folder: Path) -> None:
     write_distribution(folder, project["name"], "\n".join(lines), my_group=module)
 
 
+def _answers_of_a_gpu(folder: Path) -> None:
+    shutil.copytree(folder / "data/responses", folder / "answers")
+
+
 BEFORE: dict[str, Callable[[Path], None]] = {
     "pip install --editable my_group": _my_package,
     "path/to/folder": _model_folder,
     "my_model": _model_folder,
     "import-suite xstest data/published": _published_prompts,
-    "reproduce-paper xstest": _published_answers,
+    "reproduce paper xstest": _published_answers,
     "--suite data/published/xstest": _published_prompts,
     "import-suite generic": _own_prompts,
     "--labelled answers.csv": _labelled_answers,
     "refract correct": _label,
     "~/team/private.jsonl": _private_suite,
     "--in answers.jsonl": _rows,
+    "refract cache import answers": _answers_of_a_gpu,
     "--in a.jsonl": _rows,
     "python -m tools.ablate_rules a.jsonl": _rows,
 }

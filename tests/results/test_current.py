@@ -63,10 +63,9 @@ def test_rows_of_other_numbers_are_named_and_no_number_is_joined_to_them(project
     )
     assert (len(results.outcomes), set(results.rows["suite"])) == (48, {"beta"})
     assert f"note: {text}" in project.refract("show").stdout
-    for command in (("page",), ("gate", "--confidence", ".99")):
-        failed = project.refract(*command)
-        assert failed.exit_code in (1, 2)
-        assert "run: dvc checkout" in str(failed.exception)
+    failed = project.refract("page")
+    assert failed.exit_code in (1, 2)
+    assert "run: dvc checkout" in str(failed.exception)
     path.unlink()
     project.command("dvc", "checkout")
     with warnings.catch_warnings():
@@ -252,7 +251,7 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(path, content, mea
 
 def test_answers_are_neither_decided_nor_drawn_with_another_suite_file(measured, tmp_path):
     rows_with(SUITE, swapped)(measured)
-    done = measured.refract("gate", "--confidence", ".99")
+    done = measured.refract("gate")
     assert (done.exit_code, "file of suite alpha" in str(done.exception)) == (1, True)
     run = ("--model", "one", "--suite", "alpha", "--n", "5", "--out", tmp_path / "labels.csv")
     done = measured.refract("label", *run)
