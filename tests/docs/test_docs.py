@@ -407,12 +407,6 @@ def test_dvc_sets_a_value_in_every_yaml_that_is_shown(tmp_path):
         assert load_yaml(path) == {**before, "set": 1}, f"{where}: {text}"
 
 
-def test_no_command_is_shown_that_hides_what_dvc_says():
-    shown = [c for page in pages() for b in blocks(page) for c in commands(b) if "dvc" in c.line]
-    quiet = [c.line for c in shown if re.search(r"\bdvc [^&|;]*-(q|-quiet)\b", c.line)]
-    assert (len(shown) > 20, quiet) == (True, [])
-
-
 def test_what_is_not_run_is_in_the_docs_and_has_options_that_exist():
     skipped = [
         command

@@ -10,12 +10,9 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
-from pydantic import Field
 from ruamel.yaml import YAML
 
 from refract.core.params import load_params
-from refract.core.registry import Registry
-from refract.core.settings import Settings
 from refract.core.tables import read_table
 from refract.core.tool_calls import NAMING
 from refract.core.vocabulary import EXCLUDED, FAILURE_COLUMNS, JUDGED, OUTCOME_COLUMNS
@@ -25,7 +22,6 @@ from refract.rates.clean_prompts import MOST_METRICS
 from refract.rates.key import MEASURES
 from refract.results.table_rows import COLUMNS
 from refract.suites.perturbations import prompt_rows
-from refract.suites.perturbations.variants import Perturbation
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
 from tests.builders import ROOT
 from tests.fault_server import DECLINED
@@ -64,33 +60,6 @@ def text_of(page: str) -> str:
 def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written):
     text = text_of(name)
     assert written(text) == text, "run: make readme"
-
-
-def test_the_lists_of_params_follow_the_settings(monkeypatch):
-    class Slow(Settings):
-        """How slow."""
-
-        pause: int = Field(3, ge=1, description="seconds | minutes, <1 h")
-        pauses: int = Field(description="how many")
-
-    class Still(Settings):
-        """How still."""
-
-        noise: int = Field(description="how loud")
-
-    kinds = {"slow": Slow, "slower": Slow, "still": Still}
-
-    def found(registry, name, where):
-        return Perturbation(kinds[name], lambda features, settings, row: [])
-
-    monkeypatch.setattr(reference, "find", found)
-    assert reference.sections(Registry(dict.fromkeys(kinds, ""), "")) == (
-        "### slow, slower\n\nHow slow.\n\n"
-        r"- `pause: 3`: seconds | minutes, \<1 h (integer ≥ 1)"
-        "\n- `pauses` (required): how many (integer)\n\n"
-        "### still\n\nHow still.\n\n"
-        "- `noise` (required): how loud (integer)"
-    )
 
 
 def test_params_has_every_section():
