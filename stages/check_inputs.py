@@ -10,7 +10,7 @@ from pathlib import Path
 from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project import check_declared, read_project
-from refract.project.inputs import write_inputs
+from refract.project.inputs import check_files, write_inputs
 
 
 def main() -> None:
@@ -18,6 +18,7 @@ def main() -> None:
     model whose errors may have passed, so that DVC runs their stage again."""
     params = read_project(Path()).params
     check_declared(Path(), params)
+    check_files(params)
     count = write_inputs(params)
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")
 

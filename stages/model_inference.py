@@ -10,6 +10,7 @@ from refract.core.jsonl import iter_prompts, write_json, write_rows
 from refract.core.params import definition, grid, load_params, run_seed
 from refract.core.progress import StageRun, ran_file, read_object, run_stage
 from refract.core.showing import say
+from refract.models import check_keys
 from refract.models.answering import (
     ANSWERS,
     SHARDS,
@@ -31,6 +32,9 @@ def main(name: str) -> None:
     folder = Path("data/responses") / name
     with open_store() as store:
         where = str(store.path or "turned off")
+        names = {judge for suite in suites for judge in params["suites"][suite]["judges"]}
+        judges = {judge: params["judges"][judge] for judge in sorted(names)}
+        store.before_asking = [lambda: check_keys(judges)]
         learn_origins(ran_file(name), folder, store)
         made = answer_model(
             name,

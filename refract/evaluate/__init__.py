@@ -31,6 +31,7 @@ from refract.judges import (
 from refract.judges.cases import AnsweredSuite, Judge, versioned
 from refract.judges.null_answers import null_verdicts
 from refract.judges.processes import processes_stay
+from refract.models import check_keys
 from refract.models.answering import Count, ModelRun, answer_model
 from refract.models.origins import made_rows
 from refract.models.protocol import AnswerOrigin, Certificate, Model
@@ -244,6 +245,7 @@ def evaluate(
             raise UsageError(f"two suites are called {suite.name!r}")
         ready[suite.name] = _checked(with_prompts(suite, list(judges), sample, seed=seed), opened)
     of_suite = {name: suite.definition for name, suite in ready.items()}
+    store.before_asking = [lambda: check_keys(judges)]
     answers = answer_model(
         name,
         definition,

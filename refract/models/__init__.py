@@ -180,3 +180,12 @@ def check_engine(name: Any) -> None:
     """Raises :class:`ParamsError` unless ``name`` is one of :data:`ENGINES`, or nothing."""
     if name is not None and not (isinstance(name, str) and ENGINES.knows(name)):
         find(ENGINES, name, "engine")
+
+
+def check_keys(judges: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises :class:`AdapterError` where the server of a judge's model asks for a key and there
+    is none."""
+    for name, definition in judges.items():
+        if isinstance(definition.get("model"), Mapping):
+            model = open_model(name, dict(definition["model"]), f"judges.{name}.model")
+            getattr(model, "check_key", tuple)()

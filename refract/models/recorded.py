@@ -102,6 +102,10 @@ class Recorded(Model):
                 known["prompts"] = "not compared: answers are joined by id alone"
         return known
 
+    def check(self) -> None:
+        """Raises :class:`AdapterError` where the file cannot be used."""
+        self._answers  # noqa: B018 - it is read
+
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
         by_id, by_prompt = self._answers

@@ -19,7 +19,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -273,6 +273,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        # What must hold before anything is asked; each raises a RefractError.
+        self.before_asking: list[Callable[[], None]] = []
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -328,7 +330,10 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
                     self._db.execute("ROLLBACK")
 
     def check_writable(self) -> None:
-        """Raises :class:`StoreError` where the file cannot be written."""
+        """Raises :class:`StoreError` where the file cannot be written, and what is to hold
+        ``before_asking``."""
+        for check in self.before_asking:
+            check()
         with self._writing():
             pass
 

@@ -32,8 +32,9 @@ from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, SHIPPED, family_of, open_judge, read_judge
 from refract.models import check_engine, open_model
-from refract.rates.names import name_problems
+from refract.rates.names import name_problems, unknown_threshold
 from refract.suites.perturbations import read_perturbation
+from refract.suites.rows import CATEGORIES
 
 PARAMS = "params.yaml"
 CONSTRAINTS = "constraints.txt"
@@ -107,6 +108,9 @@ def check_definitions(params: Mapping[str, Any]) -> None:
             for judge in suite["judges"]:
                 families[judge] = family_of(judge, definition(params, "judges", judge))
             check_names(f"suites.{name}", suite, families)
+            problem = unknown_threshold(suite, families, CATEGORIES)
+            if problem:
+                raise ParamsError(f"suites.{name}: {problem}")
 
 
 def check_declared(root: Path, params: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refract.core.errors import RefractError
+from refract.core.errors import ParamsError, RefractError
 from refract.core.file_formats import LOGS
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
 from refract.core.params import INPUTS
@@ -20,16 +20,19 @@ from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
-from refract.judges import JUDGES, judges_to_measure, read_judge
-from refract.models import ADAPTERS, checkpoint, lora, with_implied
+from refract.judges import JUDGES, family_of, judges_to_measure, read_judge
+from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
+from refract.models.checkpoint import is_hub_id, is_package
 from refract.models.protocol import LASTING_ERRORS
+from refract.models.recorded import Recorded
 from refract.rates.key import INSTALLED as MEASURES
 from refract.rates.key import installed_measures
+from refract.rates.names import unknown_threshold
 from refract.suites.perturbations import PERTURBATIONS
 from refract.suites.protocols import CATALOGUES
-from refract.suites.rows import is_played
+from refract.suites.rows import is_played, load_suite
 
 # Counted up when the code would see something else in the same files.
 VERSION = 5
@@ -42,6 +45,11 @@ MOST_FILES = 10_000
 JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
 FOLDERS = ("model_id", "adapter_path", "encoder")
+# Settings of models that name a file or folder, by their adapter.
+LOCAL = {
+    **dict.fromkeys(("hf", "vllm"), ("model_id", "adapter_path")),
+    "recorded": ("path",),
+}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
     "file",
@@ -211,6 +219,47 @@ def changed_files(params: Mapping[str, Any]) -> list[str]:
             if before.get(place, digest) != digest:
                 changed.append(f"{name}.{place} is another file")
     return changed
+
+
+def check_files(params: Mapping[str, Any]) -> None:
+    """Raises :class:`RefractError` for what a stage would end at behind costly ones: a suite that
+    cannot be used or lacks what its definition asks about, or a model whose weights or answers are
+    neither here nor known from where they were."""
+    known = read_object(INPUTS / "suites.json").get("suites", {})
+    for name in params["grid"]["suites"]:
+        suite, where = params["suites"][name], f"suites.{name}"
+        if not Path(suite["file"]).is_file():
+            if known.get(name, {}).get("file") == suite["file"]:
+                continue
+            raise ParamsError(f"{where}: file: {_absent(suite['file'])}")
+        rows = load_suite(Path(suite["file"]))
+        families = {judge: family_of(judge, params["judges"][judge]) for judge in suite["judges"]}
+        problem = unknown_threshold(suite, families, {str(row["category"]) for row in rows})
+        columns = {column for row in rows for column in row}
+        for column in () if problem else suite.get("fields") or ():
+            if column not in columns:
+                problem = f"fields: no row of {suite['file']} has {column!r}"
+        if problem:
+            raise ParamsError(f"{where}: {problem}")
+    for name in params["grid"]["models"]:
+        definition = params["models"][name]
+        answered = read_object(Path("data/responses", name, "model.json")).get("definition", {})
+        for key in LOCAL.get(definition["adapter"], ()):
+            text = definition.get(key)
+            elsewhere = answered.get(key) == text or (ANSWERS / name).is_dir()
+            if not isinstance(text, str) or elsewhere or Path(text).expanduser().exists():
+                continue
+            if key != "model_id" or not (is_hub_id(text) or is_package(text)):
+                raise ParamsError(
+                    f"models.{name}: {key}: {_absent(text)}, or take {name} out of grid.models"
+                )
+        opened = open_model(name, definition) if definition["adapter"] == "recorded" else None
+        if isinstance(opened, Recorded) and opened.path.is_file():
+            opened.check()
+
+
+def _absent(path: str) -> str:
+    return f"no file or folder {path!r} (seen from {Path.cwd()}); correct it"
 
 
 def errors_to_ask_again(folder: Path) -> int:

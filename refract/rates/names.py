@@ -3,9 +3,10 @@ same, and thresholds can be met. Whether those of groups are apart is seen as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from refract.core.settings import nearest
 from refract.rates.followed import followed
 from refract.rates.key import (
     FAMILY_MEASURES,
@@ -65,3 +66,22 @@ def name_problems(definition: Mapping[str, Any], families: Mapping[str, str]) ->
             if high is not None and bound > high:
                 problems.append(f"thresholds.{name} must be at most {high:g} (got {bound})")
     return problems
+
+
+def unknown_threshold(
+    definition: Mapping[str, Any], families: Mapping[str, str], categories: Iterable[str]
+) -> str:
+    """What is wrong with the first threshold of a suite for which there is no number: by its name,
+    or since no row is of the category that it is over; "" for none."""
+    measures = {key.name: key.measure for key in whole_keys(definition, families)}
+    for judge in definition["judges"]:
+        for measure in installed_measures():
+            measures.setdefault(Key(measure, judge).name, measure)
+    for name in definition.get("thresholds") or ():
+        if name not in measures:
+            near = nearest(name, measures) or f"; the suite has {', '.join(sorted(measures))}"
+            return f"thresholds name {name!r}, of which it has no number{near}"
+        category = measures[name].category
+        if category is not None and category not in categories:
+            return f"thresholds name {name!r}, and no row of the suite is {category}"
+    return ""

@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 from safetensors.numpy import save_file
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import write_rows
 from refract.core.params import INPUTS
 from refract.models.lora import CONFIG
@@ -193,6 +193,42 @@ def test_wrong_params_end_the_pipeline_before_anything_runs(project):
     with pytest.raises(ParamsError, match="seed must be an integer"):
         main()
     assert not INPUTS.exists()
+
+
+SUITE = {"file": "s.jsonl", "judges": ["rules"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"suites": {"s": {**SUITE, "file": "t.jsonl"}}},
+         r"suites.s: file: no file or folder 't.jsonl' \(seen from .*\); correct it"),
+        ({"suites": {"s": {**SUITE, "fields": ["area"]}}}, "fields: no row of s.jsonl has 'area'"),
+        ({"suites": {"s": {**SUITE, "thresholds": {"harmful_refusals_rate": {"min": 0.5}}}}},
+         "'harmful_refusals_rate', of which it has no number; did you mean 'harmful_refusal_rate'"),
+        ({"suites": {"s": {**SUITE, "thresholds": {"borderline_refusal_rate": {"max": 0.5}}}}},
+         "thresholds name 'borderline_refusal_rate', and no row of the suite is borderline"),
+        ({"models": {"m": {"adapter": "hf", "model_id": "path/to/folder"}}},
+         "models.m: model_id: no file or folder 'path/to/folder' .* take m out of grid.models"),
+        ({"models": {"m": {"adapter": "recorded", "path": "absent.csv"}}}, "no file .*'absent.csv'"),
+        ({"models": {"m": {"adapter": "recorded", "path": "other/answers.jsonl",
+                           "response_column": "said"}}}, "has no column 'said'; it has id, resp"),
+    ],
+)  # fmt: skip
+def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, changes, message):
+    write_params(**changes)
+    with pytest.raises(RefractError, match=message):
+        main()
+    assert not INPUTS.exists()
+
+
+def test_a_judge_without_a_key_ends_a_run_before_the_model_is_asked(project, cli, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("refract.models.recorded.Recorded.answer", lambda *_: pytest.fail("asked"))
+    judge = ("--judge", "llm", "--judge-model", "openai:gpt-4o")
+    done = cli("run", "--model", "m", "--suite", "s", *judge, "--out", "r.json")
+    assert done.code == 1
+    assert "llm: the environment variable OPENAI_API_KEY is not set" in done.err
 
 
 def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_it(project):
