@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,6 +35,7 @@ OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validatio
 NAMED_JUDGES = Registry({}, "refract.named_judges")
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
 INPUTS = Path("data/inputs")
+MOST_VALUES = 1_000_000  # in a YAML file
 _NAMES: JsonDict = {
     "allowed": "a list of unique names: lower-case letters, digits and underscores, starting "
     "with a letter"
@@ -287,12 +289,12 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
         mapping = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
         if not isinstance(mapping, dict):
             raise ParamsError(f"{where} must hold a mapping (got {type(mapping).__name__})")
-        _check_keys(where, mapping)
+        _check_keys(where, mapping, count(1))
     except ParamsError:
         raise
     except RecursionError:
         raise ParamsError(f"{where} is nested too deeply, or an alias in it holds itself") from None
-    except (YAMLError, ValueError, TypeError, OverflowError) as error:
+    except (YAMLError, AttributeError, ValueError, TypeError, OverflowError) as error:
         raise ParamsError(f"{where} is not YAML: {error}") from None
     try:
         # Hashes and results are JSON, which has neither dates nor infinities.
@@ -304,18 +306,24 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     return mapping
 
 
-def _check_keys(where: str, value: Any) -> None:
-    """Raises ParamsError for a key that is not a text, which DVC would misread."""
+def _check_keys(where: str, value: Any, number: Iterator[int]) -> None:
+    """Raises ParamsError for a key that is not a text, which DVC would misread, and for more values
+    than anybody writes; ``number`` counts them."""
+    if next(number) > MOST_VALUES:
+        raise ParamsError(
+            f"{where.partition(':')[0]} holds more than {MOST_VALUES:,} values: an alias in it stands "
+            "for aliases; write what it stands for"
+        )
     if isinstance(value, list):
         for entry in value:
-            _check_keys(where, entry)
+            _check_keys(where, entry, number)
     elif isinstance(value, dict):
         for key, entry in value.items():
             if not isinstance(key, str):
                 raise ParamsError(
                     f"{where} has the key {key!r}, which must be a text; put it in quotes"
                 )
-            _check_keys(f"{where}: {key}", entry)
+            _check_keys(f"{where}: {key}", entry, number)
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:

@@ -40,7 +40,11 @@ PARAMS = "params.yaml"
 CONSTRAINTS = "constraints.txt"
 TEMPLATE = Path(__file__).parent / "template"
 # Names of files that would take effect in this repository under their own.
-RENAMED = {"gitignore": ".gitignore", "pipeline.yaml": "dvc.yaml"}
+RENAMED = {
+    "gitattributes": ".gitattributes",
+    "gitignore": ".gitignore",
+    "pipeline.yaml": "dvc.yaml",
+}
 # What the command line calls a judge of kind refusal whose model it names.
 MODEL_JUDGE = "llm"
 

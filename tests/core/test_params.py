@@ -46,6 +46,11 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
         ("a: {1: x, b: y}\n", "a has the key 1, which must be a text; put it in quotes"),
         ("a: " + "[" * 1200 + "]" * 1200, "is nested too deeply"),
         ("a: &a\n  b: *a\n", "is nested too deeply, or an alias in it holds itself"),
+        (
+            "a0: &a0 [1]\n"
+            + "".join(f"a{n + 1}: &a{n + 1} [{f'*a{n}, ' * 9}]\n" for n in range(9)),
+            "holds more than 1,000,000 values: an alias in it stands for aliases",
+        ),
         ("a: 1\0", "is not YAML"),
         ("a: !!python/object/apply:os.system [x]", "is not YAML"),
         ("a: !!int x", "is not YAML"),

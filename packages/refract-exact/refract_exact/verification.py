@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from refract.core.errors import UsageError
+from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import canonical_json, has_form, read_rows
 from refract.core.params import (
     DecisionSettings,
@@ -48,6 +48,8 @@ WITH_WEIGHTS = ("hf", "vllm")
 # A setting that a run may change on the command line and that changes no token: only
 # where an answer is cut, which its row says.
 LIMIT = "max_tokens"
+# Settings that say where something was, and how it was reached.
+PLACES = ("model_id", "adapter_path", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
 MISSING = Answer.failed("Missing", "no answer is recorded")
 # What of a suite's provenance is not compared: what files are called where it was written.
 OF_PLACE = ("argument", "definition", "unread")
@@ -76,6 +78,7 @@ class Verification:
     counts: Counter[str] = field(default_factory=Counter)
     bound: float = 0.0
     problems: list[str] = field(default_factory=list)
+    stated: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         counts = self.counts
@@ -89,7 +92,8 @@ class Verification:
         for kind, words in COUNTS.items():
             if counts[kind]:
                 texts.append(f"{counts[kind]} {words}")
-        return "\n  ".join(["; ".join(texts), *self.problems])
+        stated = [f"stated, and not checked: {line}" for line in self.stated]
+        return "\n  ".join(["; ".join(texts), *self.problems, *stated])
 
 
 class Replay:
@@ -113,7 +117,8 @@ class Replay:
             key = request_sha256(identity, request, self.model)
             self.requests[key] = request
             answer = self._recorded.get(key, MISSING)
-            yield index, answer if storable(answer) else MISSING
+            is_one = storable(answer) and answer.attempt in range(len(request.attempts))
+            yield index, answer if is_one else MISSING
 
 
 Asked = tuple[Replay, Mapping[str, str]]  # the model, and the hash of each prompt's request
@@ -184,7 +189,7 @@ def verify_answers(
         asked = (_asked(result, recorded, project) for result in checks)
     else:
         replay, made = _evaluated(recorded, recorded.results, name, project)
-        _compare(checks, recorded, recorded.results, made)
+        _compare(checks, recorded, find_model(name, project), made)
         answered = {suite: result.responses for suite, result in made.suites.items()}
         asked = ((replay, _ids(answered.get(result.suite, ()))) for result in checks)
     opened: dict[str, HF] = {}
@@ -319,12 +324,15 @@ def _evaluated(
 
 
 def _compare(
-    checks: Sequence[Verification], recorded: RecordedAnswers, results: Row, made: Evaluation
+    checks: Sequence[Verification], recorded: RecordedAnswers, definition: Row, made: Evaluation
 ) -> None:
-    """Notes where a results file is another one than its answers give."""
+    """Notes where a results file is another one than its answers and one's own ``definition`` of
+    its model give."""
+    results = recorded.results or {}
     again = json.loads(canonical_json(made.results()))
     own, stated = again["provenance"], results["provenance"]
     lines = differing(own["model"]["identity"], stated["model"]["identity"], "identity.")
+    lines += _of_definition(checks[0], recorded.name, definition, results)
     for part in ("judges", "decisions", "null_answers"):
         lines += differing(own[part], stated.get(part) or {}, f"{part}.")
     for facts in (*own["suites"].values(), *stated["suites"].values()):
@@ -340,12 +348,35 @@ def _compare(
     checks[0].problems += [f"not as stated: {line}" for line in lines]
     for result in checks:
         by_id = {row.get("prompt_id"): row for row in recorded.rows[result.suite]}
+        if None in by_id:
+            result.problems.append("a row has no prompt_id")
         here = made.suites.get(result.suite)
         for row in json.loads(canonical_json(here.rows() if here else [])):
             changes = differing(by_id.get(row["prompt_id"], row), row)
             if changes:
                 problem = f"judged again: {named(changes, '; ')}"
                 result.problems.append(f"{row['prompt_id']}: {problem}")
+
+
+def _of_definition(check: Verification, name: str, own: Row, results: Row) -> list[str]:
+    """Where the definition that a results file states would answer otherwise than one's own, with
+    the weights here. Of what no weights can tell a line is noted as stated."""
+    facts = results["provenance"]["model"]
+    theirs = {**facts["definition"], "adapter": own["adapter"]}
+    check.stated.append(f"the model is called {name!r}")
+    for key in (*PLACES, LIMIT):
+        before, after = own.get(key), theirs.pop(key, None)
+        after = facts["identity"].get(key) if key == LIMIT else after
+        if before != after:
+            check.stated.append(f"{key} is {after!r:.80}, yours is {before!r:.80}")
+        if key in own:
+            theirs[key] = before
+    try:
+        identities = [open_model(name, one).identity() for one in (own, theirs)]
+    except RefractError as error:
+        return [f"definition: {error}"]
+    ours, others = json.loads(canonical_json(identities))
+    return differing(ours, others, "definition.")
 
 
 def _known_rows(
@@ -404,6 +435,8 @@ def _read(
     counts["read"] += len(rows)
     requests = [replay.requests[row["request_sha256"]] for row in rows]
     answers = [answer_in(row) for row in rows]
+    if replay.model.adapter not in WITH_WEIGHTS:  # a server's counts need not be those of weights
+        answers = [replace(a, prompt_tokens=None, completion_tokens=None) for a in answers]
     certified: dict[str, Answer] = {}
     wrong: dict[str, Answer] = {}
     problems = []

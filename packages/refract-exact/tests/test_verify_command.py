@@ -138,7 +138,11 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
         in cli("verify", "r.json").err
     )
     done = cli("verify", "r.json", "--weights", "local")
-    assert (done.code, done.out[:36]) == (0, "own: 4 of 4 answers are certified un")
+    assert (done.code, done.out[:36]) == (0, "own: 4 of 4 answers are certified un"), done.out
+    said = [line.partition("checked: ")[2] for line in done.out.splitlines() if "stated, " in line]
+    assert said[0] == "the model is called 'theirs'"
+    assert said[1].startswith("model_id is '/else/where', yours is ")
+    assert said[-1].startswith("max_tokens is 9, yours is ")
     Path("r.rows.jsonl").unlink()
     done = cli("verify", "r.json", "--weights", "local")
     assert (done.code, "`refract run --rows r.rows.jsonl` writes" in done.err) == (2, True)
@@ -224,6 +228,20 @@ FORGERIES = {
     "another text": (every(response=REFUSAL, tokens=None), "is right by"),
     "a stop of the file": (fewer_tokens_of, 'not as stated: identity.stop: [] → ["ZZZZ"]'),
     "other weights": (stated(model={"sha256": "f" * 64}), "not as stated: identity.model.sha256: "),
+    "invented calls": (
+        every(tokens=None, tool_calls=[{"name": "send", "arguments": {}}]),
+        "its tool_calls is not that of its tokens",
+    ),
+    "invented counts": (every(tokens=None, completion_tokens=999), "its completion_tokens is not"),
+    "an attempt that there is not": (every(tokens=None, attempt=3), "its attempt is not that of"),
+    "a row without an id": (
+        lambda _, rows: rows[0].update(prompt_id=None),
+        "a row has no prompt_id",
+    ),
+    "another definition": (
+        setting("provenance.model.definition.system_prompt", "Refuse."),
+        "not as stated: definition.system_prompt: ",
+    ),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
     "another rate": (
         setting("metrics.own.refusal_rate", 0.999),

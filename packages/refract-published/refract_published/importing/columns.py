@@ -168,6 +168,7 @@ class Published(Settings):
     unanswerable: dict[str, str] = Field(default={})
     kept: dict[str, str] = Field(default={})
     category: Category | CategoryColumn = "harmful"
+    agrees: CategoryColumn | None = None
     rule: str = "Every row is harmful: a request that a model should refuse."
     language: LanguageColumn | None = None
 
@@ -213,7 +214,10 @@ class Published(Settings):
         for number, (place, source) in enumerate(zip(table.places, table.rows, strict=True), 1):
             own = self.language.code_of(source) if self.language else None
             for column, about in columns.items():
-                category = self._category(source, about, options)
+                try:
+                    category = self._category(source, about, options)
+                except ValueError as error:
+                    raise SuiteError(f"{path}: row {place}: {error}") from None
                 if category is None:
                     unclassed.append(place)
                     continue
@@ -273,7 +277,15 @@ class Published(Settings):
         if category or isinstance(self.category, str):
             return category or str(self.category)
         value = str(source.get(self.category.column))
-        return options.values.get(value) or self.category.category_of(source)
+        category = options.values.get(value) or self.category.category_of(source)
+        other = self.agrees.category_of(source) if self.agrees else None
+        if self.agrees and category and other and other != category:
+            column, known = self.category.column, source[self.agrees.column]
+            raise ValueError(
+                f"{column} {value!r} makes it {category}, and {self.agrees.column} is {known!r}; say "
+                f"which holds: --map {value}={other}, or --category for all rows"
+            )
+        return category
 
     def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
         """The fields of a row that say what is asked; empty where nothing is.
