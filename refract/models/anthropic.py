@@ -134,7 +134,7 @@ class Anthropic(Served):
             prompt_tokens += usage.get("cache_read_input_tokens") or 0
         answer = Answer(
             response=text,
-            finish_reason=finish_reason(payload.get("stop_reason"), calls),
+            finish_reason=finish_reason(payload.get("stop_reason"), calls, text),
             attempt=attempt,
             prompt_tokens=prompt_tokens,
             completion_tokens=usage.get("output_tokens"),

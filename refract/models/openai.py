@@ -14,19 +14,22 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from refract.core.thinking import split
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
 from refract.models.replies import (
+    FINISHED,
     InvalidResponse,
     error_parts,
     finish_reason,
+    first_word,
     refuse_unread,
     says_filtered,
 )
 from refract.models.sending import Served
-from refract.models.turn import Markers, split_reasoning, with_call_ids
+from refract.models.turn import Markers, with_call_ids
 
 # OpenAI's models that take tools beside reasoning, or any request, in the Responses API
 # alone: by that API's errors, and by the names that its package has for it alone.
@@ -57,6 +60,12 @@ class OpenAISettings(ServedSettings):
     reasoning: Markers | None = Field(
         None,
         description="markers of thinking in the answer",
+    )
+    thinking_opened: bool | None = Field(
+        None,
+        description="with `reasoning`: whether the server's template opens the thinking, so that "
+        "replies begin inside it; null: as each reply shows, and one that was cut off before that is an "
+        "error",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"azure": "AZURE_OPENAI_API_KEY"}
@@ -151,9 +160,18 @@ class OpenAI(Served):
             answer = read_response(payload, attempt)
         else:
             answer = read_completion(payload, attempt)
-        if self.settings.reasoning and answer.thinking is None:
-            text, thinking = split_reasoning(answer.response, self.settings.reasoning)
-            answer = replace(answer, response=text, thinking=thinking)
+        markers, text = self.settings.reasoning, answer.response
+        if answer.thinking is not None or not isinstance(text, str):
+            return answer
+        if markers or text.startswith("<|channel|>"):
+            response, thinking, _ = split(text, markers, self.begun.opened)
+            answer = replace(answer, response=response, thinking=thinking)
+        unknown = markers and self.settings.thinking_opened is None and self.begun.thinking is None
+        if unknown and answer.thinking is None and answer.finish_reason == "length":
+            raise InvalidResponse(
+                "cut off before any marker of `reasoning`, so it may be thinking alone; set "
+                f"thinking_opened to true or false, or raise max_tokens (got {text[:60]!r})"
+            )
         return answer
 
 
@@ -163,31 +181,62 @@ def read_completion(payload: Any, attempt: int) -> Answer:
     reason = choice.get("finish_reason")
     if reason == "error" or choice.get("error"):
         raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
-    finish = finish_reason(reason, choice.get("message", {}).get("tool_calls") or ())
     # Azure leaves the message out of a filtered completion.
-    message = choice.get("message", {}) if finish == "content_filter" else choice["message"]
+    filtered = FINISHED.get(first_word(reason)) == "content_filter"
+    message = choice.get("message", {}) if filtered else choice["message"]
     usage = payload.get("usage") or {}
     calls = []
     for call in message.get("tool_calls") or ():
         function = call["function"]
         calls.append(tool_call(function["name"], function["arguments"]))
-    text = message.get("content")
+    text, thoughts, unread = message.get("content"), [], []
+    refusal = message.get("refusal")
     if isinstance(text, list):  # some servers send it in parts
-        text = "".join(part.get("text") or "" for part in text)
+        parts, text = text, ""
+        for part in parts:
+            kind = "text" if isinstance(part, str) else part.get("type")
+            if kind in ("thinking", "reasoning"):  # Mistral's is in parts itself
+                thoughts.append(_text_of(part.get("thinking") or part))
+            elif kind == "refusal":
+                refusal = part.get("refusal") or refusal
+            elif _text_of(part) or kind in (None, "text", "output_text"):
+                text += _text_of(part)
+            else:
+                unread.append(kind)
     text = "" if text is None else text
-    if message.get("refusal"):
-        text, finish = message["refusal"], "refusal"
+    finish = finish_reason(reason, calls, text)
+    if refusal:
+        text, finish = refusal, "refusal"
     elif choice.get("native_finish_reason") == "refusal":  # OpenRouter's word of the provider
         finish = "refusal"
-    return Answer(
+    thinking = message.get("reasoning_content") or message.get("reasoning")
+    thinking = thinking or "\n\n".join(filter(None, thoughts)) or None
+    if thinking and finish == "stop" and not (text or calls or unread):
+        raise InvalidResponse(
+            f"the reply holds thinking and no answer (got {str(thinking)[:60]!r}); does "
+            "the server's reader of reasoning fit the model?"
+        )
+    answer = Answer(
         response=text,
         finish_reason=finish,
         attempt=attempt,
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),
-        thinking=message.get("reasoning_content") or message.get("reasoning") or None,
+        thinking=thinking,
         tool_calls=calls or None,
     )
+    return refuse_unread(answer, unread)
+
+
+def _text_of(part: Any) -> str:
+    """The text of a part of a message, which may be a list of parts or the text itself."""
+    if isinstance(part, list):
+        return "".join(map(_text_of, part))
+    if isinstance(part, dict):
+        part = part.get("text") or part.get("output_text")
+    if not isinstance(part, str | None):
+        raise InvalidResponse(f"a part of the answer is not a text (got {part!r:.60})")
+    return part or ""
 
 
 def response_items(messages: Sequence[Message]) -> list[Row]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from refract.core.jsonl import canonical_json
 from refract.core.played import played
+from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
@@ -31,7 +32,7 @@ class ReadyPrompt(NamedTuple):
 
     attempt: int
     tokens: list[int]
-    in_thinking: bool  # whether it ends inside thinking
+    begun: turn.Begun  # what it begins of the model's turn
     tools: Sequence[JsonRow] = ()
 
 
@@ -52,6 +53,7 @@ class Prompting:
         self.stop: list[str] = [stop] if isinstance(stop, str) else list(stop or ())
         self._most_tokens = settings.max_tokens + (settings.thinking_tokens or 0)  # of a turn
         self._templated = False
+        self._channels: tuple[str, ...] = ()  # what marks them, where the model writes any
         self._options: dict[str, Any] = {}
         self._system: str | None = None
 
@@ -91,6 +93,8 @@ class Prompting:
         for token in settings.score_tokens or ():
             if token not in tokenizer.get_vocab():
                 raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
+        if {"<|channel|>", "<|message|>"} <= tokenizer.get_vocab().keys():
+            self._channels = CHANNEL_TOKENS
         self.tokenizer = tokenizer
         if self._templated:
             self._try_template()
@@ -139,7 +143,7 @@ class Prompting:
         lengths: list[int] = []
         for attempt, conversation in enumerate(request.attempts):
             try:
-                text, tokens = self._encode(conversation, request.tools)
+                text, tokens, before = self._encode(conversation, request.tools)
             except Exception as error:  # a template is a program and can raise anything
                 reason = first_line(error)
                 return Answer.failed(
@@ -150,9 +154,7 @@ class Prompting:
             if not tokens:
                 return Answer.failed("EmptyPrompt", "the prompt has no tokens", attempt)
             if context is None or len(tokens) + room <= context:
-                markers = self.settings.reasoning
-                in_thinking = markers is not None and text.rstrip().endswith(markers[0])
-                return ReadyPrompt(attempt, tokens, in_thinking, tools=request.tools)
+                return ReadyPrompt(attempt, tokens, self._begun(text, before), request.tools)
             lengths.append(len(tokens))
         return Answer.failed(
             "PromptTooLong",
@@ -163,7 +165,9 @@ class Prompting:
 
     def _encode(
         self, conversation: Sequence[Message], tools: Sequence[JsonRow]
-    ) -> tuple[str, list[int]]:
+    ) -> tuple[str, list[int], str]:
+        """The prompt's text, its tokens, and the text before the model's turn where that is known."""
+        before = ""
         messages = turn.with_system_prompt(conversation, self._system)
         options = self._options
         if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
@@ -181,11 +185,27 @@ class Prompting:
             text = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, **options
             )
+            if self.settings.reasoning:
+                before = self.tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=False, **options
+                )
         else:
             text = "\n\n".join(message["content"] for message in messages)
         text += self.settings.prefill or ""
         # a template has written every special token already, BOS included
-        return text, self.tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
+        tokens = self.tokenizer(text, add_special_tokens=not self._templated)["input_ids"]
+        return text, tokens, before
+
+    def _begun(self, text: str, before: str) -> turn.Begun:
+        """What a prompt begins of the model's turn, which its template may open in thinking."""
+        markers, prefill = self.settings.reasoning, self.settings.prefill
+        if markers is None:
+            return turn.begun(prefill, None)
+        text = text.removesuffix(prefill or "")
+        opens = (
+            before and text.startswith(before) and split(text[len(before) :], markers).unfinished
+        )
+        return turn.begun(prefill, markers, bool(opens) or text.rstrip().endswith(markers[0]))
 
     def rows(self, prompts: dict[int, ReadyPrompt], requests: Sequence[Request]) -> list[Row]:
         """The rows to decode for prompts."""
@@ -217,7 +237,7 @@ class Prompting:
         """Where answers to prompts end, once ``ends`` is known."""
 
         def stopped(index: int, generated: Sequence[int]) -> bool:
-            response, _ = self.split(list(generated), prompts[index].in_thinking)
+            response, _ = self.split(list(generated), prompts[index].begun.opened)
             return any(text in response for text in self.stop)
 
         return Ends(
@@ -232,7 +252,7 @@ class Prompting:
     ) -> tuple[str, str | None]:
         """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
         tokens, markers = generated, self.settings.reasoning
-        kept = (*(markers or ()), *kept)
+        kept = (*(markers or ()), *self._channels, *kept)
         if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
         text: str = self.tokenizer.decode(
@@ -241,9 +261,11 @@ class Prompting:
         for special in self.tokenizer.all_special_tokens if kept else ():
             if special not in kept:  # which may be special tokens themselves
                 text = text.replace(special, "")
-        if markers is None:
-            return text, None
-        return turn.split_reasoning(text, markers, in_thinking)
+        if text.startswith("<|channel|>"):
+            return split(text)[:2]
+        for special in self._channels:
+            text = text.replace(special, "")
+        return split(text, markers, in_thinking)[:2] if markers else (text, None)
 
     def answer_of(self, row: Row, prompt: ReadyPrompt) -> Answer:
         """What a row that has ended comes to."""
@@ -264,10 +286,10 @@ class Prompting:
                 certificate=row.certificate,
             )
         kept = MARKERS if prompt.tools else ()
-        response, thinking = self.split(list(row.generated), prompt.in_thinking, kept)
+        response, thinking = self.split(list(row.generated), prompt.begun.opened, kept)
         for stop in self.stop:
             response = response.partition(stop)[0]
-        response = turn.with_prefill(self.settings.prefill, response)
+        response, thinking = turn.whole_turn(prompt.begun, response, thinking)
         calls = None
         if prompt.tools:
             response, calls = played("read")(response, prompt.tools)

@@ -28,6 +28,7 @@ from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
     Failure,
     InvalidResponse,
+    error_inside,
     error_parts,
     kind_of,
 )
@@ -45,7 +46,13 @@ REPEAT = "x-stainless-retry-count"
 SHORTEST_KEY = 8
 # Settings that came after the first answers were stored: part of the identity only
 # where they are set.
-ADDED = ("prefill", "client", "revision", "other_model", "api")
+ADDED = ("prefill", "client", "revision", "other_model", "api", "thinking_opened")
+# How prompts that a server cut without a word are told: fewer tokens say nothing; no tokenizer has
+# more words to a token on average; more characters to a token are looked at twice.
+LEAST_CUT = 100
+MOST_WORDS = 1.5
+MOST_CHARACTERS = 6
+WORD = re.compile(r"[^\W\d_]+")
 NO_PARAMETERS = {"type": "object", "properties": {}}  # the schema of a function without any
 # How the names of environment variables are written, and no key.
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
@@ -148,6 +155,13 @@ class ServedSettings(RequestSettings):
         return self.client is None and self.base_url == own
 
     @property
+    def on_loopback(self) -> bool:
+        """Whether requests stay on this machine."""
+        return bool(
+            re.match(r"https?://(localhost|127\.[\d.]+|\[::1\])(:\d+)?(/|$)", self.base_url)
+        )
+
+    @property
     def needs(self) -> list[str]:
         """What it does beyond this process (:mod:`refract.core.consent`)."""
         cloud = self.client and "base_url" not in self.model_fields_set
@@ -198,6 +212,13 @@ class Provider(Model):
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
 
+    @cached_property
+    def begun(self) -> turn.Begun:
+        """What the definition begins of the model's turn."""
+        markers = getattr(self.settings, "reasoning", None)
+        opened = bool(getattr(self.settings, "thinking_opened", False))
+        return turn.begun(self.settings.prefill, markers, opened)
+
     @property
     def sdk(self) -> Any:
         """The provider's package."""
@@ -242,11 +263,13 @@ class Provider(Model):
 
     def check_key(self) -> None:
         """Reads the key. Raises :class:`AdapterError` unless it is there."""
-        variable = self.settings.key_variable
+        settings, variable = self.settings, self.settings.key_variable
         if variable is None:
             return
         key = os.environ.get(variable, "").strip()
         where = f"{self.where}: the environment variable {variable}"
+        if not key and settings.on_loopback and "api_key_env" not in settings.model_fields_set:
+            return  # a server of one's own, which asks for none
         if not key:
             text = f"{where} is not set; it must hold the key for {self.settings.base_url}"
             if not self.settings.at_provider:
@@ -285,13 +308,19 @@ class Provider(Model):
         not to repeat a call that a repeat does not mend."""
         self.reached = True
         self.usage["retries"] += response.request.headers.get(REPEAT, "0") != "0"
-        if response.status_code < 400:
+        asked = response.request.url.path.endswith(self.path)
+        if response.status_code < 400 and not (asked and response.status_code == 200):
             return
         await response.aread()
         try:
             body = response.json()
         except (ValueError, RecursionError):
             body = response.text
+        if response.status_code == 200:
+            inside = error_inside(body)
+            if inside is None:
+                return
+            response.status_code, response.extensions["inside"] = inside
         kind = kind_of(response.status_code, *error_parts(body))
         if kind != "passing" or _asks_for(response.headers) > LONGEST_WAIT:
             response.headers["x-should-retry"] = "false"
@@ -369,10 +398,12 @@ class Provider(Model):
         if not isinstance(text, str):
             kind = type(text).__name__
             raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
+        thinking = answer.thinking if isinstance(answer.thinking, str) else None
+        text, thinking = turn.whole_turn(self.begun, text, thinking)
         return replace(
             answer,
-            response=turn.with_prefill(self.settings.prefill, text),
-            thinking=answer.thinking if isinstance(answer.thinking, str) else None,
+            response=text,
+            thinking=thinking,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
             said_model=said,
@@ -385,6 +416,29 @@ class Provider(Model):
         if len(key) < SHORTEST_KEY or key not in text:
             return payload
         return json.loads(text.replace(key, "[key]"))
+
+    def words_of(self, request: Request, attempt: int) -> str:
+        """All texts that an attempt sends."""
+        messages = turn.with_system_prompt(request.attempts[attempt], self.system)
+        return " ".join(str(message["content"]) for message in messages)
+
+    def was_cut(self, request: Request, answer: Answer) -> str | None:
+        """Says so where the server counts fewer tokens than the prompt can have: it cut it. No
+        tokenizer puts many words into one token; a few tokens may be those behind a cached part."""
+        count, words = answer.prompt_tokens, WORD.findall(self.words_of(request, answer.attempt))
+        if count is None or count < LEAST_CUT or len(words) <= MOST_WORDS * count:
+            return None
+        return (
+            f"the server cut the prompt: it says that it read {count} tokens of {len(words)} words; "
+            "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH), or shorten the prompt"
+        )
+
+    def is_doubtful(self, request: Request, answer: Answer) -> bool:
+        """Whether a server of one's own may have cut the prompt: for texts such as
+        thousands of line ends its count of tokens is low, and not impossible."""
+        count, text = answer.prompt_tokens, self.words_of(request, answer.attempt)
+        own = self.settings.client is None and not self.settings.at_provider
+        return own and count is not None and LEAST_CUT <= count < len(text) / MOST_CHARACTERS
 
     def cost(self, prompt_tokens: float, completion_tokens: float) -> float:
         """USD for so many tokens; 0 without a price."""
@@ -429,7 +483,7 @@ class Provider(Model):
             return Failure(name, text, "passing", paid=paid)
         text = self.clean(f"{name}: {error}")
         if isinstance(error, InvalidResponse):
-            return Failure(name, self.clean(error), "final", paid=True)
+            return Failure(name, self.clean(error), "final", paid=True, response=error.text)
         if isinstance(error, UnicodeError):  # half a character, which the clouds do not take
             return Failure("PromptNotRenderable", text, "final")
         if self.settings.client is not None:  # credentials that another package looks for
@@ -440,7 +494,9 @@ class Provider(Model):
         status, name = error.status_code, type(error).__name__
         base_url = self.settings.base_url
         message, codes = error_parts(error.body)
-        text = f"HTTP {status}: {self.clean(message or error.response.reason_phrase)}"
+        inside = error.response.extensions.get("inside")
+        text = f"HTTP {status}: {self.clean(message or inside or error.response.reason_phrase)}"
+        text = f"HTTP 200 with an error of its own, {text}" if inside else text
         if 300 <= status < 400:
             location = str(error.response.headers.get("location") or "no address")
             target = self.clean(without_secrets(location.split("?")[0])[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from refract.core.types import FinishReason
@@ -16,12 +17,17 @@ WORDS: dict[FinishReason, str] = {
     "stop": "stop end_turn stop_sequence eos eos_token complete",
     "length": "length max_tokens max_output_tokens model_length model_context_window_exceeded",
     "content_filter": "content_filter content_filtered guardrail_intervened safety recitation "
-    "blocklist prohibited_content spii",
+    "blocklist prohibited_content spii sensitive moderation content_moderation moderated blocked "
+    "flagged unsafe content_policy_violation policy_violation image_safety model_armor",
     "refusal": "refusal",
 }
 FINISHED: dict[str, FinishReason] = {}
 for _ending, _words in WORDS.items():
     FINISHED.update(dict.fromkeys(_words.split(), _ending))
+# Endings that a repeat can mend.
+PASSING = ("insufficient_system_resource", "network_error")
+# What servers call such errors instead of a number.
+STATUS = {"rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded_error": 529}
 CALLED = ("tool_calls", "tool_use", "function_call")
 Kind = Literal["filtered", "too long", "passing", "final"]
 TOO_LONG = re.compile(
@@ -50,6 +56,7 @@ class Failure(NamedTuple):
     """How a call came back without an answer, after all its repeats.
 
     ``name``, ``text``: the row's error. ``paid``: whether the call may have cost something.
+    ``response``: what came, kept in the row.
     ``kind``: ``filtered``: the provider's filter is the row's ending. ``too long``: the row goes on
     with its next attempt. ``passing``: repeats can mend it. ``final``: they cannot."""
 
@@ -57,28 +64,57 @@ class Failure(NamedTuple):
     text: str
     kind: Kind
     paid: bool = False
+    response: str = ""
 
     def answer(self, attempt: int) -> Answer:
         """The row of a request that ends so."""
         if self.kind == "filtered":
             return Answer("", "content_filter", attempt)
-        return Answer.failed(self.name, self.text, attempt)
+        return replace(Answer.failed(self.name, self.text, attempt), response=self.response)
 
 
 class InvalidResponse(ValueError):
-    """A call succeeded, but what came is not an answer."""
+    """A call succeeded, but what came is not an answer; ``text``: what there is of one."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
 
 
-def finish_reason(reason: object, calls: Sequence[object] = ()) -> FinishReason:
-    """Why a completion ended, which may be its calls. Raises :class:`InvalidResponse` for a reason
-    that is missing or not known: an answer that may not be whole cannot be judged."""
-    if calls and reason in CALLED:
+def first_word(reason: object) -> str:
+    """A reason as :data:`FINISHED` has it: ``content_filter: SAFETY`` is a content filter."""
+    return str(reason).lower().partition(":")[0]
+
+
+def finish_reason(reason: object, calls: Sequence[object] = (), text: object = "") -> FinishReason:
+    """Why a completion ended: its calls, or a server that looked for some in its ``text`` and found
+    none, ended it by itself. Raises :class:`InvalidResponse` for a reason that is missing or not
+    known: an answer that may not be whole cannot be judged."""
+    if reason in CALLED and (calls or text):
         return "stop"
-    known = FINISHED.get(str(reason).lower().partition(":")[0])  # content_filter: SAFETY
+    known = FINISHED.get(first_word(reason))
     if known is None:
         why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(f"the completion ended {why}")
+        raise InvalidResponse(f"the completion ended {why}", text if isinstance(text, str) else "")
     return known
+
+
+def error_inside(payload: Any) -> tuple[int, str] | None:
+    """The status and the message of an error that a server sent as a success; None without one,
+    or without a status."""
+    if not isinstance(payload, dict):
+        return None
+    choices = payload.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = choice if isinstance(choice, dict) else {}
+    if choice.get("finish_reason") in PASSING:
+        return 503, f"the completion ended with {choice['finish_reason']}"
+    error = choice.get("error") or (not choice and payload.get("error"))
+    if not isinstance(error, dict):
+        return None
+    code = str(error.get("code") or error.get("type"))
+    status = int(code) if re.fullmatch(r"[45]\d\d", code) else STATUS.get(code)
+    return (status, str(error.get("message") or code)) if status else None
 
 
 def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:

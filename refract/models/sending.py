@@ -109,8 +109,10 @@ class LiveRun:
 
     async def _asked(self, index: int, body: bytes) -> Answer:
         """The answer to a request, by the first of its attempts that is not too long."""
-        last = len(self.requests[index].attempts) - 1
+        request = self.requests[index]
+        last = len(request.attempts) - 1
         attempt = 0
+        doubtful: Answer | None = None  # whose prompt the server may have cut
         while True:
             client = self.client if self.model.reached else self.first
             try:
@@ -121,7 +123,19 @@ class LiveRun:
             else:
                 self.failures = 0
                 self.model.count(answer, body)
-                return answer
+                if doubtful and (answer.prompt_tokens or 0) < (doubtful.prompt_tokens or 0):
+                    return doubtful  # a shorter prompt has fewer tokens, so it was read whole
+                cut = self.model.was_cut(request, answer)
+                if not cut and (attempt == last or not self.model.is_doubtful(request, answer)):
+                    return answer
+                if attempt == last:
+                    return Answer.failed("PromptCut", str(cut), attempt)
+                doubtful = None if cut else answer
+                attempt += 1
+                body = self.model.payload(request, attempt)
+                continue
+            if doubtful:
+                return doubtful
             if failure.paid:
                 self.model.count(None, body)
             if failure.kind == "passing":
@@ -130,7 +144,7 @@ class LiveRun:
                 self._give_up_after(failure.text)
             elif failure.kind == "too long" and attempt < last:
                 attempt += 1
-                body = self.model.payload(self.requests[index], attempt)
+                body = self.model.payload(request, attempt)
                 continue
             return failure.answer(attempt)
 

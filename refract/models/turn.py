@@ -7,11 +7,12 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from refract.core.published_text import Source, SourceError, fetched_text
+from refract.core.thinking import split
 from refract.core.types import Message, Row
 from refract.models.protocol import AdapterError
 
@@ -120,25 +121,32 @@ def at_day(where: str, template: Any, day: str) -> Any:
     return fixed
 
 
+class Begun(NamedTuple):
+    """What a prefill means for the model's turn: its own thinking is no part of the answer.
+
+    ``opened``: the model goes on inside thinking."""
+
+    answer: str = ""
+    thinking: str | None = None
+    opened: bool = False
+
+
+def begun(prefill: str | None, markers: Sequence[str] | None, opened: bool = False) -> Begun:
+    """What a prefill begins, behind a template that has ``opened`` thinking or not."""
+    if not (prefill and markers):
+        return Begun(prefill or "", None, opened)
+    answer, thinking, unfinished = split(prefill, markers, opened)
+    return Begun(answer, thinking, unfinished)
+
+
+def whole_turn(before: Begun, response: str, thinking: str | None) -> tuple[str, str | None]:
+    """Answer and thinking of a turn: those of its prefill, and what the model went on with."""
+    thoughts = [part for part in (before.thinking, thinking) if part is not None]
+    joined = "\n\n".join(filter(None, thoughts)) if thoughts else None
+    return with_prefill(before.answer, response), joined
+
+
 def with_prefill(prefill: str | None, response: str) -> str:
     """The model's whole turn: prefill and continuation; where it wrote nothing, the
     latter alone."""
     return f"{prefill}{response}" if prefill and response.strip() else response
-
-
-def split_reasoning(text: str, markers: list[str], opened: bool = False) -> tuple[str, str | None]:
-    """Splits thinking from the answer: ``(response, thinking or None)``.
-
-    ``opened``: the prompt itself ended with the opening marker. A closing marker without an opening
-    one closes what the text began with, since some templates open it out of sight."""
-    start, end = markers
-    head, opening, inside = ("", start, text) if opened else text.partition(start)
-    if opened and inside.lstrip().startswith(start):
-        inside = inside.lstrip()[len(start) :]
-    if not opening:
-        thinking, closed, answer = text.partition(end)
-        return (answer.lstrip(), thinking.strip()) if closed else (text, None)
-    thinking, closed, answer = inside.partition(end)
-    if not closed:
-        return "", thinking.strip()
-    return (head.rstrip() + answer).lstrip(), thinking.strip()

@@ -9,7 +9,7 @@ from itertools import compress, count
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
-from refract.core.types import PromptRow, ResponseRow, Row, Verdict, is_last, sample_id
+from refract.core.types import UNFINISHED, PromptRow, ResponseRow, Row, Verdict, is_last, sample_id
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
@@ -436,10 +436,19 @@ def counts_of(
     )
 
 
-def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
+def ended_thinking(responses: Iterable[ResponseRow]) -> int:
+    """How many answers are none, since the model did not come to the end of its thinking."""
+    ended = 0
+    for row in responses:
+        cut_off = row["finish_reason"] in UNFINISHED
+        ended += bool(cut_off and row.get("thinking") and not row["response"].strip())
+    return ended
+
+
+def coverage_warnings(rate: Rate, looped: int = 0, thinking: int = 0) -> list[str]:
     """What a reader of a suite's rates must know of the answers behind them: where a tenth or more
-    were not judged, were cut off, or (``looped``) ended in a loop. ``rate`` is over all; fewer
-    stand beside each rate alone."""
+    were not judged, were cut off, or (``looped``) ended in a loop; how many ended in ``thinking``.
+    ``rate`` is over all; fewer stand beside each rate alone."""
     counts = rate.counts
     answers = counts.n + counts.unjudged
     kinds = [f"{number} {kind}" for kind, number in counts.excluded.items() if number]
@@ -451,6 +460,9 @@ def coverage_warnings(rate: Rate, looped: int = 0) -> list[str]:
         "ended in a loop: they are judged by what they say up to there": looped,
     }
     warnings = []
+    if thinking:
+        remedy = "raise thinking_tokens, or max_tokens of a model behind a server"
+        warnings.append(f"{thinking} answers ended in thinking, and are none: {remedy}")
     for text, number in shares.items():
         if number and number >= WARN_SHARE * answers:
             warnings.append(f"{number} of {answers} answers {text}")

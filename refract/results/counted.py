@@ -18,7 +18,7 @@ from refract.core.params import DecisionSettings
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
 from refract.rates.comparison import DEFAULTS
-from refract.rates.counting import clusters_of, coverage_warnings
+from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import null_table
 from refract.rates.key import REFUSAL
@@ -138,7 +138,8 @@ def count_suite(
         columns=columns,
     )
     if numbers.whole is not None:
-        warnings += coverage_warnings(numbers.whole)
+        thinking = ended_thinking(answers.responses.values())
+        warnings += coverage_warnings(numbers.whole, thinking=thinking)
     return numbers._replace(warnings=warnings)
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from refract.core.errors import MissingPackage
 from refract.models.protocol import AdapterError, Request
-from refract.models.turn import split_reasoning
 from tests.small_models import (
     TEMPLATE,
     answers,
@@ -261,24 +260,6 @@ def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(co
     (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [letter]}))
     (ended,) = answers(model(copy, max_tokens=40), prompts(1))
     assert (ended.finish_reason, ended.completion_tokens < 40) == ("stop", True)
-
-
-@pytest.mark.parametrize(
-    ("text", "opened", "expected"),
-    [
-        ("<t>hm</t>\n\nYes", False, ("Yes", "hm")),
-        ("hm</t>Yes", True, ("Yes", "hm")),
-        ("<t>\nhm</t>Yes", True, ("Yes", "hm")),
-        ("hm</t>Yes", False, ("Yes", "hm")),
-        ("<t>hm, still", False, ("", "hm, still")),
-        ("hm, still", True, ("", "hm, still")),
-        ("Yes", False, ("Yes", None)),
-        ("<t></t>Yes", False, ("Yes", "")),
-        ("Sure. <t>hm</t> Yes", False, ("Sure. Yes", "hm")),
-    ],
-)
-def test_thinking_is_split_from_the_answer(text, opened, expected):
-    assert split_reasoning(text, ["<t>", "</t>"], opened) == expected
 
 
 def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):

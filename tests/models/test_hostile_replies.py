@@ -140,9 +140,9 @@ def test_no_redirect_is_followed_and_its_target_is_named(adapter, status, monkey
 
 ABSENT = "absent"
 REASONS = {
-    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP"], "stop"),
+    **dict.fromkeys(["stop", "end_turn", "eos_token", "STOP", "tool_calls"], "stop"),
     **dict.fromkeys(["length", "max_tokens", "MAX_TOKENS"], "length"),
-    **dict.fromkeys(["abort", "tool_calls", "pause_turn", 5, ("stop",)], "error"),
+    **dict.fromkeys(["abort", "pause_turn", 5, ("stop",)], "error"),
     "recitation": "content_filter",
     **dict.fromkeys([None, "", ABSENT], "error"),
 }

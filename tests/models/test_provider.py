@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -347,6 +348,106 @@ def test_thinking_that_a_server_leaves_in_the_answer_is_split_from_it():
             Answer("echo: [[thinking]]", "stop", 0, 7, 3, thinking="let me think"),
             Answer("", "stop", 0, 7, 3, thinking="no end"),
         ]
+
+
+def test_thinking_that_opened_out_of_sight_and_was_cut_off_is_no_answer():
+    with FaultServer() as server:
+        (unknown,) = server.ask("[[length]]", reasoning=["<t>", "</t>"])
+        said = {}
+        for opened in (True, False):
+            (said[opened],) = server.ask(
+                "[[length]]", reasoning=["<t>", "</t>"], thinking_opened=opened
+            )
+    assert "set thinking_opened to true or false" in unknown.error["message"]
+    assert (said[True].response, said[True].thinking) == ("", "echo: [[length]]")
+    assert (said[False].response, said[False].thinking) == ("echo: [[length]]", None)
+
+
+SAYS = "I can't help with that."
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+
+
+def completion(content, finish="stop", **message):
+    """A server's reply that ends so, and has more in its message."""
+    choice = {"message": {"content": content, **message}, "finish_reason": finish}
+    return (
+        200,
+        json.dumps({"model": "m", "choices": [choice], "usage": {"prompt_tokens": 9}}).encode(),
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (completion(SAYS, "tool_calls", tool_calls=[]), (SAYS, "stop", None, "")),
+        (completion(SAYS, "function_call"), (SAYS, "stop", None, "")),
+        (completion("", "tool_calls"), ("", "error", None, "unknown reason, 'tool_calls'")),
+        (completion("", "sensitive"), ("", "content_filter", None, "")),
+        (completion("Sure, fir", "abort"), ("Sure, fir", "error", None, "unknown reason, 'abort'")),
+        (completion([THOUGHT, {"type": "text", "text": SAYS}]), (SAYS, "stop", "Hm.", "")),
+        (completion([THOUGHT]), ("", "error", None, "thinking and no answer (got 'Hm.')")),
+        (completion([THOUGHT], "length"), ("", "length", "Hm.", "")),
+        (completion(None, reasoning_content=SAYS), ("", "error", None, "thinking and no answer")),
+        (completion([{"type": "output_text", "output_text": SAYS}]), (SAYS, "stop", None, "")),
+        (completion([{"type": "refusal", "refusal": SAYS}]), (SAYS, "refusal", None, "")),
+        (completion([{"type": "image"}]), ("", "error", None, "nothing but image")),
+        (completion(f"<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>{SAYS}"),
+         (SAYS, "stop", "Hm.", "")),
+    ],
+)  # fmt: skip
+def test_endings_and_parts_of_other_servers_are_what_they_are(given, expected):
+    with FaultServer(given={"r": given}) as server:
+        (answer,) = server.ask("[[r]]", max_retries=0)
+    *fields, says = expected
+    assert [answer.response, answer.finish_reason, answer.thinking] == fields
+    assert says in (answer.error or {"message": ""})["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "slow down", "code": 429}},
+        {"choices": None, "error": {"message": "slow down", "code": "rate_limit_exceeded"}},
+        {"choices": [{"message": {"content": "Sure"}, "finish_reason": "network_error"}]},
+        {"choices": [{"message": {"content": "Sure"}, "finish_reason": "error",
+                      "error": {"code": 502, "message": "upstream died"}}]},
+    ],
+)  # fmt: skip
+def test_an_error_in_a_success_is_tried_again_as_late_as_the_server_asks(body):
+    given = {"r": (200, json.dumps(body).encode(), {"retry-after": "0.2"})}
+    with FaultServer(given=given) as server:
+        began = time.monotonic()
+        (mended,) = server.ask("[[r*1]]")
+        assert time.monotonic() - began > 0.2
+        (failed,) = server.ask("[[r]]", max_retries=1)
+        assert server.calls["[[r]]"] == 2
+    assert mended.response == "echo: [[r*1]]"
+    assert "HTTP 200 with an error of its own, HTTP" in failed.error["message"]
+
+
+def test_a_prompt_that_the_server_cut_is_not_answered_and_a_shorter_one_is_tried():
+    def counted(text, tokens):
+        choice = {"message": {"content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": tokens}
+        return 200, json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode(), {}
+
+    given = {"cut": counted("Empty?", 130), "rest": counted(SAYS, 170), "low": counted(SAYS, 120)}
+    noise, words = "\r" * 1000, "word " * 400
+    with FaultServer(given=given) as server:
+        model = open_model("m", server.model())
+
+        def asked(*texts):
+            attempts = tuple(({"role": "user", "content": text},) for text in texts)
+            ((_, answer),) = model.answer([Request(attempts)])
+            return answer
+
+        assert asked("[[cut]]" + noise, "[[rest]]" + noise[:500]).attempt == 1
+        assert asked("[[cut]]" + noise, "[[low]]" + noise[:500]).attempt == 0  # read whole
+        assert asked("[[cut]]" + words, "[[rest]]").attempt == 1
+        error = asked("[[cut]]" + words).error
+    assert error["type"] == "PromptCut"
+    assert "read 130 tokens of 401 words; raise its context (Ollama: OLLAMA_CON" in error["message"]
 
 
 @pytest.mark.parametrize(

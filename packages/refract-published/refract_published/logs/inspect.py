@@ -181,11 +181,20 @@ def _last_answer(sample: dict[str, Any], about: dict[str, Any], choice: dict[str
         "stop_details": choice.get("stop_details"),
         "error": error,
         "log": {
-            "thinking": text_of(parts, "reasoning") or None,
+            "thinking": _thinking_in(parts),
             "prompt_tokens": tokens,
             "completion_tokens": usage.get("output_tokens"),
         },
     }
+
+
+def _thinking_in(parts: Sequence[Row]) -> str | None:
+    """The thinking in a reply's parts; of one that is redacted, which is no text, its summary."""
+    thoughts = []
+    for part in parts:
+        if part.get("type") == "reasoning":
+            thoughts.append(part.get("summary" if part.get("redacted") else "reasoning"))
+    return "\n".join(filter(None, thoughts)) or None
 
 
 def _sent_and_answered(
