@@ -26,7 +26,7 @@ from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
-from refract.models import lora
+from refract.models import gguf_file, lora
 from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text
 
@@ -344,6 +344,8 @@ def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
 
+    weights_file: Path | None = None  # the GGUF file, once its configuration is read
+
     def __init__(self, name: str, settings: HFSettings, where: str = "") -> None:
         self.name, self.settings, self.where = name, settings, where or f"models.{name}"
 
@@ -417,9 +419,9 @@ class Loader:
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):
             return pinned
-        gguf_file, folder = self.gguf_file, self.folder
-        if gguf_file:
-            return {"sha256": sha256_file(gguf_file), "format": "gguf"}
+        file_here, folder = self.gguf_file, self.folder
+        if file_here:
+            return {"sha256": sha256_file(file_here), "format": "gguf"}
         if folder:
             files = content_files(folder, code=settings.trust_remote_code)
             return {"sha256": content_sha256(folder, files)}
@@ -443,11 +445,14 @@ class Loader:
                 raise AdapterError(
                     f"{self.where}: {file} has the SHA-256 {sha256}; the definition says {pinned}"
                 )
+        self.weights_file = file
         source = self.source()
         from transformers import AutoConfig, AutoTokenizer
 
         with self.loading("the configuration"):
             config = AutoConfig.from_pretrained(**source)
+            if file:
+                gguf_file.check_positions(file)
         with self.loading("the tokenizer"):
             return config, AutoTokenizer.from_pretrained(**source)
 
@@ -538,6 +543,8 @@ class Loader:
                 )
             if "device_map" not in arguments:
                 model = model.to(device)
+        if self.weights_file:
+            gguf_file.check_tensors(self.weights_file, model)
         if self.adapter_folder:
             lora.add_adapter(model, self.adapter_folder)
         return model.eval()

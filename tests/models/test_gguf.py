@@ -21,7 +21,7 @@ from tests.builders import ask, in_order
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
 
 
-def write_gguf(path: Path, seed: int = 0) -> Path:
+def write_gguf(path: Path, seed: int = 0, keys: tuple = (), tensors: tuple = ()) -> Path:
     """A random Llama with a byte-level tokenizer and a chat template."""
     gguf = pytest.importorskip("gguf")
     np = pytest.importorskip("numpy")
@@ -51,6 +51,10 @@ def write_gguf(path: Path, seed: int = 0) -> Path:
         getattr(writer, f"add_{name}")(value)
     for name, shape in shapes.items():
         writer.add_tensor(f"{name}.weight", rng.normal(0, 0.3, shape).astype(np.float32))
+    for name, value in keys:
+        getattr(writer, f"add_{name}")(value)
+    for name, values in tensors:
+        writer.add_tensor(name, np.array(values, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -210,3 +214,37 @@ def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(t
     assert with_description(asked, tmp_path) == {"identity": {"a": 1}, "parameters": 12, "seed": 3}
     other = asked | {"identity": {"a": 2}}
     assert with_description(other, tmp_path) == other
+
+
+@pytest.mark.parametrize(
+    ("keys", "tensors", "named"),
+    [
+        ((), [("rope_freqs.weight", [1, 1, 8, 8])], "rope_freqs.weight"),
+        ([("rope_scaling_factor", 4.0)], (), "llama.rope.scaling.factor"),
+        ((), [("blk.0.attn_q.bias", [0.5] * SIZES["hidden"])], "blk.0.attn_q.bias"),
+        ((), [("blk.1.attn_sinks.weight", [1.0] * 4)], "blk.1.attn_sinks.weight"),
+    ],
+)
+def test_what_a_file_holds_and_nothing_reads_is_refused_by_name(tmp_path, keys, tensors, named):
+    write_gguf(tmp_path / "random.gguf", keys=tuple(keys), tensors=tuple(tensors))
+    with pytest.raises(AdapterError, match=named):
+        answers(definition(tmp_path, gguf_file="random.gguf"))
+
+
+def test_factors_of_one_change_nothing_and_the_end_of_a_turn_ends_an_answer(tmp_path):
+    for name in ("plain", "ones", "eot"):
+        (tmp_path / name).mkdir()
+    write_gguf(tmp_path / "plain" / "random.gguf")
+    plain = answers(definition(tmp_path / "plain", gguf_file="random.gguf"))
+    ones = (("rope_freqs.weight", [1.0] * 4),)
+    write_gguf(tmp_path / "ones" / "random.gguf", tensors=ones)
+    model = open_model("m", definition(tmp_path / "ones", gguf_file="random.gguf"))
+    (answer,) = in_order(model, [ask("How do magnets work?")])
+    assert answer.response == plain[0]
+    first = model.prompting.tokenizer(plain[0][:1])["input_ids"][0]
+    write_gguf(tmp_path / "eot" / "random.gguf", keys=(("eot_token_id", first),))
+    model = open_model("m", definition(tmp_path / "eot", gguf_file="random.gguf"))
+    (answer,) = in_order(model, [ask("How do magnets work?")])
+    assert first in model.prompting.ends
+    assert answer.finish_reason == "stop"
+    assert plain[0][:1] not in answer.response
