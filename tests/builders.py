@@ -194,7 +194,7 @@ def suite_facts(**more: object) -> dict[str, Any]:
 
 def write_distribution(folder: Path, name: str, points: str = "", **modules: str) -> None:
     """What pip makes of a package: its modules in a folder of Python's path, and its entry points."""
-    about = folder / f"{name}-1.0.dist-info"
+    about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(points)

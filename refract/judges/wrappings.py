@@ -29,19 +29,25 @@ _HEADING = re.compile(
     rf"|\s*#{{1,6}}[ \t]+{_NAME}[ \t]*[:：]?[ \t]*\n\s*",
     re.IGNORECASE,
 )
-# A fence, an element of XML, a key of YAML; what stands inside is the last group.
-_AROUND = (
-    re.compile(r"\A\s*(```|~~~)[^\n`]{0,30}\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL),
-    re.compile(
-        r"\A\s*(?:<\?xml[^>]{0,80}\?>\s*)?<([A-Za-z_][\w.-]{0,40})(?:\s[^<>]{0,200})?>(.*)</\1>\s*\Z",
-        re.DOTALL,
+# What stands before a text that is a fence, an element of XML or a key of YAML, and what may stand
+# behind it; nothing here looks for its end character by character, which would take quadratic time.
+_AROUND: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"(?P<mark>```|~~~)[^\n`]{0,30}\n"), ("{mark}",)),
+    (
+        re.compile(
+            r"(?:<\?xml[^>]{0,80}\?>\s*)?<(?P<mark>[A-Za-z_][\w.-]{0,40})(?:\s[^<>]{0,200})?>"
+        ),
+        ("</{mark}>",),
     ),
-    re.compile(r"\A\s*<!\[CDATA\[(.*)\]\]>\s*\Z", re.DOTALL),
-    re.compile(r"\A\s*\$?\$?\\(?:boxed|text|textbf)\{(.*)\}\$?\$?\s*\Z", re.DOTALL),
-    re.compile(
-        rf"\A\s*(?:---[ \t]*\n)?[ \t]*(?:{_NAME}|text|content|message|completion|assistant)"
-        r"[ \t]*:[ \t]*(?:[|>][+-]?\d?[ \t]*\n)?(.*?)(?:\n(?:---|\.\.\.)[ \t]*)?\s*\Z",
-        re.DOTALL | re.IGNORECASE,
+    (re.compile(r"<!\[CDATA\["), ("]]>",)),
+    (re.compile(r"\$?\$?\\(?:boxed|text|textbf)\{"), ("}", "}$", "}$$")),
+    (
+        re.compile(
+            rf"(?:---[ \t]*\n)?[ \t]*(?:{_NAME}|text|content|message|completion|assistant)"
+            r"[ \t]*:[ \t]*(?:[|>][+-]?\d?[ \t]*\n)?",
+            re.IGNORECASE,
+        ),
+        ("\n---", "\n...", ""),
     ),
 )
 _QUOTES = (
@@ -71,7 +77,7 @@ _MARKED = re.compile(
 # Bold, circled and other letters; full-width ones with the marks beside them.
 _STYLED = re.compile(
     "[\u2100-\u214f\u2460-\u24ff\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff]"
-    "|[\uff01-\uff5e]*[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a][\uff01-\uff5e]*"
+    "|[\uff01-\uff5e]{0,40}[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a][\uff01-\uff5e]*"
 )
 _WORD = re.compile(r"[^\W\d_]+")
 # Letters of other alphabets that look like Latin ones, by the Latin letter.
@@ -209,10 +215,17 @@ def _texts_of_json(text: str) -> list[tuple[int, int]]:
 
 def _inside(text: str) -> list[tuple[int, int]]:
     """Where the text stands inside a fence, an element of XML, or a key of YAML."""
-    for pattern in _AROUND:
-        match = pattern.match(text)
-        if match and match[match.lastindex or 0].strip():
-            return [match.span(match.lastindex or 0)]
+    stripped = text.strip()
+    first = text.find(stripped)
+    for before, behind in _AROUND:
+        match = before.match(stripped)
+        if not match:
+            continue
+        for ending in behind:
+            ending = ending.replace("{mark}", match.groupdict().get("mark") or "")
+            end = len(stripped) - len(ending)
+            if stripped.endswith(ending) and stripped[match.end() : end].strip():
+                return [(first + match.end(), first + end)]
     return []
 
 

@@ -137,7 +137,6 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "the code of core": (code("core"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of suites": (code("suites"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of models": (code("models"), {ANSWERS, VERDICTS, MEASURED}),
-    "of engines": (code("engines"), {ANSWERS, VERDICTS, MEASURED}),
     "of judges": (code("judges"), {VERDICTS, MEASURED}),
     "of rates": (code("rates"), {RATES, MEASURED, REPORT}),
     "of statistics": (code("statistics"), {RATES, MEASURED, REPORT}),
@@ -237,7 +236,7 @@ BROUGHT = {
         {VERDICTS},
     ),
     "noise": (
-        "[refract.perturbations]\ntheirs = their_noise:THEIRS",
+        "[refract.perturbations]\nnoisy = their_noise:THEIRS",
         "from refract.suites.perturbations.noise import UPPER as THEIRS\n",
         {PROMPTS},
     ),
@@ -249,7 +248,7 @@ BROUGHT = {
     "protocols": (
         "[refract.protocols]\ntheirs = their_protocols:THEIRS",
         "from types import SimpleNamespace as Of\n\n"
-        "FOLLOWED = Of(own=None, measures=(), generation=Of(samples=1), fixed=dict, samples=1)\n"
+        "FOLLOWED = Of(own=None, possible_keys=list, generation=Of(samples=1), fixed=dict, samples=1)\n"
         "THEIRS = Of(names=lambda: ['theirs'], find=lambda label, where: FOLLOWED, run=None)\n",
         {PROMPTS, RATES},
     ),
@@ -293,14 +292,18 @@ def test_a_change_in_a_package_reaches_the_stages_that_use_it_and_no_others(tmp_
     project = project_of(tmp_path / "project", suites, models)
     params = project.params()
     params["judges"]["theirs"] = {"kind": "theirs"}
-    params["perturbations"]["theirs"] = {"kind": "theirs"}
+    params["perturbations"]["theirs"] = {"kind": "noisy"}
     params["suites"]["alpha"] |= {"judges": ["rules", "theirs"], "perturbations": ["theirs"]}
     params["suites"]["beta"] |= {"protocol": "theirs@1"}
     project.set_params(params)
 
     def changed(name: str) -> Change:
-        file = tmp_path / f"site/their_{name}.py"
-        return lambda project: file.write_text(f"{file.read_text()}# more\n")
+        def change(project: Project) -> None:
+            for other, (_, module, _) in BROUGHT.items():
+                more = "# more\n" if other == name else ""
+                (tmp_path / f"site/their_{other}.py").write_text(module + more)
+
+        return change
 
     changes = {name: changed(name) for name in BROUGHT}
     assert reached(project, changes) == {name: stages for name, (*_, stages) in BROUGHT.items()}

@@ -162,7 +162,7 @@ RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suit
         (("work", "synthetic", "--shard", "1/2"), "engines"),
         ((*RUN, "harmful_helpful", "--adapter", "vllm", "--model-id", "m"), "engines"),
         (("export", "--as", "appendix", "--out", "paper"), "paper"),
-        (("judges",), "published"),
+        (("judge", "list"), "published"),
         ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ],
 )
