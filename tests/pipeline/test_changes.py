@@ -311,6 +311,7 @@ def test_a_change_in_a_package_reaches_the_stages_that_use_it_and_no_others(tmp_
     params["suites"]["other"] = {"file": "data/suites/other.jsonl", "judges": ["rules"]}
     write_rows(project.folder / "data/suites/other.jsonl", suite_rows("other"))
     project.set_params(params)
+    changed("nothing")(project)
     assert reached(project, changes) == {
         name: stages if name in ALWAYS else set() for name, (*_, stages) in BROUGHT.items()
     }
