@@ -26,7 +26,7 @@ from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
-from refract.models import gguf_file, lora
+from refract.models import gguf_contents, lora
 from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text
 
@@ -344,10 +344,9 @@ def unused_layers(model: Any, unexpected: Iterable[str]) -> list[str]:
 class Loader:
     """Loads what one definition names. Raises :class:`AdapterError`."""
 
-    weights_file: Path | None = None  # the GGUF file, once its configuration is read
-
     def __init__(self, name: str, settings: HFSettings, where: str = "") -> None:
         self.name, self.settings, self.where = name, settings, where or f"models.{name}"
+        self.read_file: Path | None = None  # the GGUF file, once its configuration was read
 
     @cached_property
     def commit(self) -> str:
@@ -419,9 +418,9 @@ class Loader:
         pinned = {"sha256": settings.sha256, "format": "gguf"} if settings.sha256 else {}
         if pinned and not is_hub_id(settings.model_id):
             return pinned
-        file_here, folder = self.gguf_file, self.folder
-        if file_here:
-            return {"sha256": sha256_file(file_here), "format": "gguf"}
+        gguf_file, folder = self.gguf_file, self.folder
+        if gguf_file:
+            return {"sha256": sha256_file(gguf_file), "format": "gguf"}
         if folder:
             files = content_files(folder, code=settings.trust_remote_code)
             return {"sha256": content_sha256(folder, files)}
@@ -432,27 +431,27 @@ class Loader:
         """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
         more = {"gguf": self.settings.gguf_file, "peft": self.settings.adapter_path}
         need_local("torch", "transformers", *(name for name in more if more[name]))
-        file, pinned = self.gguf_file, self.settings.sha256
-        if pinned and not file:
+        file, pinned, wanted = self.gguf_file, self.settings.sha256, self.settings.gguf_file
+        if wanted and not file:
             from huggingface_hub import hf_hub_download
 
-            name = str(self.settings.gguf_file)
             with self.loading("the GGUF file"):
-                file = Path(hf_hub_download(self.settings.model_id, name, revision=self.commit))
+                downloaded = hf_hub_download(self.settings.model_id, wanted, revision=self.commit)
+            file = Path(downloaded)
         if file and pinned:
             sha256 = sha256_file(file)
             if sha256 != pinned:
                 raise AdapterError(
                     f"{self.where}: {file} has the SHA-256 {sha256}; the definition says {pinned}"
                 )
-        self.weights_file = file
         source = self.source()
         from transformers import AutoConfig, AutoTokenizer
 
         with self.loading("the configuration"):
             config = AutoConfig.from_pretrained(**source)
-            if file:
-                gguf_file.check_positions(file)
+        self.read_file = file
+        if file:
+            gguf_contents.refuse_unread_keys(file, config)
         with self.loading("the tokenizer"):
             return config, AutoTokenizer.from_pretrained(**source)
 
@@ -541,10 +540,11 @@ class Loader:
                     f"the checkpoint holds more layers than config.json names, first {unused[0]}; "
                     "correct its number of layers"
                 )
+            if self.read_file:
+                unexpected = loaded["unexpected_keys"]
+                gguf_contents.refuse_unread_tensors(self.read_file, model, unexpected)
             if "device_map" not in arguments:
                 model = model.to(device)
-        if self.weights_file:
-            gguf_file.check_tensors(self.weights_file, model)
         if self.adapter_folder:
             lora.add_adapter(model, self.adapter_folder)
         return model.eval()

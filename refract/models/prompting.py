@@ -13,7 +13,7 @@ from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
-from refract.models import checkpoint, gguf_file, turn
+from refract.models import checkpoint, turn
 from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
@@ -223,8 +223,7 @@ class Prompting:
     def ends_of(self, *sources: Any) -> frozenset[int]:
         """The token ids that end an answer: those of configurations and of the
         tokenizer, which it goes by from then on."""
-        file = self.loader.weights_file
-        ends: set[int] = set(gguf_file.turn_ends(file) if file else ())
+        ends: set[int] = set()
         for source in (*sources, self.tokenizer):
             ids = getattr(source, "eos_token_id", None)
             if isinstance(ids, list):

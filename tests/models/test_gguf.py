@@ -21,8 +21,10 @@ from tests.builders import ask, in_order
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
 
 
-def write_gguf(path: Path, seed: int = 0, keys: tuple = (), tensors: tuple = ()) -> Path:
-    """A random Llama with a byte-level tokenizer and a chat template."""
+def write_gguf(
+    path: Path, seed: int = 0, more: dict | None = None, tensors: dict | None = None
+) -> Path:
+    """A random Llama with a byte-level tokenizer and a chat template, and ``more`` keys."""
     gguf = pytest.importorskip("gguf")
     np = pytest.importorskip("numpy")
     from tokenizers.pre_tokenizers import ByteLevel
@@ -51,10 +53,11 @@ def write_gguf(path: Path, seed: int = 0, keys: tuple = (), tensors: tuple = ())
         getattr(writer, f"add_{name}")(value)
     for name, shape in shapes.items():
         writer.add_tensor(f"{name}.weight", rng.normal(0, 0.3, shape).astype(np.float32))
-    for name, value in keys:
-        getattr(writer, f"add_{name}")(value)
-    for name, values in tensors:
+    for name, values in (tensors or {}).items():
         writer.add_tensor(name, np.array(values, dtype=np.float32))
+    kinds = {bool: "bool", int: "uint32", float: "float32", str: "string"}
+    for name, value in (more or {}).items():
+        getattr(writer, f"add_{kinds[type(value)]}")(name, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -217,34 +220,42 @@ def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(t
 
 
 @pytest.mark.parametrize(
-    ("keys", "tensors", "named"),
+    "key",
     [
-        ((), [("rope_freqs.weight", [1, 1, 8, 8])], "rope_freqs.weight"),
-        ([("rope_scaling_factor", 4.0)], (), "llama.rope.scaling.factor"),
-        ((), [("blk.0.attn_q.bias", [0.5] * SIZES["hidden"])], "blk.0.attn_q.bias"),
-        ((), [("blk.1.attn_sinks.weight", [1.0] * 4)], "blk.1.attn_sinks.weight"),
+        {"llama.rope.scaling.type": "linear"},
+        {"llama.rope.scaling.factor": 4.0},
+        {"llama.attention.sliding_window": 16},
+        {"llama.attention.key_length": 16},
+        {"llama.rope.freq_bse": 5000.0},
+        {"lama.rope.freq_base": 5000.0},
+        {"split.count": 2},
+        {"tokenizer.ggml.normalizer.lowercase": True},
+        {"tokenizer.ggml.pre": "no-such"},
+        {"tokenizer.ggml.pre": "deepseek-llm"},
     ],
 )
-def test_what_a_file_holds_and_nothing_reads_is_refused_by_name(tmp_path, keys, tensors, named):
-    write_gguf(tmp_path / "random.gguf", keys=tuple(keys), tensors=tuple(tensors))
-    with pytest.raises(AdapterError, match=named):
+def test_a_key_that_nothing_applies_is_refused_by_name(tmp_path, key):
+    write_gguf(tmp_path / "random.gguf", more=key)
+    with pytest.raises(AdapterError, match=next(iter(key))):
         answers(definition(tmp_path, gguf_file="random.gguf"))
 
 
-def test_factors_of_one_change_nothing_and_the_end_of_a_turn_ends_an_answer(tmp_path):
-    for name in ("plain", "ones", "eot"):
-        (tmp_path / name).mkdir()
-    write_gguf(tmp_path / "plain" / "random.gguf")
-    plain = answers(definition(tmp_path / "plain", gguf_file="random.gguf"))
-    ones = (("rope_freqs.weight", [1.0] * 4),)
-    write_gguf(tmp_path / "ones" / "random.gguf", tensors=ones)
-    model = open_model("m", definition(tmp_path / "ones", gguf_file="random.gguf"))
-    (answer,) = in_order(model, [ask("How do magnets work?")])
-    assert answer.response == plain[0]
-    first = model.prompting.tokenizer(plain[0][:1])["input_ids"][0]
-    write_gguf(tmp_path / "eot" / "random.gguf", keys=(("eot_token_id", first),))
-    model = open_model("m", definition(tmp_path / "eot", gguf_file="random.gguf"))
-    (answer,) = in_order(model, [ask("How do magnets work?")])
-    assert first in model.prompting.ends
-    assert answer.finish_reason == "stop"
-    assert plain[0][:1] not in answer.response
+@pytest.mark.parametrize(
+    "tensors",
+    [{"rope_freqs.weight": [1.0, 1.0, 8.0, 8.0]}, {"blk.0.attn_q.bias": [0.5] * 32}],
+)
+def test_a_tensor_that_nothing_applies_is_refused_by_name(tmp_path, tensors):
+    write_gguf(tmp_path / "random.gguf", tensors=tensors)
+    with pytest.raises(AdapterError, match=f"the tensor {next(iter(tensors))} is not applied"):
+        answers(definition(tmp_path, gguf_file="random.gguf"))
+
+
+def test_what_has_no_effect_is_taken(tmp_path):
+    write_gguf(tmp_path / "plain.gguf")
+    more = {"llama.rope.scaling.type": "none", "llama.attention.key_length": 8}
+    more |= {"llama.attention.sliding_window": 128, "quantize.imatrix.file": "x"}
+    more |= {"general.license": "x", "tokenizer.ggml.pre": "gpt-2", "split.count": 1}
+    tensors = {"rope_freqs.weight": [1.0] * 4}
+    write_gguf(tmp_path / "more.gguf", more=more, tensors=tensors)
+    found = [answers(definition(tmp_path, gguf_file=f"{name}.gguf")) for name in ("plain", "more")]
+    assert found[0] == found[1]

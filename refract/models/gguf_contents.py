@@ -1,0 +1,202 @@
+"""What a GGUF file holds beside what transformers reads: it has no effect, or it is an error
+that names it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from refract.models.protocol import AdapterError
+
+# No answer follows from these, whatever their value.
+HARMLESS = re.compile(
+    r"GGUF\..*|general\..*|quantize\..*|mradermacher\..*|split\.(no|tensors\.count)|"
+    r"tokenizer\.ggml\.((mask|cls|sep|seperator|fim_[a-z]+|prefix|suffix|middle)_token_id|"
+    r"token_type_count)|ARCHITECTURE\.(context_length|feed_forward_length|tensor_data_layout)"
+)
+# No answer follows from these where they have this value.
+NEUTRAL: dict[str, Any] = {
+    "split.count": 1,
+    "ARCHITECTURE.attention.causal": True,
+    "ARCHITECTURE.pooling_type": 0,
+    "ARCHITECTURE.expert_count": 0,
+    "ARCHITECTURE.expert_used_count": 0,
+    "ARCHITECTURE.rope.scaling.factor": 1.0,
+    "ARCHITECTURE.rope.scaling.attn_factor": 1.0,
+    "tokenizer.ggml.add_sep_token": False,
+    "tokenizer.ggml.remove_extra_whitespaces": False,
+}
+# What a configuration may have by default, by its name there.
+STATED = {
+    "attn_logit_softcapping": "attn_logit_softcapping",
+    "final_logit_softcapping": "final_logit_softcapping",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "attention.layer_norm_epsilon": "layer_norm_eps",
+    "logit_scale": "logit_scale",
+    "use_parallel_residual": "use_parallel_residual",
+}
+# Ids of tokens that end a turn, though not a text.
+TURN_ENDS = ("tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id")
+# Pre-tokenizers that are GPT-2's, which transformers takes for each name that it does not know.
+AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "trillion")
+# Cut as GPT-2's, but for digits: each was to be apart.
+NEARLY_GPT2 = ("smollm",)
+
+
+def metadata_of(path: Path) -> dict[str, Any]:
+    """Each key of a GGUF file with its value; None in place of a list. Raises AdapterError."""
+    values = {}
+    for key, field in _reader(path).fields.items():
+        is_list = bool(field.types) and field.types[0].name == "ARRAY"
+        values[key] = None if is_list else field.contents()
+    return values
+
+
+def turn_ends(path: Path) -> set[int]:
+    """Ids of the tokens that end a turn by the file's word. Raises AdapterError."""
+    metadata = metadata_of(path)
+    return {int(metadata[key]) for key in TURN_ENDS if metadata.get(key) is not None}
+
+
+def refuse_unread_keys(path: Path, config: Any) -> None:
+    """Raises AdapterError at a key that nothing reads and that could change an answer.
+    ``config``: what transformers made of the file."""
+    metadata = metadata_of(path)
+    architecture = str(metadata.get("general.architecture"))
+    used = _keys_read(path, architecture)
+    _refuse_other_cut(path, metadata)
+    unscaled = metadata.get(f"{architecture}.rope.scaling.type") == "none"
+    for key, value in metadata.items():
+        general = re.sub(rf"^{re.escape(architecture)}\.", "ARCHITECTURE.", key)
+        if key in used or HARMLESS.fullmatch(general):
+            continue
+        if general in NEUTRAL and NEUTRAL[general] == value:
+            continue
+        if unscaled and general.startswith("ARCHITECTURE.rope.scaling."):
+            continue
+        if general.startswith("ARCHITECTURE.") and _as_stated(
+            general.removeprefix("ARCHITECTURE."), value, config
+        ):
+            continue
+        raise AdapterError(
+            f"{path.name}: {key} (here {value!r:.60}) is not applied by transformers, so that answers "
+            "would be those of another model; take the checkpoint in safetensors"
+        )
+
+
+def refuse_unread_tensors(path: Path, model: Any, unexpected: Iterable[str]) -> None:
+    """Raises AdapterError at a tensor of the file that is in no weight of the loaded model.
+    ``unexpected``: those that transformers names."""
+    from transformers.integrations.gguf.gguf_conversion_mapping import GGUF_ARCHS
+    from transformers.modeling_gguf_pytorch_utils import (
+        TENSOR_PROCESSORS,
+        TensorProcessor,
+        get_gguf_hf_weights_map,
+    )
+
+    reader = _reader(path)
+    architecture = reader.fields["general.architecture"].contents()
+    if architecture in GGUF_ARCHS:
+        for name in sorted(unexpected):
+            raise _unread_tensor(path, name)
+        return
+    processor = TENSOR_PROCESSORS.get(architecture, TensorProcessor)(config=model.config.to_dict())
+    known = set(get_gguf_hf_weights_map(model, processor))
+    if architecture == "gpt2":
+        known.add("output.weight")
+    for tensor in reader.tensors:
+        if tensor.name in known or tensor.name.removesuffix(".weight") in known:
+            continue
+        if tensor.name == "rope_freqs.weight" and (tensor.data == 1).all():
+            continue
+        raise _unread_tensor(path, tensor.name)
+
+
+def _unread_tensor(path: Path, name: str) -> AdapterError:
+    return AdapterError(
+        f"{path.name}: the tensor {name} is not applied by transformers, so that answers would be "
+        "those of another model; take the checkpoint in safetensors"
+    )
+
+
+def _reader(path: Path) -> Any:
+    from gguf import GGUFReader
+
+    try:
+        return GGUFReader(path)
+    except Exception as error:  # a damaged header can raise anything
+        raise AdapterError(f"{path} is not a valid GGUF file ({error}); fetch it again") from None
+
+
+class _Noting(dict[str, Any]):
+    """A dict that notes which of its keys are read."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.read.add(key)
+        return super().get(key, default)
+
+
+def _keys_read(path: Path, architecture: str) -> set[str]:
+    """The keys that transformers, or this package, reads."""
+    from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+    from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_TOKENIZER_MAPPING
+    from transformers.integrations.gguf.reader import read_gguf_metadata
+
+    read = set(TURN_ENDS)
+    for names in GGUF_TOKENIZER_MAPPING.values():
+        read |= {f"tokenizer.{name}" for name in names}
+    if architecture in GGUF_CONFIG_ARCHS:
+        values, tensors = read_gguf_metadata(str(path))
+        noting = _Noting(values)
+        GGUF_CONFIG_ARCHS[architecture](noting, tensors)
+        return read | noting.read
+    spelled = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gpt-oss": "gpt_oss"}
+    spelled["minimax-m2"] = "minimax_m2"
+    mapping = GGUF_CONFIG_MAPPING.get(spelled.get(architecture, architecture), {})
+    return read | {
+        f"{architecture}.{key}" for key, name in mapping.items() if name not in (None, -1)
+    }
+
+
+def _refuse_other_cut(path: Path, metadata: dict[str, Any]) -> None:
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    name = metadata.get("tokenizer.ggml.pre")
+    if metadata.get("tokenizer.ggml.model") != "gpt2" or name is None:
+        return
+    if name not in {*GGUF_PRE_TOKENIZER_SPLITS, *AS_GPT2, *NEARLY_GPT2}:
+        raise AdapterError(
+            f"{path.name}: tokenizer.ggml.pre names the pre-tokenizer {name!r}, which transformers does "
+            "not know and would replace by GPT-2's; take the checkpoint in safetensors"
+        )
+
+
+def _as_stated(key: str, value: Any, config: Any) -> bool:
+    """Whether a configuration has a key's value, though it was not read from there."""
+    heads = getattr(config, "num_attention_heads", None)
+    head = getattr(config, "head_dim", None)
+    if head is None and heads:
+        head = config.hidden_size // heads
+    if key in ("attention.key_length", "attention.value_length"):
+        return bool(head == value)
+    if key == "rope.dimension_count":
+        rope = getattr(config, "rope_parameters", None) or {}
+        part = rope.get("partial_rotary_factor", getattr(config, "partial_rotary_factor", 1.0))
+        return head is not None and int(head * (part or 1.0)) == value
+    if key == "attention.sliding_window":
+        length = getattr(config, "max_position_embeddings", None)
+        return value == 0 or (length is not None and value >= length)
+    stated = getattr(config, STATED.get(key, ""), None)
+    return stated is not None and value is not None and math.isclose(stated, value, rel_tol=1e-6)
