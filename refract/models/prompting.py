@@ -13,7 +13,7 @@ from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
-from refract.models import checkpoint, turn
+from refract.models import checkpoint, gguf_contents, turn
 from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
@@ -109,6 +109,7 @@ class Prompting:
                 texts.append(self._encode(conversation, ())[0])
             except Exception:  # a template is a program and can raise anything
                 return
+        self._refuse_unopened_turn()
         if texts[0] == texts[1]:
             self.tokenizer = None
             raise AdapterError(
@@ -116,6 +117,60 @@ class Prompting:
                 f"whatever is asked it makes {texts[0]!r:.200}; correct the template, or set "
                 "chat_template: false"
             )
+
+    def _rendered_turn(self) -> tuple[str, str] | None:
+        """What the template writes before and behind the words of an assistant's turn; None where
+        it takes no such conversation."""
+        words = "These are my words"
+        turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": words}]
+        try:
+            text = self._templated_text(turns, add_generation_prompt=False)
+        except Exception:  # a template is a program and can raise anything
+            return None
+        before, found, behind = text.partition(words)
+        return (before, behind) if found else None
+
+    def _templated_text(self, messages: list[JsonRow], *, add_generation_prompt: bool) -> str:
+        text: str = self.tokenizer.apply_chat_template(
+            messages,
+            tokenize=False,
+            add_generation_prompt=add_generation_prompt,
+            **self._options,
+        )
+        return text
+
+    def _refuse_unopened_turn(self) -> None:
+        """Raises AdapterError where the template opens an assistant's turn with a text that it
+        leaves out of the prompt, whether a generation prompt is asked for or not."""
+        turns = [{"role": "user", "content": "Hi"}]
+        rendered = self._rendered_turn()
+        prompt = self._templated_text(turns, add_generation_prompt=True)
+        if rendered is None or prompt != self._templated_text(turns, add_generation_prompt=False):
+            return
+        opening = rendered[0].removeprefix(prompt)
+        if opening.strip() and rendered[0].startswith(prompt):
+            self.tokenizer = None
+            raise AdapterError(
+                f"{self.where}: the checkpoint's chat template writes no generation prompt, so that "
+                f"the model itself would write {opening!r:.80}; let the template write it where "
+                "add_generation_prompt is set, in a copy of the checkpoint, or set "
+                "chat_template: false"
+            )
+
+    def _turn_ends(self) -> set[int]:
+        """The special token with which the template ends an assistant's turn, and those that a
+        GGUF file names."""
+        file = self.loader.read_file
+        ends = gguf_contents.turn_ends(file) if file else set()
+        rendered = self._rendered_turn() if self._templated else None
+        behind = rendered[1].strip() if rendered else ""
+        tokens = self.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []
+        special = set(self.tokenizer.all_special_ids)
+        for id_, token in self.tokenizer.added_tokens_decoder.items():
+            if token.special:
+                special.add(id_)
+        ends.update(id_ for id_ in tokens[:1] if id_ in special)
+        return ends
 
     def prepared(
         self, requests: Sequence[Request], most: int | None = None
@@ -221,9 +276,9 @@ class Prompting:
         return min(self._most_tokens, self.context - len(prompt.tokens))
 
     def ends_of(self, *sources: Any) -> frozenset[int]:
-        """The token ids that end an answer: those of configurations and of the
-        tokenizer, which it goes by from then on."""
-        ends: set[int] = set()
+        """The token ids that end an answer: those of configurations, of the tokenizer and
+        of the end of a turn, which it goes by from then on."""
+        ends = self._turn_ends()
         for source in (*sources, self.tokenizer):
             ids = getattr(source, "eos_token_id", None)
             if isinstance(ids, list):

@@ -259,3 +259,10 @@ def test_what_has_no_effect_is_taken(tmp_path):
     write_gguf(tmp_path / "more.gguf", more=more, tensors=tensors)
     found = [answers(definition(tmp_path, gguf_file=f"{name}.gguf")) for name in ("plain", "more")]
     assert found[0] == found[1]
+
+
+def test_a_files_end_of_turn_ends_an_answer(tmp_path):
+    write_gguf(tmp_path / "random.gguf", more={"tokenizer.ggml.eot_token_id": 7})
+    adapter = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
+    adapter.prompting.load()
+    assert adapter.prompting.ends_of() == {257, 7}
