@@ -10,9 +10,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from refract.models.protocol import AdapterError
+from refract.models.protocol import AdapterError, first_line
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+# Cut by tokenizers of one vocabulary as they cut.
+SAMPLE = "In 2024, I can't  help:\n\n1. a\n2. Über-Maß \u4f60\u597d\n"
 
 
 def adapter_files(folder: Path) -> list[Path]:
@@ -31,6 +33,40 @@ def adapter_files(folder: Path) -> list[Path]:
                 "save_pretrained (of weights, only safetensors are read)"
             )
     return files
+
+
+def refuse_other_prompts(folder: Path, base: Any, *, templated: bool) -> None:
+    """Raises AdapterError where an adapter's folder has a chat template or a tokenizer that is
+    not its base's: ``base`` is that tokenizer. ``templated``: whether its template is used."""
+    names = ("tokenizer_config.json", "tokenizer.json", "tokenizer.model")
+    template = folder / "chat_template.jinja"
+    text = template.read_text(encoding="utf-8") if template.is_file() else None
+    different = ""
+    if any((folder / name).is_file() for name in names):
+        from transformers import AutoTokenizer
+
+        try:
+            own = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        except Exception as error:  # whatever transformers raises
+            raise AdapterError(
+                f"adapter_path: the tokenizer of {folder} cannot be loaded: {first_line(error)}"
+            ) from error
+        text = own.chat_template or text
+        padding = {own.pad_token, base.pad_token}  # which answers have none of
+        words = [set(tokenizer.get_vocab().items()) for tokenizer in (own, base)]
+        if {word for word, _ in words[0] ^ words[1]} - padding:
+            different = "tokenizer"
+        if own(SAMPLE)["input_ids"] != base(SAMPLE)["input_ids"]:
+            different = "tokenizer"
+        if own.eos_token != base.eos_token:
+            different = "end of text"
+    if templated and text is not None and text != base.chat_template:
+        different = different or "chat template"
+    if different:
+        raise AdapterError(
+            f"adapter_path: {folder} has a {different} of its own, other than the base's; put its "
+            "tokenizer files and template into a copy of the base, and name that as model_id"
+        )
 
 
 def add_adapter(model: Any, folder: Path) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from refract.models.lora import CONFIG, WEIGHTS
 from refract.models.protocol import AdapterError
-from tests.small_models import answers, model, prompts, save_adapter
+from tests.small_models import TEMPLATE, answers, model, prompts, save_adapter, save_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +93,21 @@ def test_an_adapter_of_another_base_is_an_error(tiny, adapter, damage, message):
     damage(adapter)
     with pytest.raises(AdapterError, match=f"cannot be put on .*{message}.*; name the base"):
         answers(model(tiny, adapter_path=str(adapter)), prompts(1))
+
+
+def test_a_template_or_tokenizer_of_its_own_is_refused_where_it_is_another(tiny, adapter):
+    for path in tiny.glob("*token*"):
+        shutil.copy(path, adapter)
+    for path in tiny.glob("chat_template*"):
+        shutil.copy(path, adapter)
+    given = model(tiny, adapter_path=str(adapter))
+    given.prompting.load()
+    save_tokenizer(adapter, TEMPLATE.replace("<|assistant|>", "<|system|>"))
+    with pytest.raises(AdapterError, match="has a chat template of its own"):
+        model(tiny, adapter_path=str(adapter)).prompting.load()
+    model(tiny, adapter_path=str(adapter), chat_template=False).prompting.load()
+    stated = json.loads((adapter / "tokenizer.json").read_text("utf-8"))
+    stated["model"]["vocab"]["more"] = 400
+    (adapter / "tokenizer.json").write_text(json.dumps(stated), "utf-8")
+    with pytest.raises(AdapterError, match="has a tokenizer of its own"):
+        model(tiny, adapter_path=str(adapter)).prompting.load()
