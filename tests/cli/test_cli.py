@@ -270,7 +270,6 @@ WRONG = r"""
 2 | judge --in absent.jsonl --out v.jsonl | --in: no file absent.jsonl
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
-1 | judge --in numbers.jsonl --out v.jsonl | row 1 needs a text as 'prompt
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
@@ -282,7 +281,6 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
     Path("table.csv").write_text("prompt\none\ntwo\n")
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
-    Path("numbers.jsonl").write_text('{"id": 1, "response": "x"}\n')
     run = "run --adapter synthetic --out r.json --suite"
     done = cli(*shlex.split(command.replace("RUN", run)))
     assert done.code == int(code)

@@ -27,6 +27,8 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
     with FaultServer(latency=0.02) as server:
         model = server.model(max_concurrency=CONCURRENCY)
         params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
+        params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
+        params |= {"judges": {"rules": {"kind": "rules"}}}
         for name, kills in (("undisturbed", 0), ("killed", 1)):
             folder = tmp_path / name
             write_rows(folder / "data/prompts/s.jsonl", rows)

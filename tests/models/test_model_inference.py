@@ -175,6 +175,10 @@ grid: {models: [m], suites: [s]}
 seed: 0
 models:
   m: {adapter: recorded, path: answers.jsonl}
+suites:
+  s: {file: data/suites/s.jsonl, judges: [rules]}
+judges:
+  rules: {kind: rules}
 """
 
 
