@@ -241,21 +241,3 @@ def test_of_a_servers_answers_that_differ_those_of_the_first_file_by_name_count(
     said = capsys.readouterr().err
     assert f"1 requests have other answers in {tmp_path}/b.jsonl than in {tmp_path}/a.jsonl" in said
     assert f"{tmp_path}/c.jsonl than in {tmp_path}/a.jsonl, whose answers count" in said
-
-
-def test_exported_answers_bring_along_what_made_them(cli, tmp_path, monkeypatch):
-    run = {"started_at": "2026-01-01T00:00:00Z", "device": "cpu"}
-    made = {f"{n}": Answer("yes", certificate=CERTIFICATE, origin=run) for n in range(3)}
-    for name in ("one", "two"):
-        monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / name))
-        with ResponseStore(tmp_path / name / "responses.sqlite") as store:
-            if name == "one":
-                store.put(made.items(), "m")
-        assert cli("cache", *(["export"] if name == "one" else ["import"]), "answers").code == 0
-    assert sum("origin" in row for row in read_rows(Path("answers/m/answers.jsonl"))) == 1
-    with ResponseStore(tmp_path / "two/responses.sqlite") as store:
-        whole = store.whole(made)
-        assert whole == made
-        source = str(tmp_path / "answers/m/answers.jsonl")
-        facts = [(answer.origin, answer.certificate, answer.stated) for answer in whole.values()]
-        assert facts == [(run, None, source)] * 3

@@ -160,7 +160,7 @@ def test_a_checkpoint_without_a_trained_head_of_two_labels_is_refused(tmp_path):
     pickled = save_classifier(tmp_path / "pickled", {0: "NORMAL", 1: "REJECTION"})
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     for folder, why in (
-        (pickled, "only safetensors are read"),
+        (pickled, "which can run code when loaded"),
         (tmp_path / "language_model", "lacks 1 weights, first score.weight"),
         (save_classifier(tmp_path / "one", num_labels=1), "gives 1 labels"),
     ):

@@ -170,5 +170,5 @@ def test_a_scorer_needs_its_tokens_and_the_local_adapter(packages, tmp_path):
         open_judge("shieldgemma", {"kind": "published", "model": served})
     with pytest.raises(ParamsError, match="use adapter hf, or clip: 0"):
         open_judge("harmbench_llama2", {"kind": "published", "model": served})
-    with pytest.raises(ParamsError, match=r"set max_tokens: 1 \(got 512\)"):
+    with pytest.raises(ParamsError, match=r"max_tokens: 1 \(got 512\)"):
         open_model("m", {"adapter": "hf", "model_id": "none", "score_tokens": ["a", "b"]})
