@@ -128,18 +128,16 @@ class Prompting:
         words = "These are my words"
         turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": words}]
         try:
-            text = self._templated_text(turns, add_generation_prompt=False)
+            text = self._templated_text(turns, opened=False)
         except Exception:  # a template is a program and can raise anything
             return None
         before, found, behind = text.partition(words)
         return (before, behind) if found else None
 
-    def _templated_text(self, messages: list[JsonRow], *, add_generation_prompt: bool) -> str:
+    def _templated_text(self, messages: Sequence[Any], *, opened: bool, **more: Any) -> str:
+        """What the chat template makes of messages; ``opened``: with the begin of the model's turn."""
         text: str = self.tokenizer.apply_chat_template(
-            messages,
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            **self._options,
+            messages, tokenize=False, add_generation_prompt=opened, **self._options, **more
         )
         return text
 
@@ -148,8 +146,8 @@ class Prompting:
         leaves out of the prompt, whether a generation prompt is asked for or not."""
         turns = [{"role": "user", "content": "Hi"}]
         rendered = self._rendered_turn()
-        prompt = self._templated_text(turns, add_generation_prompt=True)
-        if rendered is None or prompt != self._templated_text(turns, add_generation_prompt=False):
+        prompt = self._templated_text(turns, opened=True)
+        if rendered is None or prompt != self._templated_text(turns, opened=False):
             return
         opening = rendered[0].removeprefix(prompt)
         if opening.strip() and rendered[0].startswith(prompt):
@@ -228,9 +226,9 @@ class Prompting:
         """The prompt's text, its tokens, and the text before the model's turn where that is known."""
         before = ""
         messages = turn.with_system_prompt(conversation, self._system)
-        options = self._options
+        offered: dict[str, Any] = {}
         if tools and self._templated and "tools" in str(self.tokenizer.chat_template):
-            options = {**options, "tools": list(tools)}
+            offered["tools"] = list(tools)
         elif tools:
             messages = played("offer")(messages, tools)
         if any(message["role"] == "tool" for message in messages):
@@ -241,13 +239,9 @@ class Prompting:
                 )
             messages = cast("list[Message]", turn.with_call_ids(messages))
         if self._templated:
-            text = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **options
-            )
+            text = self._templated_text(messages, opened=True, **offered)
             if self.settings.reasoning:
-                before = self.tokenizer.apply_chat_template(
-                    messages, tokenize=False, add_generation_prompt=False, **options
-                )
+                before = self._templated_text(messages, opened=False, **offered)
         else:
             text = "\n\n".join(message["content"] for message in messages)
         text += self.settings.prefill or ""
