@@ -425,11 +425,14 @@ class Provider(Model):
     def was_cut(self, request: Request, answer: Answer) -> str | None:
         """Says so where the server counts fewer tokens than the prompt can have: it cut it. No
         tokenizer puts many words into one token; a few tokens may be those behind a cached part."""
-        count, words = answer.prompt_tokens, WORD.findall(self.words_of(request, answer.attempt))
-        if count is None or count < LEAST_CUT or len(words) <= MOST_WORDS * count:
+        count = answer.prompt_tokens
+        if count is None or count < LEAST_CUT:
+            return None
+        words = len(WORD.findall(self.words_of(request, answer.attempt)))
+        if words <= MOST_WORDS * count:
             return None
         return (
-            f"the server cut the prompt: it says that it read {count} tokens of {len(words)} words; "
+            f"the server cut the prompt: it says that it read {count} tokens of {words} words; "
             "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH), or shorten the prompt"
         )
 

@@ -139,9 +139,9 @@ class Recorded(Model):
     def _lacking(self, id_: str, *, differ: bool) -> str:
         """What the file has in the place of an answer to a prompt."""
         if differ:
-            columns = [name for name in TELLING if any(name in row for row in self._log.rows)]
-            by = ", ".join(columns) or "a column that tells them apart"
-            return f"several answers to this prompt, which differ; choose by where ({by})"
+            return (
+                f"several answers to this prompt, which differ; choose by where ({self._telling})"
+            )
         if id_ in self._texts:
             other = f"{self._texts[id_]!r:.60}"
             return f"this id beside another prompt ({other}), and no answer to this one"
@@ -179,6 +179,12 @@ class Recorded(Model):
                 failed,
             )
         return by_id, by_prompt
+
+    @cached_property
+    def _telling(self) -> str:
+        """The columns by which answers to one prompt can be told apart."""
+        columns = [name for name in TELLING if any(name in row for row in self._log.rows)]
+        return ", ".join(columns) or "a column that tells them apart"
 
     @cached_property
     def _texts(self) -> dict[str, str | None]:
