@@ -1,8 +1,9 @@
-"""Where thinking stands in what a model wrote: the one reader of its markers.
+"""Where thinking stands in what a model wrote.
 
 Markers are balanced, may stand in one another, and several blocks may follow each other. One that
 is quoted (between quotes, in inline code, in a code block of the answer) is text. A closing marker
-without an opening one ends thinking that was opened out of sight."""
+without an opening one ends thinking that was opened out of sight. So :func:`split` reads replies;
+:func:`answer_start`, for judges, finds a place in a recorded text by a simpler rule."""
 
 from __future__ import annotations
 

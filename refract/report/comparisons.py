@@ -137,7 +137,7 @@ def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]
     order = []
     for pair in compared:
         p = pair.difference.p_adjusted
-        if p is not None and p <= 1 - confidence:
+        if p is not None and not pair.difference.may_be_chance(confidence):
             order.append((p, -abs(pair.difference.value or 0), pair))
     return [pair for *_, pair in sorted(order, key=lambda entry: entry[:2])]
 

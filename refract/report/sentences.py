@@ -7,18 +7,12 @@ from functools import cached_property
 
 from refract.rates.clean_prompts import failed_controls
 from refract.rates.judge_error import JudgeError
-from refract.rates.judge_rates import NULL_FIELD
 from refract.rates.key import DIFFERS
 from refract.report.view import View, error_text
 from refract.report.wording import rate_text, short_estimate
 
 # Adapters whose answers a server computes.
 SERVED = ("anthropic", "openai", "vllm")
-# Fields of groups that are no field of a suite's rows.
-NO_FIELDS = (
-    *("", "attack", "category", "control", "cut_off", "human_labels", NULL_FIELD, "over"),
-    *("provider_refusals", "samples", "turn"),
-)
 # The share of a suite's answers that, not judged, leaves no numbers to speak of.
 NEARLY_ALL = 0.9
 # Models that are not what they seem, by kind: a title and a text.

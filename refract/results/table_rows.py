@@ -161,8 +161,6 @@ ALL = (
 )
 # The types of the columns, by name.
 COLUMNS = {column.name: column.kind for column in ALL}
-# The columns that say what a rate is of.
-KEY_COLUMNS = ("suite", "measure", "judge", "perturbation", "field", "value")
 # What the parts of a rate are, by their names.
 PARTS: dict[str, type] = {
     "key": Key,
