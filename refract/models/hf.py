@@ -48,7 +48,7 @@ class HF(Model):
 
     @property
     def runtime(self) -> Mapping[str, Any] | None:  # type: ignore[override]
-        return self._arithmetic.runtime if self._arithmetic else None
+        return self._arithmetic.runtime | self.prompting.told if self._arithmetic else None
 
     def identity(self) -> dict[str, Any]:
         """What determines an answer: the checkpoint's content (or hub commit) and every

@@ -54,6 +54,8 @@ class Prompting:
         self._most_tokens = settings.max_tokens + (settings.thinking_tokens or 0)  # of a turn
         self._templated = False
         self._channels: tuple[str, ...] = ()  # what marks them, where the model writes any
+        self._special: dict[int, str] = {}  # tokens of which an answer has no text
+        self.told: dict[str, str] = {}  # what the template is told beside a conversation
         self._options: dict[str, Any] = {}
         self._system: str | None = None
 
@@ -92,16 +94,35 @@ class Prompting:
                 f"would change nothing; leave it out (got {settings.date!r})"
             )
         if self._templated:
-            day = settings.date or turn.DATE
-            tokenizer.chat_template = turn.at_day(where, tokenizer.chat_template, day)
+            self._tell_date(tokenizer)
         for token in settings.score_tokens or ():
             if token not in tokenizer.get_vocab():
                 raise AdapterError(f"{where}: score_tokens: this checkpoint has no token {token!r}")
+        self._special = dict(
+            zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+        )
+        for id_, token in tokenizer.added_tokens_decoder.items():
+            if token.special:
+                self._special[id_] = token.content
         if {"<|channel|>", "<|message|>"} <= tokenizer.get_vocab().keys():
             self._channels = CHANNEL_TOKENS
         self.tokenizer = tokenizer
         if self._templated:
             self._try_template()
+
+    def _tell_date(self, tokenizer: Any) -> None:
+        """Has the template hold a day where it asks for one, and says which if nobody chose it."""
+        template, day = tokenizer.chat_template, self.settings.date or turn.DATE
+        tokenizer.chat_template = turn.at_day(self.where, template, day)
+        if tokenizer.chat_template == template:
+            return
+        self.told = {"template_date": day}
+        if not self.settings.date:
+            log.warning(
+                "%s: the chat template asks for the date and is told %s; `date` sets another",
+                self.where,
+                day,
+            )
 
     def _try_template(self) -> None:
         """Raises AdapterError where the chat template leaves the user's message out. One
@@ -167,11 +188,7 @@ class Prompting:
         rendered = self._rendered_turn() if self._templated else None
         behind = rendered[1].strip() if rendered else ""
         tokens = self.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []
-        special = set(self.tokenizer.all_special_ids)
-        for id_, token in self.tokenizer.added_tokens_decoder.items():
-            if token.special:
-                special.add(id_)
-        ends.update(id_ for id_ in tokens[:1] if id_ in special)
+        ends.update(id_ for id_ in tokens[:1] if id_ in self._special)
         return ends
 
     def prepared(
@@ -305,20 +322,29 @@ class Prompting:
     ) -> tuple[str, str | None]:
         """The text of an answer so far, and its thinking; ``kept``: special tokens that stay."""
         tokens, markers = generated, self.settings.reasoning
-        kept = (*(markers or ()), *self._channels, *kept)
         if tokens and tokens[-1] in self.ends:
             tokens = tokens[:-1]
-        text: str = self.tokenizer.decode(
-            tokens, skip_special_tokens=not kept, clean_up_tokenization_spaces=False
-        )
-        for special in self.tokenizer.all_special_tokens if kept else ():
-            if special not in kept:  # which may be special tokens themselves
-                text = text.replace(special, "")
-        if text.startswith("<|channel|>"):
-            return split(text)[:2]
-        for special in self._channels:
-            text = text.replace(special, "")
+        kept = (*(markers or ()), *kept)
+        if self._channels:
+            text = self._text(tokens, (*kept, *self._channels))
+            if text.startswith("<|channel|>"):
+                return split(text)[:2]
+        text = self._text(tokens, kept)
+        for marker in self._channels:  # which need not be special tokens
+            text = text.replace(marker, "")
         return split(text, markers, in_thinking)[:2] if markers else (text, None)
+
+    def _text(self, tokens: Sequence[int], kept: Sequence[str]) -> str:
+        """Tokens as text, without special ones that are no part of the texts ``kept``."""
+        shown = []
+        for token in tokens:
+            special = self._special.get(token)
+            if special is None or any(special in text for text in kept):
+                shown.append(token)
+        text: str = self.tokenizer.decode(
+            shown, skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+        return text
 
     def answer_of(self, row: Row, prompt: ReadyPrompt) -> Answer:
         """What a row that has ended comes to."""

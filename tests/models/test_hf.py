@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import MissingPackage
+from refract.core.tool_calls import MARKERS
 from refract.models.protocol import AdapterError, Request
 from tests.small_models import (
     TEMPLATE,
@@ -260,6 +261,20 @@ def test_the_checkpoints_generation_config_gives_its_eos_ids_and_nothing_else(co
     (copy / "generation_config.json").write_text(json.dumps({"eos_token_id": [letter]}))
     (ended,) = answers(model(copy, max_tokens=40), prompts(1))
     assert (ended.finish_reason, ended.completion_tokens < 40) == ("stop", True)
+
+
+@pytest.mark.parametrize("kept", [(), MARKERS])
+@pytest.mark.parametrize("reasoning", [None, ["<think>", "</think>"], ["<|user|>", "<|system|>"]])
+def test_special_tokens_are_dropped_by_id_with_and_without_thinking_and_tools(
+    tiny, reasoning, kept
+):
+    prompting = model(tiny, reasoning=reasoning).prompting
+    prompting.load()
+    words = prompting.tokenizer.convert_tokens_to_ids(["<|user|>", "a", "<|system|>", "b", "<pad>"])
+    written = prompting.tokenizer("<pad>", split_special_tokens=True, add_special_tokens=False)
+    thinks = reasoning and "<|user|>" in reasoning
+    expected = ("b<pad>", "a") if thinks else ("ab<pad>", None)
+    assert prompting.split([*words, *written["input_ids"]], False, kept) == expected
 
 
 def test_an_answer_cut_off_inside_its_thinking_is_empty_and_length(copy):

@@ -140,6 +140,18 @@ def test_a_template_that_asks_for_the_date_is_told_the_definition_s_and_never_to
     assert "'03 Feb 2031'" in named["default"]
 
 
+@pytest.mark.parametrize("chosen", [None, "2031-02-03"])
+def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded(
+    copy, caplog, chosen
+):
+    save_tokenizer(copy, template=DATED + TEMPLATE)
+    adapter = model(copy, date=chosen, max_tokens=1, arithmetic="fast")
+    answers(adapter, [ask("Hi")])
+    assert adapter.runtime["template_date"] == (chosen or turn.DATE)
+    line = "asks for the date and is told 2024-07-26; `date` sets another"
+    assert (line in caplog.text) is (chosen is None)
+
+
 def test_a_date_that_the_template_does_not_ask_for_or_that_is_none_is_an_error(tiny):
     with pytest.raises(AdapterError, match=r"does not ask for the date.*leave it out"):
         answers(model(tiny, date="2031-02-03"), [ask("Hi")])

@@ -198,6 +198,7 @@ class VLLM(Model):
             "batch_invariant": mode == "1",
             "dtype": str(self._engine.model_config.dtype).removeprefix("torch."),
             "load_seconds": round(time.monotonic() - began, 3),
+            **self._local.prompting.told,
         }
         return self._engine
 
