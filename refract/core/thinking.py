@@ -2,8 +2,8 @@
 
 Markers are balanced, may stand in one another, and several blocks may follow each other. One that
 is quoted (between quotes, in inline code, in a code block of the answer) is text. A closing marker
-without an opening one ends thinking that was opened out of sight. So :func:`split` reads replies;
-:func:`answer_start`, for judges, finds a place in a recorded text by a simpler rule."""
+without an opening one ends thinking that was opened out of sight. So :func:`split` reads replies,
+and :func:`answer_spans`, for judges, a recorded text of which nobody says how it is marked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OPEN = (
     rf"<\|?{_NAME}(?:\s[^<>]*)?\|?>|\[think(?:ing)?\]|◁think▷|<\|begin_of_thought\|>"
     r"|<start_of_thought>"
 )
-_CLOSE = rf"<\|?/{_NAME}\|?>|\[/think(?:ing)?\]|◁/think▷|<\|end_of_thought\|>|<end_of_thought>"
-_THINK_OPEN = re.compile(_OPEN + r"|<\|channel\|>\s{0,4}(?:analysis|commentary)", re.IGNORECASE)
-_THINK_CLOSE = re.compile(
-    _CLOSE + r"|<\|channel\|>\s{0,4}final(?:<\|message\|>)?|assistantfinal", re.IGNORECASE
+_CLOSE = (
+    rf"<\|?/{_NAME}\|?>|\[/think(?:ing)?\]|◁/think▷|<\|end_of_thought\|>|<end_of_thought>"
+    # Of channels whose beginning is out of sight, or without their markers.
+    r"|<\|channel\|>\s{0,4}final(?:<\|message\|>)?|assistantfinal"
 )
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCE = r"(?P<fence>^ {0,3}(?P<kind>```|~~~).*?^ {0,3}(?P=kind))"
@@ -30,6 +30,9 @@ CHANNEL_TOKENS = (
 )  # fmt: skip
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)([^<]*(?:<\|constrain\|>[^<]*)?)<\|message\|>")
 _CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
+
+
+Span = tuple[int, int]
 
 
 class Split(NamedTuple):
@@ -43,28 +46,59 @@ class Split(NamedTuple):
     unfinished: bool = False
 
 
+class _Places(NamedTuple):
+    """Where answer and thinking stand in a text; ``open_at``: where thinking begins that does not
+    end, with its marker."""
+
+    answer: list[Span]
+    thinking: list[Span]
+    open_at: int | None = None
+
+
 def split(
     text: str,
     markers: Sequence[str] | None = None,
     opened: bool = False,
-    texts: Sequence[tuple[int, int]] = (),
+    texts: Sequence[Span] = (),
 ) -> Split:
     """Splits thinking from the answer; ``markers``: opening and closing one, by default all known.
 
     ``opened``: the text begins inside thinking. ``texts``: further places whose markers are text."""
+    found = _places(text, markers, opened, texts)
+    blocks = (text[start:end].strip() for start, end in found.thinking)
+    thinking = "\n\n".join(filter(None, blocks)) if found.thinking else None
+    if found.open_at is not None:
+        return Split("", thinking, unfinished=True)
+    return Split("".join(text[start:end] for start, end in found.answer), thinking)
+
+
+def answer_spans(text: str) -> list[Span] | None:
+    """Where the answer stands in a recorded text; None where all of it is thinking without an end. A
+    marker that opens such thinking behind words of the answer is rather a text about markers."""
+    if not any(mark in text for mark in ("<", "[", "◁", "assistantfinal")):
+        return [(0, len(text))]
+    found = _places(text, None, False, ())
+    if found.open_at is None:
+        return found.answer
+    if any(text[start:end].strip() for start, end in found.answer):
+        return [*found.answer, (found.open_at, len(text))]
+    return None
+
+
+def _places(
+    text: str, markers: Sequence[str] | None, opened: bool, texts: Sequence[Span]
+) -> _Places:
     if text.lstrip().startswith(("<|channel|>", "<|start|>assistant<|channel|>")):
         return _of_channels(text)
     # Markers of a definition are as they are written; those of tags are told apart by name.
     opening, closing = map(re.escape, markers) if markers else (f"(?i:{_OPEN})", f"(?i:{_CLOSE})")
     name_of = (lambda marker: "") if markers else _name_of
     found = _walk(text, opening, closing, name_of, opened, texts)
-    if found.unfinished:
+    if found.open_at is not None:
         # A model may open once more what its template opened.
         again = re.match(rf"\s*(?:{opening})" + ("" if opened else rf"\s*(?={opening})"), text)
         if again:
-            start = again.end()
-            moved = [(begin - start, end - start) for begin, end in texts]
-            return _walk(text[start:], opening, closing, name_of, opened, moved)
+            return _walk(text, opening, closing, name_of, opened, texts, again.end())
     return found
 
 
@@ -74,17 +108,19 @@ def _walk(
     closing: str,
     name_of: Callable[[str], str],
     opened: bool,
-    texts: Sequence[tuple[int, int]],
-) -> Split:
+    texts: Sequence[Span],
+    at: int = 0,
+) -> _Places:
     flags = re.M | re.S
     outside = re.compile(rf"{_FENCE}|(?P<open>{opening})|(?P<close>{closing})", flags)
     inside = re.compile(rf"(?P<close>{closing})|(?P<open>{opening})", flags)
     quoted = [*texts, *(match.span() for match in _CODE.finditer(text))]
     quoted.sort()
-    answers: list[str] = []
-    thoughts: list[str] = []
+    answers: list[Span] = []
+    thoughts: list[Span] = []
     depth, name = int(opened), None
-    at = place = upto = 0  # of the part under way, of the search, of the quotations passed
+    place = open_at = at  # of the search, and of the marker that opened
+    upto = 0  # of the quotations passed
     while True:
         match = (inside if depth else outside).search(text, place)
         if match is None:
@@ -98,8 +134,8 @@ def _walk(
         kind = name_of(match[0])
         if match.lastgroup == "open":
             if not depth:
-                answers.append(text[at : match.start()])
-                at, name = match.end(), kind
+                answers.append((at, match.start()))
+                at, open_at, name = match.end(), match.start(), kind
             depth += name in (None, kind)
             continue
         if depth and name not in (None, kind):
@@ -110,17 +146,26 @@ def _walk(
         if not depth:  # opened out of sight
             thoughts += answers
             answers = []
-        thoughts.append(text[at : match.start()])
+        thoughts.append((at, match.start()))
         at, depth, name = match.end(), 0, None
     if depth:
-        thoughts.append(text[at:])
-        return Split("", _joined(thoughts), unfinished=True)
-    if not thoughts:
-        return Split(text, None)
-    answer = ""
-    for part in (*answers, text[at:]):
-        answer = answer.rstrip() + part
-    return Split(answer.lstrip(), _joined(thoughts))
+        return _Places(answers, [*thoughts, (at, len(text))], open_at)
+    answers.append((at, len(text)))
+    return _Places(_trimmed(text, answers) if thoughts else answers, thoughts)
+
+
+def _trimmed(text: str, spans: Sequence[Span]) -> list[Span]:
+    """The parts of an answer without blanks before it, and between a part and thinking."""
+    trimmed: list[Span] = []
+    for number, (start, end) in enumerate(spans, 1):
+        part = text[start:end]
+        if not trimmed:
+            start = end - len(part.lstrip())
+        if number < len(spans):
+            end = start + len(text[start:end].rstrip())
+        if start < end:
+            trimmed.append((start, end))
+    return trimmed
 
 
 def _between_quotes(text: str, match: re.Match[str]) -> bool:
@@ -133,32 +178,13 @@ def _name_of(marker: str) -> str:
     return found[1] if found else ""
 
 
-def _joined(thoughts: Sequence[str]) -> str:
-    return "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))
-
-
-def _of_channels(text: str) -> Split:
-    answer, thoughts = None, []
+def _of_channels(text: str) -> _Places:
+    answers: list[Span] = []
+    thoughts: list[Span] = []
+    begin = 0
     for match in _CHANNEL.finditer(text):
         end = _CHANNEL_END.search(text, match.end())
-        part = text[match.end() : end.start() if end else len(text)]
-        if match[1] == "final":
-            answer = (answer or "") + part
-        else:
-            thoughts.append(part)
-    return Split(answer or "", _joined(thoughts) if thoughts else None, unfinished=answer is None)
-
-
-def answer_start(text: str) -> tuple[int, bool]:
-    """Where the answer starts after any thinking text, and whether the thinking
-    never ends.
-    """
-    start = 0
-    for close in _THINK_CLOSE.finditer(text):
-        if not _between_quotes(text, close):
-            start = close.end()
-    still_open = _THINK_OPEN.search(text, start)
-    # Later in an answer a tag is more likely text about tags than thinking.
-    if still_open and not text[start : still_open.start()].strip():
-        return len(text), True
-    return start, False
+        begin = match.start()
+        part = match.end(), end.start() if end else len(text)
+        (answers if match[1] == "final" else thoughts).append(part)
+    return _Places(answers, thoughts, None if answers else begin)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refract.core.thinking import answer_start
+from refract.core.thinking import answer_spans
 
 # Layers that are taken off, one around another.
 MOST_LAYERS = 6
@@ -148,23 +148,24 @@ def words_of(answer: str, prompt: str = "") -> Words:
     """The words of an answer, without its thinking (unless that is all) and what is wrapped around
     them. Who is asked with quotation marks ('Translate "No."') may answer with a quotation, which
     stays one."""
-    start, thinking_alone = answer_start(answer)
-    if thinking_alone:
-        return Words(answer, range(len(answer)))
+    words = Words(answer, range(len(answer)))
+    spans = answer_spans(answer)
+    if not spans:
+        return words if spans is None else Words("", ())
     quotes = not _QUOTATION.search(prompt)
-    return _unwrapped(Words(answer[start:], range(start, len(answer))), quotes)
+    return _unwrapped(words, quotes)
 
 
 def _unwrapped(words: Words, quotes: bool) -> Words:
-    """Taken off: JSON, YAML and XML around texts, a code fence, quotes (where ``quotes``), bold and
-    brackets around the whole, a heading such as "Final answer:", marks of a quotation at the
+    """Taken off: thinking, JSON, YAML and XML around texts, a code fence, quotes (where ``quotes``),
+    bold and brackets around the whole, a heading such as "Final answer:", marks of a quotation at the
     beginning of every line, characters that nobody sees. Letters that are set apart are joined, and
     letters of other styles and alphabets that stand in Latin words become Latin ones."""
     if not words.text.isascii():
         words = words.replaced(_UNSEEN, lambda match: ())
     of_quotes = (_json_string, _inside_quotes) if quotes else ()
     for _ in range(MOST_LAYERS):
-        for layer in (_texts_of_json, _inside, *of_quotes, _behind_heading):
+        for layer in (_behind_thinking, _texts_of_json, _inside, *of_quotes, _behind_heading):
             spans = layer(words.text)
             if spans:
                 break
@@ -181,6 +182,11 @@ def _unwrapped(words: Words, quotes: bool) -> Words:
         words = _in_latin(words.replaced(_STYLED, _plain))
     words = words.replaced(_APART, _joined)
     return words.replaced(_MARKED, lambda match: _letters(match, range(*match.span(), 2)))
+
+
+def _behind_thinking(text: str) -> list[tuple[int, int]]:
+    spans = answer_spans(text) or []
+    return [] if spans == [(0, len(text))] else spans
 
 
 def _in_json(text: str, start: str) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refract.core.thinking import split
+from refract.core.thinking import answer_spans, split
 from refract.models.turn import begun, whole_turn
 
 TAGS = ["<t>", "</t>"]
@@ -47,24 +49,51 @@ def test_tags_that_are_known_close_those_of_their_own_name_alone():
 
 
 WORDS = st.sampled_from(["hm", "I cannot.", "`</t>` ", ' "<t>" ', "so\n", "a < b"])
-INNER = st.recursive(
-    st.lists(WORDS, max_size=3).map(" ".join),
-    lambda inner: st.lists(inner, max_size=3).map(lambda parts: f"<t>{' '.join(parts)}</t>"),
+BLOCK = st.recursive(
+    st.lists(WORDS, max_size=3).map(lambda words: ["<t>", *words, "</t>"]),
+    lambda inner: st.lists(inner | WORDS.map(lambda word: [word]), max_size=3).map(
+        lambda parts: ["<t>", *chain(*parts), "</t>"]
+    ),
     max_leaves=6,
 )
+ANSWERS = st.sampled_from(["No.", "I cannot `<t>`."])
 
 
-@given(
-    st.lists(INNER, min_size=1, max_size=3),
-    st.sampled_from(["No.", "I cannot `<t>`."]),
-    st.booleans(),
-)
-def test_however_thinking_is_nested_and_quoted_the_answer_alone_is_left(blocks, answer, opened):
-    text = "".join(f"<t>{block}</t>" for block in blocks)
-    text = text.removeprefix("<t>") if opened else text
+@given(st.lists(BLOCK, min_size=1, max_size=3), ANSWERS, st.booleans(), st.data())
+def test_however_thinking_is_nested_and_quoted_the_answer_alone_is_left(
+    blocks, answer, opened, draw
+):
+    parts = [*chain(*blocks)][opened:]
+    text = " ".join(parts)
     assert split(text + answer, TAGS, opened)[::2] == (answer, False)
-    cut = text + "<t>" + answer
-    assert split(cut, TAGS, opened)[::2] == ("", True)
+    assert split(text + "<t>" + answer, TAGS, opened)[::2] == ("", True)
+    # Begun by a prefill, behind a template that opened it or not.
+    cut = draw.draw(st.integers(0, len(parts)))
+    prefill, rest = " ".join(parts[:cut]) or None, " ".join(parts[cut:]) + answer
+    before = begun(prefill, TAGS, opened)
+    assert whole_turn(before, *split(rest, TAGS, before.opened)[:2])[0] == answer
+    # In a recorded text, of which nobody says how it is marked.
+    recorded = (text + answer).replace("<t>", "<think>").replace("</t>", "</think>")
+    spans = answer_spans(recorded)
+    assert "".join(recorded[slice(*span)] for span in spans) == answer.replace("<t>", "<think>")
+    assert answer_spans(recorded.rpartition("</think>")[0] + "</think> <think>hm, st") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("analysis plan assistantfinal No", "No"),
+        ("plan<|end|><|start|>assistant<|channel|>final<|message|>No", "No"),
+        ("One.<think>a</think> Two.", "One. Two."),
+        ("Begin with <think> and go on.", "Begin with <think> and go on."),
+        ("`<think>` begins it.", "`<think>` begins it."),
+        ("<think>hm</think>", ""),
+        ("<think>hm, st", None),
+    ],
+)
+def test_where_a_recorded_answer_stands(text, answer):
+    spans = answer_spans(text)
+    assert (spans and "".join(text[slice(*span)] for span in spans)) == (answer or spans)
 
 
 @pytest.mark.parametrize(

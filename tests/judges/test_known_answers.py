@@ -120,7 +120,7 @@ def test_a_thousand_braces_are_read_and_no_more():
 
 
 def sentences(text: str) -> list[str]:
-    return [sentence.text for sentence in read_sentences(text, 0)]
+    return [sentence.text for sentence in read_sentences(text)]
 
 
 def test_of_a_long_answer_the_first_forty_and_the_last_twelve_sentences_are_read():
@@ -132,12 +132,12 @@ def test_of_a_long_answer_the_first_forty_and_the_last_twelve_sentences_are_read
 
 def test_a_run_without_an_end_mark_is_read_in_pieces_that_end_at_a_word():
     words = "word " * 200  # 1,000 characters
-    pieces = read_sentences(words.strip(), 0)
+    pieces = read_sentences(words.strip())
     # The last space before 420 characters is at 419, whatever comes before.
     assert [(piece.start, piece.end) for piece in pieces] == [(0, 419), (419, 834), (834, 999)]
-    whole = read_sentences("x" * 1000, 0)
+    whole = read_sentences("x" * 1000)
     assert [(piece.start, piece.end) for piece in whole] == [(0, 420), (420, 840), (840, 1000)]
-    assert len(read_sentences("x" * 420, 0)) == 1
+    assert len(read_sentences("x" * 420)) == 1
 
 
 def test_numbers_of_list_items_are_no_sentences_and_spaces_are_single():

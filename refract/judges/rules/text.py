@@ -95,9 +95,9 @@ class Sentence:
 _SENTENCE = re.compile(r"[^\s\0.!?。！？।؟…][^.!?\n。！？।؟…]*[.!?。！？।؟…\"')\]]*")
 
 
-def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
+def _spans(prepared: str) -> Iterator[tuple[int, int]]:
     """Spans of the sentences in order; long runs without an end mark are cut."""
-    for match in _SENTENCE.finditer(prepared, start):
+    for match in _SENTENCE.finditer(prepared):
         begin, end = match.span()
         while end - begin > MAX_SENTENCE:
             cut = prepared.rfind(" ", begin + MAX_SENTENCE // 2, begin + MAX_SENTENCE)
@@ -107,14 +107,14 @@ def _spans(prepared: str, start: int) -> Iterator[tuple[int, int]]:
         yield begin, end
 
 
-def read_sentences(read: str, start: int) -> list[Sentence]:
-    """The sentences from `start` on: of a long text the first and the last ones."""
-    spans = list(_spans(read, start))
+def read_sentences(read: str) -> list[Sentence]:
+    """The sentences: of a long text the first and the last ones."""
+    spans = list(_spans(read))
     if len(spans) > FIRST_SENTENCES + LAST_SENTENCES:
         spans = spans[:FIRST_SENTENCES] + spans[-LAST_SENTENCES:]
     sentences = []
     quotes = '"' in read
-    spoken, counted = 0, start  # quotation marks in the paragraph so far
+    spoken, counted = 0, 0  # quotation marks in the paragraph so far
     for begin, end in spans:
         text = read[begin:end]
         if quotes:
