@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from refract.core.jsonl import iter_prompts, write_json, write_rows
 from refract.core.params import definition, grid, load_params, run_seed
@@ -32,9 +33,7 @@ def main(name: str) -> None:
     folder = Path("data/responses") / name
     with open_store() as store:
         where = str(store.path or "turned off")
-        names = {judge for suite in suites for judge in params["suites"][suite]["judges"]}
-        judges = {judge: params["judges"][judge] for judge in sorted(names)}
-        store.before_asking = [lambda: check_keys(judges)]
+        store.before_asking = [lambda: check_keys(_judges_of(params, suites))]
         learn_origins(ran_file(name), folder, store)
         made = answer_model(
             name,
@@ -72,6 +71,16 @@ def main(name: str) -> None:
         usage=made.usage,
     )
     refuse_only_errors(name, made.responses)
+
+
+def _judges_of(params: dict[str, Any], suites: list[str]) -> dict[str, Any]:
+    """The judges to come, whose keys are looked for before a model is paid. No output depends on
+    them, so that they are no parameters of this stage."""
+    names = set()
+    for suite in suites:
+        names.update(params.get("suites", {}).get(suite, {}).get("judges", ()))
+    judges = params.get("judges", {})
+    return {name: judges[name] for name in sorted(names & set(judges))}
 
 
 if __name__ == "__main__":

@@ -28,6 +28,13 @@ INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 # Of the running environment, what is this project's own.
 OURS = ("refract", "__editable__")
+# The sitecustomize.py of an environment that lacks some modules.
+BLOCKED = """
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name in {names} else find(name, *more)
+"""
 SKIPPED = ("metrics/", "docs/", "tests/", "benchmarks/", "data/pocket/", "packages/")
 
 
@@ -68,8 +75,7 @@ class Installed:
         if without:
             blocked = self.folder / "blocked"
             blocked.mkdir(exist_ok=True)
-            lines = f"import sys\nsys.modules.update(dict.fromkeys({[*without]!r}))\n"
-            (blocked / "sitecustomize.py").write_text(lines, "utf-8")
+            (blocked / "sitecustomize.py").write_text(BLOCKED.format(names=set(without)), "utf-8")
             environment["PYTHONPATH"] = str(blocked)
         found = (self.folder / "env/bin", environment["PATH"])
         environment["PATH"] = os.pathsep.join(map(str, found))

@@ -26,7 +26,7 @@ from refract.models.protocol import AdapterError, Model
 from refract.models.store import ResponseStore
 from refract_engines import ray_engine
 from test_shards import POCKET, certificates, infer
-from tests.builders import ask, small_project, suite_rows
+from tests.builders import ROOT, ask, small_project, suite_rows
 from tests.gate import Gate
 from tests.judges.test_processes import cases
 
@@ -48,7 +48,7 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         # The nodes find the model of these tests wherever the run was started from.
-        path = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        path = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
         head = NODE | {"include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=head)

@@ -1,4 +1,4 @@
-"""A large grid on a cluster: the job of docs/templates, run as SLURM runs its tasks, and its end."""
+"""A large grid on a cluster: the job of docs/grid.sbatch, run as SLURM runs its tasks, and its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROMPTS = 40
 def start(project: Project, number: int) -> subprocess.Popen[str]:
     """The task of one of two parts."""
     return subprocess.Popen(
-        ["bash", ROOT / "docs/templates/grid.sbatch", "served", "2"],
+        ["bash", ROOT / "packages/refract-engines/docs/grid.sbatch", "served", "2"],
         cwd=project.folder,
         env=project.environment(SLURM_ARRAY_TASK_ID=str(number)),
         stdout=subprocess.PIPE,
