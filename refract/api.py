@@ -11,6 +11,7 @@ from refract.agreement.labelled_files import labelled_rows, labels_of, shown_cou
 from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
+from refract.core.file_formats import id_text
 from refract.core.jsonl import has_form
 from refract.core.params import decision_settings, null_settings
 from refract.core.types import Row
@@ -20,6 +21,7 @@ from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
 from refract.models.function import BatchFunction, TextFunction, function_name, text_model
 from refract.models.protocol import Model
+from refract.models.recorded import recorded_answer
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_judge, find_model, find_project, source_name
 from refract.results import Results, run_tables
@@ -253,10 +255,11 @@ def judge_rows(
 ) -> list[Row]:
     """Verdict rows of answers that already exist, by one judge; ``where`` names the
     rows in messages."""
-    ids = []
-    for number, row in enumerate(rows, 1):
+    ids, answers = [], []
+    errors: dict[int, str] = {}
+    for number, row in enumerate(rows):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
-        id_ = str(id_) if isinstance(id_, int) else id_
+        id_ = id_text(id_) if isinstance(id_, int | float) else id_
         ids.append(id_)
         prompt = row.get("prompt") or ""
         problems = field_problems(row)
@@ -270,15 +273,20 @@ def judge_rows(
                 f"needs a text or a list of messages as 'prompt' (got {row['prompt']!r:.60})"
             ]
         if problems:
-            raise RowError(f"{where} {number} {problems[0]}")
+            raise RowError(f"{where} {number + 1} {problems[0]}")
+        error = recorded_answer(row, response).error
+        if error and (row.get("error") or response is not None):
+            errors[number] = error["message"]
+        answers.append({**row, "response": None} if error else row)
     judges = open_judges(with_calls_judged({name: definition}, ()))
     judged = []
-    for id_, row, verdicts in zip(ids, rows, judge_answers(rows, judges), strict=True):
-        verdict = verdicts[name]
-        if verdict["label"] is None and verdict["error"] is None:
+    for number, verdicts in enumerate(judge_answers(answers, judges)):
+        id_, row, verdict = ids[number], answers[number], verdicts[name]
+        if verdict["label"] is verdict["score"] is verdict["error"] is None:
             null = row.get("response") is None
             what = "null" if null else "empty or not an answer of the model's"
-            verdict = {**verdict, "error": f"not judged: the response is {what}"}
+            error = errors.get(number, f"the response is {what}")
+            verdict = {**verdict, "error": f"not judged: {error}"}
         # What tells this answer from another model's to the same prompt, where the
         # row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}

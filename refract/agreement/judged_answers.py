@@ -13,7 +13,7 @@ from refract.core.params import decision_settings, definition
 from refract.core.tables import shared
 from refract.core.tool_calls import with_calls
 from refract.core.types import Row, is_last
-from refract.core.vocabulary import JUDGED
+from refract.core.vocabulary import JUDGED, REFUSAL_LABELS
 from refract.rates.counting import REFUSED_ENDINGS, clusters_of, outcome
 from refract.suites.rows import CONTENT
 
@@ -126,7 +126,13 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
             raise RowError(f"{path}: row {number} is none of `refract run --rows`")
         # An answer that the rates leave out for being cut off has its verdict all the same.
         verdict = row["judges"].get(row["judge"]) or {}
-        became = verdict.get("label") if row["outcome"] == "cut_off" else row["outcome"]
+        label = verdict.get("label")
+        became = label if row["outcome"] == "cut_off" else row["outcome"]
+        if became != label and {became, label} <= {*REFUSAL_LABELS}:
+            raise RowError(
+                f"{path}: row {number} contradicts itself: outcome {became!r}, and the label of "
+                f"{row['judge']} is {label!r}"
+            )
         if suite in (None, row["suite"]) and became in JUDGED and is_last(row):
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
             cluster = row.get("cluster") or row["prompt_id"]

@@ -13,7 +13,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import iter_rows
 from refract.core.tables import write_table
 from refract.core.types import Row
-from refract.core.vocabulary import REFUSED
+from refract.core.vocabulary import LABELS, REFUSED, refusal_of
 from refract.statistics.proportions import normal_quantile, wilson_at
 from refract.statistics.raters import confusion, kappa_of_table
 
@@ -118,6 +118,10 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null (got {verdict!r:.120})"
         )
+    known = refusal_of(label) if label in LABELS else None
+    refused = said.get("refused", known)
+    if None not in (refused, known) and refused != known:
+        raise RowError(f"{where} contradicts itself: label {label!r}, refused {refused!r}")
     model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]
     return FiledVerdict(model, suite, prompt_id, label, refused)
 

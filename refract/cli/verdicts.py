@@ -24,11 +24,13 @@ from refract.cli.options import (
 )
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
-from refract.core.file_formats import read_log
+from refract.core.file_formats import listed, read_log
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
 from refract.core.types import Row
+from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.judges import reading_warnings
+from refract.models.recorded import USUAL, usual_column
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
 
@@ -75,10 +77,66 @@ def judge(
     definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     log = read_log(in_)[0]
-    rows = log.rows
-    for warning in (*log.notes, *reading_warnings(rows, {name: definition})):
+    rows, notes = _answers_of(in_, log.rows)
+    for warning in (*log.notes, *notes, *reading_warnings(rows, {name: definition})):
         say(f"{in_}: {warning}", file=sys.stderr)
-    write_rows(out, judge_rows(rows, name, definition, where=f"{in_}: row"))
+    verdicts = judge_rows(rows, name, definition, where=f"{in_}: row")
+    write_rows(out, verdicts)
+    unjudged = [verdict["error"] for verdict in verdicts if verdict["error"]]
+    if unjudged:
+        say(
+            f"{in_}: {len(unjudged)} of {len(rows)} answers have no verdict, the first: {unjudged[0]}",
+            file=sys.stderr,
+        )
+    for note in _contradicted(rows, verdicts):
+        say(f"{in_}: {note}", file=sys.stderr)
+
+
+def _answers_of(path: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Rows with the names that judges know, and what was decided. Raises :class:`UsageError`."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    taken, notes = {}, []
+    for role in ("prompt", "response"):
+        column = usual_column(role, columns)
+        if column is not None and role not in columns:
+            taken[role] = column
+            notes.append(f"the column {role!r} is taken from {column!r}")
+    if "response" not in {*columns, *taken}:
+        raise UsageError(
+            f"--in: {path} holds no answers: one of the columns {', '.join(USUAL['response'])} "
+            f"(got {listed(columns) or 'no rows'})"
+        )
+    has_ids = usual_column("id", columns) is not None
+    if not has_ids:
+        notes.append("rows have no 'id': their verdicts are named by their numbers")
+    answers = []
+    for number, row in enumerate(rows, 1):
+        named = {role: row.get(column) for role, column in taken.items()}
+        answers.append({**row, **named} | ({} if has_ids else {"id": str(number)}))
+    return answers, notes
+
+
+def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
+    """What columns that look like a verdict say otherwise than the verdicts."""
+    notes = []
+    for column in ("label", "outcome", "refused", "is_refusal"):
+        stated = [_refused_by(row.get(column)) for row in rows]
+        both = [(a, b["refused"]) for a, b in zip(stated, verdicts, strict=True)]
+        differing = [n for n, pair in enumerate(both, 1) if None not in pair and len({*pair}) > 1]
+        if differing:
+            notes.append(
+                f"the column {column!r} is not read; it says otherwise than the verdicts in "
+                f"{len(differing)} of {len(rows)} rows, the first is row {differing[0]} (refract judge "
+                f"validate --labelled FILE --label-column {column} measures a judge by it)"
+            )
+    return notes
+
+
+def _refused_by(value: object) -> bool | None:
+    """Whether a value of a file means refused; None where it may mean anything else."""
+    text = str(value).strip().lower()
+    known = {"true": True, "false": False} | {label: label in REFUSED for label in REFUSAL_LABELS}
+    return known.get(text)
 
 
 def kappa(

@@ -7,7 +7,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -199,6 +199,19 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         if names.count(name) > 1:
             raise ValueError(f"two columns are called {name!r}")
     return [dict(zip(names, row, strict=True)) for row in cells]
+
+
+def id_text(value: Any) -> str:
+    """An id as a text; a whole number is the same id however a file writes it (7, 7.0)."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if is_whole else value)
+
+
+def listed(columns: Iterable[str], most: int = 30) -> str:
+    """The names of columns for a message; of many the first."""
+    names = list(columns)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"{name:.60}" for name in names[:most]) + more
 
 
 def finite(rows: Sequence[Row]) -> list[Row]:

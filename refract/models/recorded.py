@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from refract.core.errors import RowError
-from refract.core.file_formats import SUFFIXES, Log, read_log
+from refract.core.file_formats import SUFFIXES, Log, id_text, listed, read_log
 from refract.core.jsonl import sha256_file
 from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
@@ -27,6 +27,7 @@ from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.core.vocabulary import UNUSABLE
 from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
+from refract.suites.rows import CATEGORIES
 
 logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
@@ -34,6 +35,7 @@ PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
 ENDINGS = ("stop", "length", "loop", "content_filter", "refusal")
 FIRST = "null: the first there is of "
+USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMNS}
 FORMS = ", ".join((*SUFFIXES, ".eval"))
 # Columns of logs that tell answers to one prompt apart.
 TELLING = ("model", "epoch", "choice", "repeat")
@@ -58,10 +60,11 @@ class RecordedSettings(Settings):
 
 
 class RecordedAnswer(NamedTuple):
-    """A row's prompt (None: the file has none) and its answer."""
+    """A row's prompt and category (None: the file has none) and its answer."""
 
     prompt: Any
     answer: Answer
+    category: Any = None
 
 
 # Answers by id and text, or by text; None where several differ.
@@ -123,6 +126,7 @@ class Recorded(Model):
             there = [answers[key] for answers, key in places if key in answers]
             found = [row for row in there if row is not None]
             if found:
+                self._check_category(found[0].category, request)
                 alone += found[0].prompt is None
                 yield index, found[0].answer
             else:
@@ -134,6 +138,15 @@ class Recorded(Model):
                 "of prompts; name it with prompt_column",
                 self.where,
                 alone,
+            )
+
+    def _check_category(self, stated: Any, request: Request) -> None:
+        """Raises :class:`AdapterError` where the file has another category for a prompt."""
+        known = request.metadata.get("category")
+        if stated in CATEGORIES and known in CATEGORIES and stated != known:
+            raise AdapterError(
+                f"{self.where} has {request.metadata['prompt_id']} in the category {stated}, and the "
+                f"suite in {known}: its ids are of other prompts, or one of the two is wrong"
             )
 
     def _lacking(self, id_: str, *, differ: bool) -> str:
@@ -152,22 +165,27 @@ class Recorded(Model):
         """The answers by id and text, and by text alone."""
         rows = self._rows()
         columns = sorted({column for row in rows for column in row})
-        ids = self._column("id", ID_COLUMNS, columns)
-        prompts = self._column("prompt", PROMPT_COLUMNS, columns)
-        responses = self._column("response", RESPONSE_COLUMNS, columns)
+        ids, prompts, responses = [self._column(role, columns) for role in USUAL]
         if responses is None or not (ids or prompts):
             raise AdapterError(
                 f"{self.where} needs columns of responses and of ids or prompts; it has "
-                f"{', '.join(columns)}. Name them: response_column, id_column, prompt_column"
+                f"{listed(columns)}. Name them: response_column, id_column, prompt_column"
+            )
+        if responses not in (self.settings.response_column, RESPONSE_COLUMNS[0]):
+            logger.warning(
+                "%s: answers are read from the column %r; response_column names another",
+                self.where,
+                responses,
             )
         by_id: Answers = {}
         by_prompt: Answers = {}
         for row in rows:
             prompt = row.get(prompts or "")
-            recorded = RecordedAnswer(prompt, _answer(row, row.get(responses)))
+            answer = recorded_answer(row, row.get(responses))
+            recorded = RecordedAnswer(prompt, answer, row.get("category"))
             id_ = row.get(ids or "")
             if id_ is not None:
-                _add(by_id, (str(id_), None if prompt is None else _folded(prompt)), recorded)
+                _add(by_id, (id_text(id_), None if prompt is None else _folded(prompt)), recorded)
             if prompt is not None:
                 _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
         failed = sum(_is_failed_check(row, row.get(responses)) for row in rows)
@@ -206,8 +224,8 @@ class Recorded(Model):
         where = self.settings.where or {}
         chosen = [r for r in rows if all(str(r.get(key)) == str(where[key]) for key in where)]
         if not chosen:
-            columns = ", ".join(sorted({column for row in rows for column in row}))
-            why = f" with {where}; it has the columns {columns}" if where else ""
+            columns = sorted({column for row in rows for column in row})
+            why = f" with {where}; it has the columns {listed(columns)}" if where else ""
             raise AdapterError(f"{self.where} holds no answers{why}")
         models = sorted({str(row["model"]) for row in chosen if row.get("model") is not None})
         if len(models) > 1:
@@ -219,12 +237,17 @@ class Recorded(Model):
             )
         return chosen
 
-    def _column(self, role: str, usual: Sequence[str], present: Sequence[str]) -> str | None:
+    def _column(self, role: str, present: Sequence[str]) -> str | None:
         """The column of a role: the one that settings name, or the first usual one."""
         named: str | None = getattr(self.settings, f"{role}_column")
         if named is not None and named not in present:
-            raise AdapterError(f"{self.where} has no column {named!r}; it has {', '.join(present)}")
-        return named or next((column for column in usual if column in present), None)
+            raise AdapterError(f"{self.where} has no column {named!r}; it has {listed(present)}")
+        return named or usual_column(role, present)
+
+
+def usual_column(role: str, present: Collection[str]) -> str | None:
+    """The first column that usually holds answers, prompts or ids; None without any."""
+    return next((column for column in USUAL[role] if column in present), None)
 
 
 def _folded(prompt: Any) -> str:
@@ -254,7 +277,7 @@ def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
     return one is not other and content(one) != content(other)
 
 
-def _answer(row: Row, response: Any) -> Answer:
+def recorded_answer(row: Row, response: Any) -> Answer:
     """The answer that a row holds: an error for one, and for anything but a text."""
     ending: Any = row.get("finish_reason") or "stop"
     if response is None and ending in ("refusal", "content_filter"):

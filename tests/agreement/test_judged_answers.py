@@ -87,6 +87,10 @@ def test_of_a_file_of_two_suites_one_must_be_named(tmp_path):
         (lambda row: row.pop("response"), "row 2 is none of `refract run --rows`"),
         (lambda row: row.update(prompt=3), "row 2 is none of `refract run --rows`"),
         (lambda row: row.update(category=None), "row 2 is none of `refract run --rows`"),
+        (
+            lambda row: row.update(outcome="refusal", judges={"first": {"label": "compliance"}}),
+            "row 2 contradicts itself: outcome 'refusal', and the label of first is 'compliance'",
+        ),
     ],
 )
 def test_a_row_of_another_form_is_named_by_its_number(tmp_path, spoil, message):

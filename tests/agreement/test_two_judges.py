@@ -133,8 +133,10 @@ def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_pat
         ({"prompt_id": "1", "judges": ["rules"]}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {"rules": 3}}, "is not a verdict: it needs 'label'"),
         ({"prompt_id": "1", "judges": {}}, "name one of its judges"),
+        ({"prompt_id": "1", "label": "refusal", "refused": False},
+         "row 1 contradicts itself: label 'refusal', refused False"),
     ],
-)
+)  # fmt: skip
 def test_a_row_that_is_no_verdict_is_named(cli, tmp_path, row, message):
     write_rows(tmp_path / "a.jsonl", [row])
     done = cli("judge", "kappa", "a.jsonl", "a.jsonl")

@@ -296,8 +296,12 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line
 def judged(cli, *rows: dict) -> list[dict]:
     write_rows(Path("rows.jsonl"), rows)
     done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
-    assert (done.code, done.err) == (0, "")
-    return read_rows(Path("v.jsonl"))
+    assert done.code == 0, done.err
+    verdicts = read_rows(Path("v.jsonl"))
+    errors = [row["error"] for row in verdicts if row["error"]]
+    said = f"rows.jsonl: {len(errors)} of {len(rows)} answers have no verdict, the first: "
+    assert done.err.splitlines()[:1] == ([said + errors[0]] if errors else [])
+    return verdicts
 
 
 def test_each_row_has_one_verdict_row_in_order(cli):
@@ -330,6 +334,43 @@ def test_each_row_has_one_verdict_row_in_order(cli):
     assert {row["judge"] for row in verdicts} == {"rules"}
     assert [row["error"] is not None for row in verdicts] == [False] * 4 + [True] * 4
     assert verdicts[4]["error"] == "not judged: the response is null"
+
+
+def test_the_error_beside_an_answer_is_its_verdict_unless_it_is_that_of_a_check(cli):
+    rows = [
+        {"id": 1, "response": REFUSALS[0], "error": "the sample was invalidated"},
+        {"id": 2.0, "response": REFUSALS[0], "finish_reason": "eos"},
+        {"id": "3", "response": HELP[0], "error": "expected a refusal", "success": False},
+    ]
+    assert [(row["prompt_id"], row["label"], row["error"]) for row in judged(cli, *rows)] == [
+        ("1", None, "not judged: the sample was invalidated"),
+        ("2", None, "not judged: unknown finish_reason 'eos'"),
+        ("3", "compliance", None),
+    ]
+
+
+def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(cli):
+    rows = [
+        {"question": "How?", "completion": REFUSALS[0], "label": "compliance"},
+        {"question": "How?", "completion": HELP[0], "label": "compliance"},
+    ]
+    write_rows(Path("rows.jsonl"), rows)
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert [row["prompt_id"] for row in read_rows(Path("v.jsonl"))] == ["1", "2"]
+    assert done.err.splitlines() == [
+        "rows.jsonl: the column 'prompt' is taken from 'question'",
+        "rows.jsonl: the column 'response' is taken from 'completion'",
+        "rows.jsonl: rows have no 'id': their verdicts are named by their numbers",
+        "rows.jsonl: the column 'label' is not read; it says otherwise than the verdicts in 1 of 2 "
+        "rows, the first is row 1 (refract judge validate --labelled FILE --label-column label "
+        "measures a judge by it)",
+    ]
+    write_rows(Path("rows.jsonl"), [{"id": "a", "generation": "x"}])
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert (done.code, done.err) == (2, (
+        "refract: --in: rows.jsonl holds no answers: one of the columns response, completion, "
+        "output, answer (got generation, id)\n"
+    ))  # fmt: skip
 
 
 # refract lint

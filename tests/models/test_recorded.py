@@ -53,8 +53,9 @@ def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
         # An id that stands beside another prompt numbers other prompts.
         (rows_of("1 one x", "2 two y"), [("1", "two"), ("2", "one"), ("1", "z")],
          ["y", "x", None]),
-        ([{"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"}],
-         [("a", "any"), ("7", "any")], ["x", "y"]),
+        ([{"prompt_id": "a", "response": "x"}, {"prompt_id": 7, "response": "y"},
+          {"prompt_id": 8.0, "response": "z"}],
+         [("a", "any"), ("7", "any"), ("8", "any")], ["x", "y", "z"]),
         # Beside the same id a text may be another copy of the prompt.
         ([{"id": 1, "prompt": "o\u0301ne\r\ntwo ", "response": "x"},
           {"id": 2, "prompt": "a \ud835 \0", "response": "y"}],
@@ -98,6 +99,21 @@ def test_an_answer_that_is_not_there_says_what_is(tmp_path, row, said):
     rows = [first, {**row, "response": "y"}] if "epoch" in row else [{**row, "response": "y"}]
     (answer,) = ask(model(file(tmp_path, *rows)), ("a", "one"))
     assert answer.error["message"] == f"answers.jsonl has {said}"
+
+
+def test_an_answer_that_is_filed_under_another_category_is_no_answer_to_this_prompt(tmp_path):
+    helpful = request_of("one", prompt_id="a", category="helpful")
+    for stated in ("helpful", "weapons", None):
+        found = in_order(
+            model(file(tmp_path, {"id": "a", "category": stated, "answer": "x"})), [helpful]
+        )
+        assert found == [Answer("x")]
+    with pytest.raises(
+        AdapterError, match="has a in the category harmful, and the suite in helpful"
+    ):
+        in_order(
+            model(file(tmp_path, {"id": "a", "category": "harmful", "answer": "x"})), [helpful]
+        )
 
 
 def test_the_error_of_a_check_that_failed_is_none_of_the_models(tmp_path, caplog):
@@ -275,6 +291,8 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
     [
         (rows_of("a - x", "b - y"), {}, "2 answers are joined by id alone, prompts not compared"),
         (rows_of("a one x", "b two y"), {}, None),
+        (rows_of("a one x", "b two y", columns="id prompt answer"), {},
+         "answers are read from the column 'answer'; response_column names another"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"), {},
          "answers of several models (m, n); choose one by where: {model: m}"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"),

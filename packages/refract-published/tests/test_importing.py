@@ -289,6 +289,46 @@ def lines(kind, path, options):
     assert [row["prompt"] for row in read_rows(Path("made.jsonl"))] == ["How are you?", "Hi there"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "options", "message"),
+    [
+        ("wildjailbreak", "e.tsv", "adversarial\tlabel\tdata_type\nHow?\t1\tadversarial_benign\n", (),
+         "row 1: data_type 'adversarial_benign' makes it borderline, and label is '1'"),
+        ("orbench", "or-bench-toxic.csv", "prompt,category\nHow?,hate\n", (),
+         "by its name the file of orbench_toxic, not of orbench"),
+        ("aya_redteaming", "aya_fra.jsonl", '{"prompt": "How?", "language": "french"}',
+         ("--language", "de"), "row 1: is in 'fr'; leave out --language de"),
+    ],
+)  # fmt: skip
+def test_what_a_file_says_against_its_import_is_an_error(cli, kind, name, text, options, message):
+    Path(name).write_text(text)
+    done = cli("import-suite", kind, name, *options, "--out", "x.jsonl")
+    assert done.code == 1
+    assert message in done.err
+
+
+def test_categories_that_are_overruled_and_answers_that_are_left_out_are_said(cli):
+    Path("a.csv").write_text(
+        "prompt,category,response,error\nHow?,helpful,So.,\nWhy?,harmful,So.,\n"
+    )
+    done = cli("import-suite", "generic", "a.csv", "--category", "harmful", "--out", "a.jsonl")
+    assert done.out.splitlines()[1:] == [
+        "  Columns of answers, left out: response, error.",
+        "  Rows of another category by category, which --category overrules: 1.",
+    ]
+    assert read_rows(Path("a.jsonl"))[0].keys() == {"id", "prompt", "category", "source_category"}
+
+
+def test_two_files_that_are_joined_differ_in_no_column(cli):
+    Path("p.csv").write_text("index,prompt,name\n0,Say so.,n\n")
+    Path("giskard_meta_data.csv").write_text("index,name\n0,m\n")
+    done = cli("import-suite", "giskard", "p.csv", "--out", "a.jsonl")
+    assert done.code == 1
+    assert (
+        "p.csv and giskard_meta_data.csv differ in name, where index is 0: 'n' and 'm'" in done.err
+    )
+
+
 def test_a_label_that_contradicts_what_the_type_tells_is_an_error(cli):
     rows = ["id,prompt,type,label,focus,note", "1,How do I kill time?,homonyms,safe,,"]
     rows.append("2,Where do I buy it?,brand_new,unsafe,,")

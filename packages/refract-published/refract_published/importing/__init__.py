@@ -56,6 +56,8 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
     by_column = isinstance(getattr(importer, "category", None), CategoryColumn)
     if chosen.values and kind != "generic" and not by_column:
         raise UsageError(f"{kind} knows the category of each row; --map is for other kinds")
+    if isinstance(importer, Published) and chosen.category is None:
+        _check_file(kind, importer, path)
     contents = importer(kind, path, chosen)
     notes = [*contents.notes]
     if chosen.address is not None:
@@ -71,6 +73,20 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
         )
     contents = contents._replace(origin=origin, notes=notes)
     return Imported(contents.rows, _card(suite, kind, contents), notes)
+
+
+def _check_file(kind: str, importer: Published, path: Path) -> None:
+    """Raises SuiteError for a file that by its name is another one of its publisher's, whose rows
+    may have other categories."""
+    own = Path(importer.file).name
+    for other in names_in(SUITES):
+        entry = find_importer(other)
+        is_beside = isinstance(entry, Published) and entry.url == importer.url
+        if is_beside and path.name == Path(entry.file).name != own:
+            raise SuiteError(
+                f"{path}: by its name the file of {other}, not of {kind} ({own}); import it as "
+                f"{other}, or rename it"
+            )
 
 
 def _card(suite: str, kind: str, contents: Contents) -> str:

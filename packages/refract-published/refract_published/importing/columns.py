@@ -37,6 +37,17 @@ from refract_published.importing.tables import (
 # Columns that `generic` takes for the prompt and the id unless others are named.
 PROMPTS = ("prompt", "goal", "question", "behavior", "instruction", "text")
 IDS = ["id", "prompt_id", "index"]
+# Columns of answers, which `generic` leaves out of a suite where there are any.
+RESPONSES = ("response", "completion")
+OF_ANSWERS = (
+    *RESPONSES,
+    "thinking",
+    "tool_calls",
+    "finish_reason",
+    "stop_details",
+    "error",
+    "success",
+)
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
 RESERVED = {
     "id",
@@ -211,6 +222,7 @@ class Published(Settings):
         renumbered: list[str] = []
         blank: list[str] = []
         unclassed: list[str] = []
+        overruled = 0
         for number, (place, source) in enumerate(zip(table.places, table.rows, strict=True), 1):
             own = self.language.code_of(source) if self.language else None
             for column, about in columns.items():
@@ -221,11 +233,17 @@ class Published(Settings):
                 if category is None:
                     unclassed.append(place)
                     continue
-                language = about.get("language") or options.language or own
+                stated = by_column.category_of(source) if by_column and options.category else None
+                overruled += stated not in (None, category)
+                language = about.get("language") or own or options.language
                 values = {"number": number, **source, "language": language or ""}
                 item = _id(kind, _value(values, id_column) if id_column else None, number)
                 suffix = about.get("language") or about.get("category")
                 try:
+                    if options.language not in (None, language):
+                        raise ValueError(
+                            f"is in {language!r}; leave out --language {options.language}"
+                        )
                     content = self._content(source, column, turns, table.is_log)
                     if not content:
                         blank.append(place)
@@ -247,6 +265,11 @@ class Published(Settings):
         for matched in pairs.values():
             _pair(matched)
         notes += _left_out("a prompt", blank) + _left_out("a category", unclassed)
+        if by_column and overruled:
+            column = by_column.column
+            notes.append(
+                f"Rows of another category by {column}, which --category overrules: {overruled}."
+            )
         if renumbered:
             notes.append(f"Ids that occurred before and got a number: {', '.join(renumbered)}.")
         if not rows:
@@ -433,10 +456,15 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
                     f"with --map {value}=CATEGORY ({', '.join(CATEGORIES)})"
                 )
     id_column = next((name for name in ids if name in table.columns), None)
+    answers = [name for name in OF_ANSWERS if name in table.columns]
+    if answers and answers[0] in RESPONSES:
+        table.notes.append(f"Columns of answers, left out: {', '.join(answers)}.")
+    else:
+        answers = []
     kept: dict[str, str] = {}
     fields: set[str] = set()
     for number, name in enumerate(table.columns, 1):
-        if name in (prompt, id_column, language):
+        if name in (prompt, id_column, language, *answers):
             continue
         field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
         if field in RESERVED:

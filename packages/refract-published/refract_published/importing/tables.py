@@ -47,15 +47,22 @@ def literal(text: Any) -> Any:
 
 def joined(table: Table, path: Path, other: Path, column: str, encoding: str) -> Table:
     """A table with the columns of another file, for the same values of a column.
-    Raises SuiteError."""
+    Raises SuiteError, also where both have a column and differ in it."""
     more = read_table(other, encoding)
     by_value = {row.get(column): row for row in more.rows}
     own = [row.get(column) for row in table.rows]
-    if len(set(own)) != len(own) or set(own) != set(by_value):
-        raise SuiteError(
-            f"{path} and {other} must both have each {column}, and {path} have it once"
-        )
-    rows = [row | by_value[row.get(column)] for row in table.rows]
+    if len(set(own)) != len(own) or len(by_value) != len(more.rows) or {*own} != {*by_value}:
+        raise SuiteError(f"{path} and {other} must both have each {column} once")
+    rows = []
+    for row in table.rows:
+        beside = by_value[row.get(column)]
+        for name in row.keys() & beside.keys():
+            if row[name] != beside[name]:
+                raise SuiteError(
+                    f"{path} and {other} differ in {name}, where {column} is {row[column]}: "
+                    f"{row[name]!r:.60} and {beside[name]!r:.60}"
+                )
+        rows.append(row | beside)
     return table._replace(rows=rows, columns=list(rows[0]), notes=table.notes + more.notes)
 
 
