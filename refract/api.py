@@ -282,11 +282,11 @@ def judge_rows(
     judged = []
     for number, verdicts in enumerate(judge_answers(answers, judges)):
         id_, row, verdict = ids[number], answers[number], verdicts[name]
-        if verdict["label"] is verdict["score"] is verdict["error"] is None:
+        if (verdict["label"], verdict["score"], verdict["error"]) == (None, None, None):
             null = row.get("response") is None
             what = "null" if null else "empty or not an answer of the model's"
-            error = errors.get(number, f"the response is {what}")
-            verdict = {**verdict, "error": f"not judged: {error}"}
+            reason = errors.get(number, f"the response is {what}")
+            verdict = {**verdict, "error": f"not judged: {reason}"}
         # What tells this answer from another model's to the same prompt, where the
         # row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}

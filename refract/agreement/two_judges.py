@@ -118,9 +118,9 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null (got {verdict!r:.120})"
         )
-    known = refusal_of(label) if label in LABELS else None
-    refused = said.get("refused", known)
-    if None not in (refused, known) and refused != known:
+    meant = refusal_of(label) if label in LABELS else None
+    refused = said.get("refused", meant)
+    if None not in (refused, meant) and refused != meant:
         raise RowError(f"{where} contradicts itself: label {label!r}, refused {refused!r}")
     model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]
     return FiledVerdict(model, suite, prompt_id, label, refused)

@@ -81,8 +81,9 @@ def _check_file(kind: str, importer: Published, path: Path) -> None:
     own = Path(importer.file).name
     for other in names_in(SUITES):
         entry = find_importer(other)
-        is_beside = isinstance(entry, Published) and entry.url == importer.url
-        if is_beside and path.name == Path(entry.file).name != own:
+        if not isinstance(entry, Published) or entry.url != importer.url:
+            continue
+        if path.name == Path(entry.file).name != own:
             raise SuiteError(
                 f"{path}: by its name the file of {other}, not of {kind} ({own}); import it as "
                 f"{other}, or rename it"
