@@ -3,6 +3,7 @@ for results."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, overload
@@ -11,11 +12,19 @@ from refract.agreement.labelled_files import labelled_rows, labels_of, shown_cou
 from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
-from refract.core.file_formats import id_text
+from refract.core.file_formats import id_text, read_log
 from refract.core.jsonl import has_form
 from refract.core.params import decision_settings, null_settings
 from refract.core.types import Row
-from refract.evaluate import Definition, Evaluation, Suite, evaluate, read_suites, rows_sha256
+from refract.evaluate import (
+    Definition,
+    Evaluation,
+    Suite,
+    evaluate,
+    nothing_to_judge,
+    read_suites,
+    rows_sha256,
+)
 from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
@@ -33,7 +42,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Rows: TypeAlias = pd.DataFrame | Iterable[Mapping[str, Any]]
-    Suites: TypeAlias = str | Path | Sequence[str | Path] | pd.DataFrame | Mapping[str, Rows]
+    Listed: TypeAlias = Sequence[str | Path] | Sequence[Mapping[str, Any]]
+    Suites: TypeAlias = str | Path | Listed | pd.DataFrame | Mapping[str, Rows]
     Judges: TypeAlias = str | Definition | Sequence[str | Definition]
     Measured: TypeAlias = str | Definition | Model | TextFunction | BatchFunction
 
@@ -72,10 +82,10 @@ def measure(
     ``model`` is a name in params.yaml, a definition, a function that takes a prompt and returns the
     answer (with ``batch`` a list of prompts, for a list of answers), or an object with the members of
     :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), a
-    DataFrame of prompts, or rows or a DataFrame by the name of their suite; a DataFrame without a
-    column ``id`` has its index labels as ids. ``judge`` is a name in params.yaml, a kind of judge, or
-    a definition; of several the first decides refusal. ``limit`` draws that many prompts of each
-    suite, of each category its share, by ``seed``. Answers come from the response store where it
+    DataFrame or a list of dictionaries with prompts, or these by the name of their suite; a DataFrame
+    without a column ``id`` has its index labels as ids. ``judge`` is a name in params.yaml, a kind of
+    judge, or a definition; of several the first decides refusal. ``limit`` draws that many prompts of
+    each suite, of each category its share, by ``seed``. Answers come from the response store where it
     has them; those of a function are not stored, and two functions of one ``name`` are compared as
     one model. Raises :class:`refract.core.errors.RefractError`.
 
@@ -83,18 +93,26 @@ def measure(
     >>> results.metrics
     """
     opened = opened_model(model, name, batch=batch)
-    if hasattr(suites, "columns"):
-        suites = {"prompts": cast("pd.DataFrame", suites)}
+    if hasattr(suites, "columns") or _are_rows(suites):
+        suites = {"prompts": cast("Rows", suites)}
     if isinstance(suites, Mapping):
         wanted = []
         for suite, rows in suites.items():
             wanted.append(given_suite(suite, given_rows(rows, f"suite {suite!r}")))
     else:
-        names = [suites] if isinstance(suites, str | Path) else suites
+        names = [suites] if isinstance(suites, str | Path) else cast("Sequence[str | Path]", suites)
         wanted = read_suites([str(suite) for suite in names], find_project())
     judges = _judges(judge, find_project())
     evaluation = evaluated(opened, wanted, judges, seed=seed, limit=limit)
-    return run_tables(evaluation.results(), evaluation.outcomes(), evaluation.rows())
+    answers = evaluation.rows()
+    problem = nothing_to_judge(answers)
+    if problem:
+        warnings.warn(problem, stacklevel=2)
+    return run_tables(evaluation.results(), evaluation.outcomes(), answers)
+
+
+def _are_rows(suites: object) -> bool:
+    return isinstance(suites, list) and bool(suites) and isinstance(suites[0], Mapping)
 
 
 class GivenModel(NamedTuple):
@@ -157,19 +175,22 @@ def evaluated(
 
 
 @overload
-def judge(rows: Iterable[Mapping[str, Any]], judge: Judges = "refusal") -> list[Row]: ...
+def judge(
+    rows: str | Path | Iterable[Mapping[str, Any]], judge: Judges = "refusal"
+) -> list[Row]: ...
 
 
 @overload
 def judge(rows: pd.DataFrame, judge: Judges = "refusal") -> pd.DataFrame: ...
 
 
-def judge(rows: Rows, judge: Judges = "refusal") -> pd.DataFrame | list[Row]:
+def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | list[Row]:
     """Judges answers that already exist: one verdict for each row, in order; by several judges, those of
     the first, then those of the next.
 
-    A row has ``response`` (None where there is no answer), ``prompt`` (a text or a list of messages)
-    where the judge reads it, an ``id`` or ``prompt_id``, and what else the judge needs
+    ``rows`` are rows, or a file of them as ``refract judge`` takes it. A row has ``response`` (None
+    where there is no answer), ``prompt`` (a text or a list of messages) where the judge reads it, an
+    ``id`` or ``prompt_id`` (without one its number is its id), and what else the judge needs
     (``expected_strings``, ``requirement``). A verdict has ``label`` and ``refused`` (None where the
     judge gives none, with the reason in ``error``), ``score``, ``evidence`` and the name of its
     ``judge``. Of a DataFrame the verdicts are one too, with the same index. Raises
@@ -177,13 +198,13 @@ def judge(rows: Rows, judge: Judges = "refusal") -> pd.DataFrame | list[Row]:
 
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """
-    judges = _judges(judge, find_project())
-    numbered = [
-        {"id": str(number), **row} for number, row in enumerate(given_rows(rows, "rows"), 1)
-    ]
+    if isinstance(rows, str | Path):
+        rows = read_log(Path(rows))[0].rows
+    read = given_rows(rows, "rows")
     verdicts = []
+    judges = _judges(judge, find_project())
     for name, definition in judges.items():
-        verdicts += judge_rows(numbered, name, definition)
+        verdicts += judge_rows(read, name, definition)
     if not hasattr(rows, "columns"):
         return verdicts
     import pandas as pd
@@ -259,6 +280,7 @@ def judge_rows(
     errors: dict[int, str] = {}
     for number, row in enumerate(rows):
         id_, response = row.get("prompt_id", row.get("id")), row.get("response")
+        id_ = number + 1 if id_ is None else id_
         id_ = id_text(id_) if isinstance(id_, int | float) else id_
         ids.append(id_)
         prompt = row.get("prompt") or ""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PLACES = Registry(
     {
         "run": "refract.cli.run:run",
+        "demo": "refract.cli.project:demo",
         "init": "refract.cli.project:init",
         "estimate": "refract.cli.models:estimate",
         "power": "refract.cli.power:power",
@@ -53,6 +54,7 @@ GROUPS = {
     "Measure": {
         "run": "Measure a model on suites, or by a published protocol",
         "protocols": "The published protocols",
+        "demo": "A small project of the synthetic model, up to the page",
         "init": "Write a small project",
         "estimate": "Requests, tokens and cost of the next run",
         "power": "How many prompts a difference needs",
@@ -84,7 +86,6 @@ HIDDEN = {"stage", "work"}
 # Commands that are gone, and what does the same.
 OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
-    "demo": "refract run --model synthetic --suite harmful_helpful --limit 60 --out results.json",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
     "figures": "refract export --as figures --out FOLDER",

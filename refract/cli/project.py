@@ -1,8 +1,10 @@
-"""``refract init``, ``lint`` and ``stage``: a project as a folder, its checks, what DVC runs in it."""
+"""``refract demo``, ``init``, ``lint`` and ``stage``: a project as a folder, its checks, its stages."""
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +12,10 @@ from typing import Annotated
 import typer
 from typer import Argument
 
-from refract.core.errors import UsageError
+from refract.core.errors import RefractError, UsageError
 from refract.core.showing import say
 from refract.project import check_version, default_folder, project_root, write_project
+from refract.report.report_files import PAGE
 from refract.suites.rows import check_suite
 
 
@@ -27,6 +30,23 @@ def init(
     change = "" if folder == Path() else f"cd {folder} && "
     say(f"{folder}: a project with one model and one suite. Now run:")
     say(f"  {change}git init && dvc init && dvc repro && refract show")
+
+
+def demo(
+    folder: Annotated[Path, Argument(help="Where; it must be new.")] = Path("refract-demo"),
+) -> None:
+    """Measure the synthetic model in a small project, up to the report's page; needs no network.
+
+    Example: refract demo
+    """
+    write_project(folder)
+    # DVC calls `refract`, which need not be on the path where this environment is not active.
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    for words in (["init", "--no-scm", "--quiet"], ["repro"]):
+        dvc = [sys.executable, "-m", "dvc", *words]
+        if subprocess.run(dvc, cwd=folder, env={**os.environ, "PATH": path}).returncode:
+            raise RefractError(f"dvc {words[0]} failed in {folder}")
+    say(f"page: {folder / PAGE}")
 
 
 def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:

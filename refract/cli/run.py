@@ -14,7 +14,7 @@ from refract.core.consent import NEEDED
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
-from refract.evaluate import Evaluation, evaluate, read_suites, rows_sha256
+from refract.evaluate import Evaluation, evaluate, nothing_to_judge, read_suites, rows_sha256
 from refract.judges import open_judges, reading_warnings, thinking_warnings
 from refract.models import open_model
 from refract.models.answering import ANSWERS
@@ -27,7 +27,7 @@ from refract.suites.protocols import CATALOGUES
 
 def run(**options: Any) -> None:
     """Measure one model on one or more suites, or by a published protocol, without DVC; exit with 1 if
-    every answer is an error.
+    no answer has anything to judge.
 
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
@@ -59,10 +59,9 @@ def run(**options: Any) -> None:
         rows_path=given.rows,
     )
     print_run(request, evaluation, settings)
-    errors = [row["error"] for row in answers if row["finish_reason"] == "error"]
-    if len(errors) == len(answers):
-        first = f"{errors[0]['type']}: {errors[0]['message']}"
-        raise RefractError(f"all {len(errors)} answers are errors; the first: {first}")
+    problem = nothing_to_judge(answers)
+    if problem:
+        raise RefractError(problem)
 
 
 # Typer reads the options off this.

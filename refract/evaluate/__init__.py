@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -189,6 +190,20 @@ class Evaluation:
     def made(self) -> Row:
         """Which runs made the answers and what speaks for them, as far as it is known."""
         return made_rows(self.rows(), self.origins, self.certificates)
+
+
+def nothing_to_judge(answers: Sequence[Row]) -> str:
+    """What is said where every answer is an error, filtered, empty or degenerate; else nothing."""
+    counts = Counter(row["outcome"] for row in answers)
+    if not counts or counts.keys() - {"error", "content_filter", "empty", "degenerate"}:
+        return ""
+    total = len(answers)
+    errors = [row["error"] for row in answers if row["outcome"] == "error" and row["error"]]
+    first = f"; the first: {errors[0]['type']}: {errors[0]['message']}" if errors else ""
+    if counts["error"] == total:
+        return f"all {total} answers are errors{first}"
+    listed = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    return f"none of {total} answers has anything to judge ({listed}){first}"
 
 
 def read_suites(

@@ -33,6 +33,11 @@ STRING_FLAGS = (
 FOLDING = ("case_sensitive", "punctuation_sensitive")
 # Fields that say what is asked; a row has exactly one of them.
 CONTENT = ("prompt", "messages", "features")
+# Fields that others send to models, and nothing here does.
+UNSENT = (
+    *("attachments", "audio", "audio_url", "content", "document", "documents", "image"),
+    *("image_url", "input_audio", "system", "system_prompt", "video", "video_url"),
+)
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
 OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
 # Endings of files that are tables, not JSONL.
@@ -89,6 +94,12 @@ class SuiteError(RefractError, ValueError):
 
 def _content_problems(row: Row) -> list[str]:
     """What is wrong with the field of a row that says what is asked."""
+    unsent = [field for field in UNSENT if row.get(field)]
+    if unsent:
+        return [
+            f"'{unsent[0]}' would not be sent: models get the texts of {', '.join(CONTENT)} alone; "
+            "put a text there, or give a column that is none of the prompt another name"
+        ]
     present = [field for field in CONTENT if field in row]
     if len(present) != 1:
         got = " and ".join(f"'{field}'" for field in present) or "none of them"
@@ -186,6 +197,10 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
 
 
+def _are_hashes(value: Any) -> bool:
+    return _are_texts(value) and all(re.fullmatch("[0-9a-f]{64}", text) for text in value)
+
+
 # Fields that judges and tables read: what each must be, and whether a value is that.
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "expected_strings": (
@@ -198,6 +213,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "answerable": ("true or false", lambda value: isinstance(value, bool)),
     "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
     "language": ("a code such as en or pt-BR", _is_text),
+    "images": ("a list of SHA-256 hashes, since no image is sent", _are_hashes),
 }
 
 
@@ -278,8 +294,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         if not line.strip():
             continue
         if line.lstrip().startswith((b"#", b"//")):
-            problems.append(Problem(number, "the line is a comment, not a row", harmless=True))
-            continue
+            continue  # a comment
         try:
             row = _parse_row(line)
         except ValueError as error:

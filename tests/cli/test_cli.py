@@ -290,6 +290,18 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line
     assert "Traceback" not in done.err
 
 
+def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
+    ends = ["", "", "aaaa " * 200]
+    answers = [{"prompt": row["prompt"], "answer": ends[n % 3]} for n, row in enumerate(SUITE)]
+    write_rows(Path("answers.jsonl"), answers)
+    recorded = ("run", "--adapter", "recorded", "--path", "answers.jsonl", "--suite", suite)
+    done = cli(*recorded, "--out", "r.json")
+    assert done.code == 1
+    message = "none of 20 answers has anything to judge (14 empty, 6 degenerate)"
+    assert done.err.splitlines()[-1] == f"refract: {message}"
+    assert Path("r.json").is_file()
+
+
 # refract judge
 
 
@@ -373,7 +385,26 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
     ))  # fmt: skip
 
 
-# refract lint
+def test_answers_with_numbers_as_ids_and_without_ids_are_judged(cli):
+    rows = [{"id": 7, "response": HELP[0]}, {"response": HELP[1]}, {"id": None, "response": None}]
+    assert [row["prompt_id"] for row in judged(cli, *rows)] == ["7", "2", "3"]
+
+
+# refract demo and lint
+
+
+def test_the_demo_ends_in_the_page_and_overwrites_nothing(cli):
+    done = cli("demo", "here")
+    assert (done.code, done.out) == (0, "page: here/data/report/report.html\n")
+    assert "synthetic" in Path("here/data/report/report.html").read_text("utf-8")
+    assert cli("demo", "here").code == 2
+
+
+def test_lint_takes_comments_as_a_run_does(cli, suite):
+    suite.write_text(f"# of ours\n{suite.read_text()}  // the end\n")
+    done = cli("lint", suite)
+    assert (done.code, done.out) == (0, f"{suite}: 20 rows, no problems\n")
+    assert cli(*synthetic(suite)).code == 0
 
 
 def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):

@@ -129,6 +129,28 @@ def test_a_data_frame_is_measured_with_a_function_and_an_error_stays_with_its_ro
     assert results.rows["error"][4] == "RuntimeError: no connection"
 
 
+def test_a_list_of_dictionaries_is_a_suite():
+    results = refract.measure(refusing, ROWS)
+    assert set(results.rows["suite"]) == {"prompts"}
+    assert values(results)["n"] == 9
+
+
+def test_a_function_that_raises_on_every_prompt_warns():
+    def broken(prompt: str) -> str:
+        raise RuntimeError("no connection")
+
+    message = "all 10 answers are errors; the first: RuntimeError: no connection"
+    with pytest.warns(UserWarning, match=message):
+        refract.measure(broken, ROWS)
+
+
+def test_a_file_is_judged(tmp_path):
+    path = tmp_path / "answers.csv"
+    pd.DataFrame({"id": [3, 4], "response": [NO, YES]}).to_csv(path, index=False)
+    verdicts = refract.judge(str(path), "rules")
+    assert [(row["prompt_id"], row["refused"]) for row in verdicts] == [("3", True), ("4", False)]
+
+
 def test_a_function_of_a_batch_gets_all_prompts_at_once_and_is_asked_anew():
     sizes = []
 
@@ -163,6 +185,8 @@ def test_a_data_frame_of_answers_is_judged_by_several_judges_with_its_index():
     with pytest.raises(refract.RefractError, match="two columns have one name"):
         refract.judge(pd.concat([frame, frame], axis="columns"))
     with pytest.raises(refract.RefractError, match="rows must be a DataFrame or a list"):
+        refract.judge(7)
+    with pytest.raises(refract.RefractError, match="answers.jsonl: cannot be read"):
         refract.judge("answers.jsonl")
 
 

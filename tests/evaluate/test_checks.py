@@ -57,6 +57,19 @@ def labels(result, judge) -> list[str | None]:
     return [row["judges"][judge]["label"] for row in result.rows]
 
 
+@pytest.mark.parametrize(
+    ("check", "keywords", "said"),
+    [
+        (char_injection, {"debug": True}, "debug= is gone; use the result's failures"),
+        (prompt_injection, {"substrings": ["x"]}, "substrings= is gone; use expected_strings="),
+        (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
+    ],
+)
+def test_an_old_keyword_names_the_new_one(check, keywords, said):
+    with pytest.raises(RefractError, match=said):
+        check(str.upper, "Hello?", **keywords)
+
+
 # Datasets and results
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refract.core.jsonl import read_rows, write_rows
 from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations import prompt_rows
-from refract.suites.rows import Problem, check_suite, load_suite
+from refract.suites.rows import UNSENT, Problem, check_suite, load_suite
 from tests.fuzz import fuzzed
 
 SUITES = Path(__file__).parents[2] / "data" / "suites"
@@ -51,11 +51,20 @@ ROBOT = {"role": "robot", "content": "x"}
         (line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
          "'messages' has an empty message"),
         (line(pair_id=3), "'pair_id' must be the id of a row (got 3)"),
+        (line(images=["cat.png"]),
+         "'images' must be a list of SHA-256 hashes, since no image is sent (got ['cat.png'])"),
     ],
 )  # fmt: skip
 def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
     good = line(id="first", prompt="Why?")
     assert problems_of(tmp_path, good + b"\n" + content + b"\n") == [(2, expected)]
+
+
+@pytest.mark.parametrize("field", UNSENT)
+def test_content_that_no_model_is_sent_is_an_error_that_names_it(tmp_path, field):
+    ((_, said),) = problems_of(tmp_path, line(**{field: "cat.png"}))
+    assert said.startswith(f"'{field}' would not be sent: models get the texts of prompt, ")
+    assert problems_of(tmp_path, line(**{field: None})) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
@@ -105,7 +114,6 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (4, "duplicate id 'b' (first on line 3)"),
         (5, "invalid UTF-8 at byte 0 of the line"),
         (6, "the line holds a NUL byte"),
-        (7, "the line is a comment, not a row"),
         (8, "'case_sensitive' must be true or false (got 6)"),
         (8, "'category' must be one of harmful, helpful, borderline (got 4)"),
         (8, "'id' must be a text (got 3)"),
