@@ -51,7 +51,12 @@ def main(name: str) -> None:
         if warning := error_warning(suite, made.responses[suite]):
             run.warn(warning)
     note_answers(
-        ran_file(name), folder, made.responses, origins=made.origins, certificates=made.certificates
+        ran_file(name),
+        folder,
+        made.responses,
+        origins=made.origins,
+        certificates=made.certificates,
+        seconds=made.seconds,
     )
     write_json(folder / "model.json", with_description(made.description, ANSWERS / name))
     # DVC keeps the output between runs; files of suites that left the grid go, and so do files that

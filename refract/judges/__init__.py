@@ -38,7 +38,7 @@ from refract.judges.kept import judge_kept
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
 # Kinds that look for something in answers that thinking has not.
-OF_ANSWERS = ("calls", "similarity", "strings")
+OF_ANSWERS = ("calls", "reference", "similarity", "strings")
 # Judges of refusal that need no model; the first is the default.
 SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
@@ -48,6 +48,7 @@ JUDGES = Registry(
         "strings": "refract.judges.strings:Strings",
         "abstention": "refract.judges.abstention:Abstention",
         "similarity": "refract.judges.similarity:Similarity",
+        "reference": "refract.judges.similarity:Reference",
         "coherency": "refract.judges.llm:Coherency",
         "harmfulness": "refract.judges.llm:Harmfulness",
         "llm_abstention": "refract.judges.llm:LLMAbstention",

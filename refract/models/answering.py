@@ -388,7 +388,8 @@ def ways_of_answering(
 @dataclass
 class ModelRun:
     """What :func:`answer_model` made: rows and counts by suite; origins and certificates by
-    request; what ``model.json`` says of the model; what all of it used."""
+    request; what ``model.json`` says of the model; what all of it used, and how many seconds each call
+    to a server took."""
 
     responses: dict[str, list[ResponseRow]] = field(default_factory=dict)
     counts: dict[str, Count] = field(default_factory=dict)
@@ -396,6 +397,7 @@ class ModelRun:
     certificates: dict[str, Certificate] = field(default_factory=dict)
     description: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, Any] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
 
 
 def answer_model(
@@ -430,6 +432,7 @@ def answer_model(
         )
         run.responses |= responses
         run.counts |= counts
+        run.seconds += getattr(opened, "seconds", [])
         for key, used in opened.usage.items():
             # None is a cost without a price, which all of them have in common.
             before = run.usage.get(key)

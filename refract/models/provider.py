@@ -211,6 +211,9 @@ class Provider(Model):
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
+        self.seconds: list[
+            float
+        ] = []  # that each call took which was answered, its repeats included
 
     @cached_property
     def begun(self) -> turn.Begun:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -115,6 +116,7 @@ class LiveRun:
         doubtful: Answer | None = None  # whose prompt the server may have cut
         while True:
             client = self.client if self.model.reached else self.first
+            began = time.monotonic()
             try:
                 response = await self.model.send(client, body)
                 answer = self.model.read_reply(response.content, attempt)
@@ -122,6 +124,7 @@ class LiveRun:
                 failure = self.model.failure_of(error)
             else:
                 self.failures = 0
+                self.model.seconds.append(time.monotonic() - began)
                 self.model.count(answer, body)
                 if doubtful and (answer.prompt_tokens or 0) < (doubtful.prompt_tokens or 0):
                     return doubtful  # a shorter prompt has fewer tokens, so it was read whole

@@ -210,6 +210,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task_strings": ("a list of texts", _are_texts),
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),
+    "reference": ("a text", _is_text),
     "answerable": ("true or false", lambda value: isinstance(value, bool)),
     "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
     "language": ("a code such as en or pt-BR", _is_text),

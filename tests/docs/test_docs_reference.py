@@ -150,6 +150,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
     known |= {
         "expected_strings",
         "task_strings",
+        "reference",
         "requirement",
         "rubric",
         "rubric_score",

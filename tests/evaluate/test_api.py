@@ -186,7 +186,7 @@ def test_a_data_frame_of_answers_is_judged_by_several_judges_with_its_index():
         refract.judge(pd.concat([frame, frame], axis="columns"))
     with pytest.raises(refract.RefractError, match="rows must be a DataFrame or a list"):
         refract.judge(7)
-    with pytest.raises(refract.RefractError, match="answers.jsonl: cannot be read"):
+    with pytest.raises(refract.RefractError, match=r"answers\.jsonl: cannot be read"):
         refract.judge("answers.jsonl")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refract.core.errors import ParamsError
+from refract import api
+from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_file
 from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
@@ -193,6 +194,16 @@ def test_a_fresh_measurement_agrees_with_the_stored_baseline():
 def test_batches_hold_different_inputs_in_order_up_to_so_many_tokens():
     inputs = [(1, 2), (3,), (1, 2), (4, 5, 6, 7), (8,)]
     assert list(in_batches(inputs, 3)) == [[(1, 2), (3,)], [(4, 5, 6, 7)], [(8,)]]
+
+
+def test_answers_are_compared_with_the_references_of_their_rows():
+    answer, reference = "A cat is sitting on the mat.", "The cat sat on the mat."
+    rows = [{"response": answer, "reference": reference}, {"response": answer}]
+    first, second = api.judge(rows, {"kind": "reference"})
+    assert first["score"] == similarity(scorer(), reference, answer) > 0.8
+    assert (first["label"], second["score"]) == (None, None)
+    with pytest.raises(RefractError, match="'reference' must be a text"):
+        api.judge([{"response": answer, "reference": [reference]}], "reference")
 
 
 def test_an_answer_without_a_clean_one_to_compare_with_is_not_judged(default):

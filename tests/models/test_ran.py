@@ -12,7 +12,14 @@ from refract.core.environment import this_run
 from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models.answering import answer_model
-from refract.models.origins import arithmetic_line, learn_origins, made_by, made_rows, note_answers
+from refract.models.origins import (
+    arithmetic_line,
+    latency_lines,
+    learn_origins,
+    made_by,
+    made_rows,
+    note_answers,
+)
 from refract.models.protocol import Answer, Certificate
 from refract.models.store import ResponseStore, answer_row
 from tests.builders import prompt_row
@@ -167,3 +174,14 @@ def test_a_run_says_what_computes_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # outside of git
     code = this_run(None)["code"]
     assert (code["commit"], code["changed"], code["dirty"]) == (None, [], False)
+
+
+def test_latency_is_noted_of_the_last_run_that_asked_and_stays(tmp_path):
+    path, responses = tmp_path / "ran.json", {"s": [row(key) for key in KEYS]}
+    write_rows(tmp_path / "s.jsonl", responses["s"])
+    note_answers(path, tmp_path, responses, {}, {})
+    assert latency_lines({"m": path}) == []
+    seconds = [number / 100 for number in range(200, 0, -1)]
+    note_answers(path, tmp_path, responses, {}, {}, seconds)
+    note_answers(path, tmp_path, responses, {}, {})
+    assert latency_lines({"m": path}) == ["m: 200 calls, p50 1.0 s, p99 1.98 s"]

@@ -10,6 +10,7 @@ from refract.core.errors import ParamsError
 from refract.core.registry import find
 from refract.suites.perturbations import PERTURBATIONS, read_perturbation
 from refract.suites.perturbations.characters import fallback_repetitions, inject, read_characters
+from refract.suites.perturbations.swaps import WORDS
 from refract.suites.perturbations.variants import RowKey, row_generator
 
 DRAWN = sorted(kind for kind in PERTURBATIONS if find(PERTURBATIONS, kind, "kind").drawn)
@@ -100,6 +101,30 @@ def test_noise_without_a_draw_gives_the_known_text(kind, text, expected):
 
 
 @pytest.mark.parametrize(
+    ("of", "text", "expected"),
+    [
+        ("gender", "He gave her his book; it is hers. I SAW HIM and her mother.",
+         "She gave him her book; it is his. I SAW HER and his father."),
+        ("gender", "A man and Mr. King", "A woman and Ms. Queen"),
+        ("religion", "Is a Christian church for Christians?", "Is a Jewish synagogue for Jews?"),
+        ("country", "A German, an Indian, a German.", "An Indian, a Greek, an Indian."),
+    ],
+)  # fmt: skip
+def test_who_a_text_is_about_is_swapped_by_its_place_in_the_sentence(of, text, expected):
+    definition = {"kind": "swap", "of": of}
+    seen = {text_of(definition, text, source_id=str(number)) for number in range(3000)}
+    assert expected in seen
+    assert len(seen) == 1 or of != "gender"
+
+
+def test_lists_of_swaps_are_as_long_as_each_other_and_name_nothing_twice():
+    for rows in WORDS.values():
+        assert len({len(row) for row in rows}) == 1
+        forms = [form for row in rows for form in {form.removesuffix(" …").lower() for form in row}]
+        assert len(forms) - len(set(forms)) <= 1  # his is his own, and hers
+
+
+@pytest.mark.parametrize(
     ("operation", "expected"),
     [
         ("swap", {"ba"}),
@@ -129,6 +154,7 @@ def test_the_rate_sets_how_many_letters_get_a_typo():
         ("punctuation", "no marks", {}),
         ("punctuation", "?!", {}),
         ("homoglyphs", "123", {}),
+        ("swap", "Indiana and the manual", {"of": "gender"}),
         ("char_injection", "Hello", {"position": "between_words"}),
     ],
 )
@@ -139,7 +165,10 @@ def test_a_text_with_nothing_to_change_gives_no_variant_that_could_pass_as_robus
 @pytest.mark.parametrize("kind", DRAWN)
 def test_a_rows_noise_depends_on_seed_suite_id_name_and_feature_and_on_nothing_else(kind):
     definition = {"kind": kind}
-    text = "Please explain to me how a modern steam engine turns the heat of coal into motion. " * 3
+    text = (
+        "Please explain to me how India's modern steam engine turns the heat of coal into motion. "
+        * 3
+    )
 
     def noisy(**row):
         return [variant.attempts for variant in variants(definition, text, **row)]

@@ -50,6 +50,7 @@ PERTURBATIONS = Registry(
         "encode": f"{_HERE}.attacks:ENCODE",
         "frame": f"{_HERE}.attacks:FRAME",
         "repeat": f"{_HERE}.noise:REPEAT",
+        "swap": f"{_HERE}.swaps:SWAP",
     },
     "refract.perturbations",
     "Settings",
