@@ -37,16 +37,16 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     """
     models: dict[str, set[str]] = {}
     for source, names in UNMEASURED.items():
-        models[source] = {_one_name(name) for name in names.split()}
+        models[source] = {one_name(name) for name in names.split()}
     for entry in entries:
-        models.setdefault(entry.source, set()).add(_one_name(entry.model))
+        models.setdefault(entry.source, set()).add(one_name(entry.model))
 
     def seen(entry: LedgerEntry) -> bool:
         sources = entry.shaped_by.split()
         if entry.source in sources:
             return True
         for source in sources:
-            if _one_name(entry.model) in models.get(source, ()):
+            if one_name(entry.model) in models.get(source, ()):
                 return True
         for name in entry.reads.split():
             key = entry._replace(judge=name).key
@@ -66,7 +66,8 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     return counting
 
 
-def _one_name(model: str) -> str:
+def one_name(model: str) -> str:
+    """A model's one name, of those that sources call it."""
     return SAME_MODELS.get(model, model)
 
 
