@@ -14,11 +14,12 @@ import transformers
 
 from refract.models.arithmetic import Checked, Ends, Row
 from refract.models.checkpoint import Loader
+from refract.models.fast import refuse_looking_ahead
 from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, Answer, Request, first_line
 from refract_exact import decoding, float64, ladder, lora
 from refract_exact.cpu import prepare, running_on
-from refract_exact.deciding import Choice, Decider, DecodedRow
+from refract_exact.deciding import TIE, Choice, Decider, DecodedRow
 from refract_exact.float64 import NotExact, Reference
 from refract_exact.routes import find_route
 from refract_exact.verifying import Verifier
@@ -53,11 +54,17 @@ class Exact:
                     rungs = ladder.Ladder(stored, narrow=model)
                     model = rungs.model
                 route = find_route(model, reference)
+                if route.attention is None and route.start is None:
+                    refuse_looking_ahead(loader.where, reference, reference.model, TIE)
                 decider = Decider(model, choice, reference, route)
+            except AdapterError:
+                raise
             except Exception as error:  # whatever a model's code raises
+                text = f"{first_line(error)}; set arithmetic: fast"
+                if not isinstance(error, NotExact):
+                    text = f"a pass over a short text ends in {type(error).__name__}: {text}"
                 raise AdapterError(
-                    f"{loader.where}: {type(model).__name__} cannot answer here: a pass over a "
-                    f"short text ends in {type(error).__name__}: {first_line(error)}"
+                    f"{loader.where}: {type(model).__name__} has no exact answers here: {text}"
                 ) from error
             reference.let_go()
         self.decoder = decoding.Decoder(

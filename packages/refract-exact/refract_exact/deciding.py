@@ -30,7 +30,14 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers.cache_utils import DynamicCache
 
 from refract.models.arithmetic import Row
-from refract_exact.float64 import Attention, Reference, Route, kept_positions, whole_passes
+from refract_exact.float64 import (
+    Attention,
+    NotExact,
+    Reference,
+    Route,
+    kept_positions,
+    whole_passes,
+)
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +48,8 @@ TIE = 2.0**-30
 # floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
+# An error of more than this share of what logits differ is none of rounding.
+MOST_ERROR = 2.0**-3
 # 1 answer in AUDITED is verified in full; of a mixture of experts, each.
 AUDITED = 64
 # A row goes to float64 after MOST_OPEN undecided tokens.
@@ -237,7 +246,14 @@ class Decider:
         if self.choice.temperature == 0:
             off = off.gather(-1, best[..., 1:])
         off = off.abs()[off.isfinite()]  # what overflows is open whatever the bound is
-        return float(off.max() if len(off) else torch.finfo(torch.float32).max)
+        if not len(off):
+            return float(torch.finfo(torch.float32).max)
+        error, spread = float(off.max()), float(right.std())
+        if error > MOST_ERROR * spread and not self.reference.routes:
+            raise NotExact(
+                f"float32 is off by {error:.2g} on short texts, with logits that deviate by {spread:.2g}"
+            )
+        return error
 
     def audits(self, row: DecodedRow) -> bool:
         """Whether the whole of a row's answer is checked: where a layer chooses, a

@@ -72,8 +72,8 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     device = model.get_input_embeddings().weight.device
     config = model.config.get_text_config()
     all_heads = getattr(config, "num_attention_heads", None) or 1
-    heads = getattr(config, "num_key_value_heads", None) or all_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // all_heads
+    heads = _of_all_layers(config, "num_key_value_heads") or all_heads
+    width = _of_all_layers(config, "head_dim") or config.hidden_size // all_heads
     per_token = 2 * config.num_hidden_layers * heads * width * 4
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
@@ -89,6 +89,15 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     if batch_tokens is not None:
         shape = replace(shape, prefill_tokens=batch_tokens, cache_tokens=32 * batch_tokens)
     return shape
+
+
+def _of_all_layers(config: Any, name: str) -> int | None:
+    """A number of a configuration; None where it has none, or one for each layer."""
+    try:
+        number: int | None = getattr(config, name, None)
+    except RuntimeError:  # transformers' word for what differs by layer
+        return None
+    return number
 
 
 class Decoder:

@@ -52,7 +52,7 @@ def find_route(model: Any, reference: Reference) -> Route:
         except Exception as error:  # whatever a model's code raises
             reason = f"{name} cannot share a cache between rows ({first_line(error)})"
     route = Route(None, 0, False, start, reason)
-    whole_passes(model, route, [0], [], [0])
+    whole_passes(model, route, [0], [0] * 4, [0, 4])
     return route
 
 

@@ -118,7 +118,9 @@ def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, t
     assert found["mixture"] > 2**-11  # a layer that chooses can make any error large
 
 
-def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_several(tiny):
+def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_several(
+    tiny, monkeypatch
+):
     adapter = model(tiny, max_tokens=4, temperature=1.0)
     decoder = adapter.loaded().decoder
 
@@ -144,6 +146,9 @@ def test_the_measured_error_is_the_larger_of_passes_over_one_token_and_over_seve
     assert errors[5] == decoder.decider.error
     assert errors[1] == pytest.approx(0.1, abs=1e-4)
     assert errors[PROBES[1]] == pytest.approx(0.1, abs=1e-4)
+    monkeypatch.setattr("refract_exact.deciding.MOST_ERROR", 2.0**-6)
+    with pytest.raises(NotExact, match=r"float32 is off by 0\.1 on short texts"):
+        Decider(Off(1), decoder.choice, reference, decoder.route)
 
 
 def enlarge(folder, factor):
