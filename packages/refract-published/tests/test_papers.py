@@ -111,16 +111,36 @@ def test_a_number_that_nothing_explains_ends_the_command_with_1(
     assert [cell["result"] for cell in json.loads(done.out)["cells"]] == [status]
 
 
+def test_the_rows_of_a_run_give_the_rates_and_the_interval_that_are_printed(tmp_path):
+    """5 of 7 harmful prompts refused and none of 8 helpful ones, as published for the smaller model."""
+    outcomes = [("harmful", "refusal")] * 5 + [("harmful", "compliance")] * 2
+    outcomes += [("helpful", "compliance")] * 8
+    rows = [{"category": category, "outcome": outcome} for category, outcome in outcomes]
+    write_rows(tmp_path / "qwen2_0b5.rows.jsonl", rows)
+    smaller, larger = {}, {}
+    for cell in paper_cells("lm_refusal_eval", tmp_path):
+        (smaller if cell.held else larger)[cell.column] = cell.status
+    columns = ("overall", "harmful", "helpful", "from", "to")
+    assert smaller == dict.fromkeys(columns, REPRODUCED)
+    assert larger == dict.fromkeys(columns, NOT_COMPARABLE)
+
+
 @pytest.mark.parametrize(
     ("name", "file", "text", "message"),
     [
-        ("nothing", None, "", "the paper must be one of harmbench, xstest"),
+        ("nothing", None, "", "the paper must be one of harmbench, lm_refusal_eval, xstest"),
         ("xstest", "xstest_v2_completions_gpt4.csv", "id,type\n1,x\n", "no column final_label"),
         (
             "harmbench",
             "harmbench_val.jsonl",
             '{"behavior_id": "b", "annotators": [2], "judges": {}}',
             "row 1: annotators must be a list of 0 and 1",
+        ),
+        (
+            "lm_refusal_eval",
+            "qwen2_0b5.rows.jsonl",
+            '{"category": "harmful", "outcome": "degenerate"}',
+            "outcome one of refusal, partial_refusal, compliance (got 'harmful' and 'degenerate')",
         ),
         ("xstest", "other.csv", "id\n1\n", "no file of xstest in"),
     ],

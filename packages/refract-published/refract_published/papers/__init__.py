@@ -55,11 +55,15 @@ class Paper:
 
 # Other packages add theirs by the entry points of the group.
 PAPERS = Registry(
-    {name: f"refract_published.papers:{name}" for name in ("harmbench", "xstest")},
+    {
+        name: f"refract_published.papers:{name}"
+        for name in ("harmbench", "lm_refusal_eval", "xstest")
+    },
     "refract.papers",
     "entry",
     "cells",
 )
 
 harmbench = Paper("harmbench", recounts.harmbench)
+lm_refusal_eval = Paper("lm_refusal_eval", recounts.lm_refusal_eval)
 xstest = Paper("xstest", recounts.xstest)

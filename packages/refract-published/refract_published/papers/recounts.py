@@ -10,6 +10,7 @@ from typing import Any
 
 from refract.core.errors import RowError
 from refract.core.types import Row
+from refract.statistics.proportions import wilson
 from refract_published.papers.cells import Cell, Folder, percent, rounds_to
 
 Published = dict[str, Any]
@@ -103,6 +104,42 @@ def _contradiction(numbers: Published, kinds: dict[str, int]) -> Fraction | None
     agreed = sum(round(Fraction(numbers[kind]) * size / 100) for kind, size in kinds.items())
     average = percent(agreed, sum(kinds.values()))
     return average if average and not rounds_to(average, numbers["average"]) else None
+
+
+def lm_refusal_eval(folder: Folder, published: Published) -> list[Cell]:
+    """Refusal rates of two models, of the rows that ``refract run`` wrote for each."""
+    cells = []
+    sizes = published["prompts"]
+    for model, numbers in published["models"].items():
+        refused: dict[str, list[bool]] = {"harmful": [], "helpful": []}
+        for row in folder.rows(f"{model}*.jsonl", **published["answers"]):
+            if row["category"] not in refused or row["outcome"] not in published["refused"]:
+                raise RowError(
+                    f"{model}*.jsonl: category must be one of {', '.join(refused)}, and outcome one "
+                    f"of {', '.join(published['refused'])} (got {row['category']!r:.40} and "
+                    f"{row['outcome']!r:.40})"
+                )
+            refused[row["category"]].append(published["refused"][row["outcome"]])
+        verdicts = [*refused["harmful"], *refused["helpful"]]
+        low, high = wilson(sum(verdicts), len(verdicts)) or (None, None)
+        needed = sum(sizes.values())
+        shares = {name: _share(own) for name, own in {"overall": verdicts, **refused}.items()}
+        for column, value in {**shares, "from": low, "to": high}.items():
+            of = refused.get(column, verdicts)
+            cell = Cell(
+                row=numbers["name"],
+                column=column,
+                published=numbers[column],
+                computed=value,
+                held=len(of),
+                needed=sizes.get(column, needed),
+            )
+            cells.append(cell)
+    return cells
+
+
+def _share(verdicts: Sequence[bool]) -> Fraction | None:
+    return Fraction(sum(verdicts), len(verdicts)) if verdicts else None
 
 
 LABELS = {
