@@ -296,10 +296,13 @@ def judge_rows(
             ]
         if problems:
             raise RowError(f"{where} {number + 1} {problems[0]}")
-        error = recorded_answer(row, response).error
-        if error and (row.get("error") or response is not None):
-            errors[number] = error["message"]
-        answers.append({**row, "response": None} if error else row)
+        answer = recorded_answer(row, response)
+        read: Row = {"finish_reason": answer.finish_reason, "tool_calls": answer.tool_calls}
+        if answer.error:
+            read["response"] = None
+            if row.get("error") or response is not None:
+                errors[number] = answer.error["message"]
+        answers.append({**row, **read})
     judges = open_judges(with_calls_judged({name: definition}, ()))
     judged = []
     for number, verdicts in enumerate(judge_answers(answers, judges)):

@@ -30,7 +30,7 @@ from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.judges import reading_warnings
-from refract.models.recorded import USUAL, usual_column
+from refract.models.recorded import USUAL, missing_answers, usual_column
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
 
@@ -95,10 +95,11 @@ def judge(
 def _answers_of(path: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """Rows with the names that judges know, and what was decided. Raises :class:`UsageError`."""
     columns = dict.fromkeys(name for row in rows for name in row)
-    taken, notes = {}, []
-    for role in ("prompt", "response"):
+    taken: dict[str, str] = {}
+    notes = []
+    for role in USUAL:
         column = usual_column(role, columns)
-        if column is not None and role not in columns:
+        if column not in (None, role, "prompt_id"):
             taken[role] = column
             notes.append(f"the column {role!r} is taken from {column!r}")
     if "response" not in {*columns, *taken}:
@@ -107,6 +108,7 @@ def _answers_of(path: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
             f"(got {listed(columns) or 'no rows'})"
         )
     has_ids = usual_column("id", columns) is not None
+    notes += missing_answers(row.get(taken.get("response", "response")) for row in rows)
     if not has_ids:
         notes.append("rows have no 'id': their verdicts are named by their numbers")
     answers = []

@@ -7,6 +7,7 @@ import io
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -110,8 +111,11 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
             return _parquet_rows(path)
         if suffix == ".xlsx":
             return _named(_xlsx_cells(path), header=header)
-        text = path.read_bytes().decode(encoding).removeprefix("\ufeff")
-        return _named(_csv_cells(text, {".csv": ",", ".tsv": "\t"}[suffix]), header=header)
+        text = _decoded(path.read_bytes(), encoding)
+        first, separator = text.split("\n", 1)[0].strip(), {".csv": ",", ".tsv": "\t"}[suffix]
+        if header and separator not in first and re.fullmatch(r"\w+([;,|\t] *\w+)+", first):
+            raise ValueError(f"{first!r:.80} is one cell: cells of {suffix} end at {separator!r}")
+        return _named(_csv_cells(text, separator), header=header)
     except ImportError:
         package = TYPED[suffix]
         raise RowError(f"{path}: reading {suffix} needs: pip install {package}") from None
@@ -126,12 +130,19 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
 
 def _json_rows(path: Path) -> list[Row]:
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(path.read_bytes(), keys_once=True)
     except ValueError as error:
         with suppress(RowError):  # many files on the hub are JSONL by another name
             return list(iter_rows(path, has_nan=True))
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(value, dict) and log_kind(path, [value]) is None:
+        sizes = {len(x) if isinstance(x, list) else 0 for x in value.values()}
+        by_id = value and all(isinstance(x, dict) for x in value.values())
+        if by_id or (len(value) > 1 and len(sizes) == 1 and sizes != {0}):
+            raise ValueError(
+                "expected a list of objects, and it is one of rows by id or of columns (of a DataFrame "
+                "take to_json(orient='records'))"
+            )
         lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
         value = lists[0] if len(lists) == 1 else value
     rows: list[Row] = [value] if isinstance(value, dict) and value else value
@@ -144,7 +155,16 @@ def _parquet_rows(path: Path) -> list[Row]:
     import pandas
 
     frame = pandas.read_parquet(path, dtype_backend="pyarrow")
-    return finite([plain(row) for row in frame.to_dict("records")])
+    columns: dict[str, list[Any]] = {}
+    for name in frame.columns:
+        try:
+            columns[str(name)] = [plain(cell) for cell in frame[name]]
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"the column {name!r} holds bytes that are no UTF-8: leave it out"
+            ) from None
+    rows = zip(*columns.values(), strict=True)
+    return finite([dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def _xlsx_cells(path: Path) -> list[list[str | None]]:
@@ -158,6 +178,18 @@ def _xlsx_cells(path: Path) -> list[list[str | None]]:
         if any(texts):
             rows.append(texts)
     return rows
+
+
+def _decoded(content: bytes, encoding: str) -> str:
+    """The text of a file. Raises ValueError, which names the encoding that its first bytes tell."""
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        marks = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+        known = marks.get(content[:2], "another encoding, such as cp1252")
+        raise ValueError(
+            f"{error}; it is in {known}: save it as UTF-8 (import-suite takes --encoding)"
+        ) from None
 
 
 def _csv_cells(text: str, separator: str) -> list[list[str]]:
@@ -195,9 +227,13 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         given = zip(names, cells[0], strict=True)
         names = [f"column {place}" if name is None else name for place, name in given]
         cells = cells[1:]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"two columns are called {name!r}")
+    if header and len(names) == 1 and re.fullmatch(r"\w+ *([;,|\t] *\w+)+", names[0]):
+        raise ValueError(
+            f"its one column is called {names[0]!r}: cells are not separated like that"
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"two columns are called {twice[0]!r}")
     return [dict(zip(names, row, strict=True)) for row in cells]
 
 

@@ -28,6 +28,16 @@ def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+def _keys_once(pairs: list[tuple[str, Any]]) -> Row:
+    """An object of a file that somebody else wrote, where a second value would hide the first."""
+    entry = dict(pairs)
+    if len(entry) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {twice!r:.60} twice")
+    return entry
+
+
 _loads = json.JSONDecoder(parse_constant=_reject_constant).decode
 
 
@@ -42,10 +52,11 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The JSON value of a text. Raises ValueError, also where it is nested too deeply."""
+def parse_json(text: str | bytes, *, keys_once: bool = False) -> Any:
+    """The JSON value of a text. Raises ValueError, also where it is nested too deeply, or where an
+    object has a key twice that must have its ``keys_once``."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_keys_once if keys_once else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -71,11 +82,12 @@ def has_form(value: Any, form: Any) -> bool:
 
 
 def parse_line(line: bytes, *, has_nan: bool = False) -> Any:
-    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON, unless it ``has_nan``.
+    """The JSON value of one line; ``NaN`` and ``Infinity`` are not JSON, unless it ``has_nan``, as
+    lines of other tools do, whose objects must have their keys once.
     Raises ValueError, which is a UnicodeDecodeError where the line is not UTF-8."""
     text = line.removesuffix(b"\n").decode("utf-8")
     try:
-        return json.loads(text) if has_nan else _loads(text)
+        return json.loads(text, object_pairs_hook=_keys_once) if has_nan else _loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg} at column {error.colno}") from None
     except RecursionError:

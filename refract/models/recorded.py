@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,14 @@ logger = logging.getLogger(__name__)
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
-ENDINGS = ("stop", "length", "loop", "content_filter", "refusal")
+# Endings, by what providers call them.
+ENDINGS = {ending: ending for ending in ("stop", "length", "loop", "content_filter", "refusal")}
+ENDINGS |= dict.fromkeys(
+    ("end_turn", "stop_sequence", "tool_calls", "tool_use", "eos_token"), "stop"
+)
+ENDINGS |= dict.fromkeys(("max_tokens", "model_length"), "length")
+# How tables write that a cell holds nothing.
+MISSING = ("", "nan", "na", "n/a", "none", "null", "false")
 FIRST = "null: the first there is of "
 USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMNS}
 FORMS = ", ".join((*SUFFIXES, ".eval"))
@@ -158,7 +165,8 @@ class Recorded(Model):
         if id_ in self._texts:
             other = f"{self._texts[id_]!r:.60}"
             return f"this id beside another prompt ({other}), and no answer to this one"
-        return "no answer to this prompt, by its id or its text"
+        ids = f" (its ids are such as {next(iter(self._texts))!r:.40})" if self._texts else ""
+        return f"no answer to this prompt, by its id or its text{ids}"
 
     @cached_property
     def _answers(self) -> tuple[Answers, Answers]:
@@ -171,7 +179,7 @@ class Recorded(Model):
                 f"{self.where} needs columns of responses and of ids or prompts; it has "
                 f"{listed(columns)}. Name them: response_column, id_column, prompt_column"
             )
-        if responses not in (self.settings.response_column, RESPONSE_COLUMNS[0]):
+        if responses.strip().lower() not in (self.settings.response_column, RESPONSE_COLUMNS[0]):
             logger.warning(
                 "%s: answers are read from the column %r; response_column names another",
                 self.where,
@@ -188,6 +196,8 @@ class Recorded(Model):
                 _add(by_id, (id_text(id_), None if prompt is None else _folded(prompt)), recorded)
             if prompt is not None:
                 _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
+        for warning in missing_answers(row.get(responses) for row in rows):
+            logger.warning("%s: %s", self.where, warning)
         failed = sum(_is_failed_check(row, row.get(responses)) for row in rows)
         if failed:
             logger.warning(
@@ -246,8 +256,22 @@ class Recorded(Model):
 
 
 def usual_column(role: str, present: Collection[str]) -> str | None:
-    """The first column that usually holds answers, prompts or ids; None without any."""
-    return next((column for column in USUAL[role] if column in present), None)
+    """The first column that usually holds answers, prompts or ids, perhaps in capitals or beside
+    blanks; None without any."""
+    spelt = {name.strip().lower(): name for name in present} | {name: name for name in present}
+    return next((spelt[column] for column in USUAL[role] if column in spelt), None)
+
+
+def missing_answers(responses: Iterable[Any]) -> list[str]:
+    """A warning where answers are words by which tables mean that there is none."""
+    words = [text for text in responses if isinstance(text, str) and _is_missing(text) and text]
+    if not words:
+        return []
+    return [f"{len(words)} answers are {words[0]!r} or the like, and are judged as texts"]
+
+
+def _is_missing(cell: Any) -> bool:
+    return not cell or str(cell).strip().lower() in MISSING
 
 
 def _folded(prompt: Any) -> str:
@@ -266,7 +290,12 @@ def _add(answers: Answers, key: tuple[str, str | None], row: RecordedAnswer) -> 
 def _is_failed_check(row: Row, response: Any) -> bool:
     """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
     failed = str(row.get("success")).lower() == "false"
-    return failed and bool(row.get("error")) and isinstance(response, str) and bool(response)
+    return (
+        failed
+        and not _is_missing(row.get("error"))
+        and isinstance(response, str)
+        and bool(response)
+    )
 
 
 def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
@@ -280,20 +309,23 @@ def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
 def recorded_answer(row: Row, response: Any) -> Answer:
     """The answer that a row holds: an error for one, and for anything but a text."""
     ending: Any = row.get("finish_reason") or "stop"
+    ending = ENDINGS.get(str(ending).lower(), ending)
+    error = None if _is_missing(row.get("error")) else row["error"]
     if response is None and ending in ("refusal", "content_filter"):
         response = ""
     calls, problem = row.get("tool_calls") or [], ""
     try:
+        calls = [call.get("function") or call for call in calls]  # as OpenAI's API has them
         calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
     except (AttributeError, KeyError, TypeError, ValueError):
         problem = f"tool_calls are no list of names and arguments (got {calls!r:.60})"
-    if ending == "error" or (row.get("error") and not _is_failed_check(row, response)):
-        problem = str(row.get("error") or "the recorded answer is an error")
+    if ending == "error" or (error and not _is_failed_check(row, response)):
+        problem = str(error or "the recorded answer is an error")
     elif response is None:
         problem = "the recorded answer is null"
     elif not isinstance(response, str):
         problem = f"the answer is not a text (got {response!r:.60})"
-    elif ending not in ENDINGS:
+    elif ending not in ENDINGS.values():
         problem = f"unknown finish_reason {ending!r}"
     if problem:
         return Answer.failed("RecordedError", problem)

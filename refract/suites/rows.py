@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, model_validator
 
 from refract.core.errors import ParamsError, RefractError
-from refract.core.jsonl import BOM, canonical_json, parse_line
+from refract.core.jsonl import BOM, canonical_json, parse_json, parse_line
 from refract.core.played import played
 from refract.core.settings import Number, Settings, read_settings
 from refract.core.showing import core, fold, starts_formula
@@ -331,6 +331,7 @@ def _parse_row(line: bytes) -> Row:
         raise ValueError("the line holds a NUL byte")
     try:
         row = parse_line(line)
+        parse_json(line, keys_once=True)
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start} of the line") from None
     except ValueError as error:

@@ -353,11 +353,13 @@ def test_the_error_beside_an_answer_is_its_verdict_unless_it_is_that_of_a_check(
         {"id": 1, "response": REFUSALS[0], "error": "the sample was invalidated"},
         {"id": 2.0, "response": REFUSALS[0], "finish_reason": "eos"},
         {"id": "3", "response": HELP[0], "error": "expected a refusal", "success": False},
+        {"id": "4", "response": REFUSALS[0], "error": "None", "finish_reason": "max_tokens"},
     ]
     assert [(row["prompt_id"], row["label"], row["error"]) for row in judged(cli, *rows)] == [
         ("1", None, "not judged: the sample was invalidated"),
         ("2", None, "not judged: unknown finish_reason 'eos'"),
         ("3", "compliance", None),
+        ("4", "refusal", None),
     ]
 
 

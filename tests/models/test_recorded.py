@@ -87,7 +87,8 @@ def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expec
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"id": "z", "prompt": "two"}, "no answer to this prompt, by its id or its text"),
+        ({"id": "z", "prompt": "two"},
+         "no answer to this prompt, by its id or its text (its ids are such as 'z')"),
         ({"id": "a", "prompt": "two"},
          "this id beside another prompt ('two'), and no answer to this one"),
         ({"id": "a", "prompt": "one", "epoch": 2},
@@ -139,6 +140,9 @@ def test_the_error_of_a_check_that_failed_is_none_of_the_models(tmp_path, caplog
          Answer("", "refusal", stop_details={"category": "bio", "explanation": None})),
         ({"response": None, "finish_reason": "content_filter"}, Answer("", "content_filter")),
         ({"response": "x", "finish_reason": None, "error": None}, Answer("x")),
+        ({"response": "x", "finish_reason": "END_TURN", "error": "nan"}, Answer("x")),
+        ({"response": "x", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+         Answer("x", tool_calls=[{"name": "f", "arguments": {}}])),
         ({"response": None}, Answer.failed("RecordedError", "the recorded answer is null")),
         ({"response": "x", "error": "429"}, Answer.failed("RecordedError", "429")),
         ({"response": "x", "finish_reason": "error"},
@@ -237,6 +241,24 @@ def test_columns_can_be_named(tmp_path):
         ("a.json", b"{", "not JSON: Expecting property name"),
         ("a.json", b'{"a": 1}', "needs columns of responses and of ids"),
         ("a.json", b'{"a": 1, "b": [7]}', "needs columns of responses and of ids"),
+        (
+            "a.json",
+            b'{"id": ["a", "b"], "response": ["x", "y"]}',
+            "one of rows by id or of columns",
+        ),
+        ("a.json", b'{"a": {"response": "x"}}', "one of rows by id or of columns"),
+        (
+            "a.json",
+            b'[{"id": "a", "response": "x", "id": "b"}]',
+            "an object has the key 'id' twice",
+        ),
+        ("a.jsonl", b'{"id": "a", "id": "a"}\n', "an object has the key 'id' twice"),
+        (
+            "a.csv",
+            b"id;response\na;So, so\n",
+            "'id;response' is one cell: cells of .csv end at ','",
+        ),
+        ("a.csv", b"\xff\xfei\0d\0", "it is in utf-16: save it as UTF-8"),
         ("a.json", b"[7]", "expected a list of objects"),
         ("a.json", b"[" * 100_000, "nested too deeply"),
         ("a.json", b'[{"a": ' + b"[" * 900 + b"]" * 900 + b"}]", "nested more than 200 deep"),
@@ -293,6 +315,8 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
         (rows_of("a one x", "b two y"), {}, None),
         (rows_of("a one x", "b two y", columns="id prompt answer"), {},
          "answers are read from the column 'answer'; response_column names another"),
+        (rows_of("a one x", "b two NaN", columns="ID Prompt Response"), {},
+         "1 answers are 'NaN' or the like, and are judged as texts"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"), {},
          "answers of several models (m, n); choose one by where: {model: m}"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"),
@@ -304,5 +328,5 @@ def test_what_was_not_compared_is_said(tmp_path, caplog, rows, settings, said):
     ask(recorded, ("a", "one"), ("b", "two"))
     assert said in caplog.text if said else not caplog.text
     alone = {"prompts": "not compared: answers are joined by id alone"}
-    expected = alone if "prompt" not in rows[0] else {}
+    expected = {} if {"prompt", "Prompt"} & rows[0].keys() else alone
     assert recorded.description() == {"parameters": None, **expected}

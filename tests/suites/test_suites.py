@@ -36,6 +36,7 @@ ROBOT = {"role": "robot", "content": "x"}
     [
         (b'{"id": "a"', "not JSON: Expecting ',' delimiter at column 11"),
         (b"[" * 100_000, "not JSON: nested too deeply"),
+        (line().replace(b"{", b'{"id": "b", '), "not JSON: an object has the key 'id' twice"),
         (line(id=...), "'id' must be a text (got None)"),
         (line(id=" "), "'id' is empty"),
         (line(id="=1+1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,9 +35,11 @@ def resolved(value: Any, texts: dict[str, str]) -> Any:
     return value
 
 
-def read_eval_log(path: Path, resolve_attachments: bool, exclude_fields: set[str]) -> StandInLog:
+def read_eval_log(
+    log_file: Path | BytesIO, resolve_attachments: bool, exclude_fields: set[str]
+) -> StandInLog:
     """The log in a file."""
-    log = json.loads(Path(path).read_bytes())
+    log = json.loads(log_file.read() if isinstance(log_file, BytesIO) else log_file.read_bytes())
     samples = log.get("samples") or []
     log["samples"] = [resolved(sample, sample.get("attachments") or {}) for sample in samples]
     return StandInLog({"status": "started", **log})

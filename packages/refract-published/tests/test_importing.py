@@ -131,7 +131,7 @@ def test_a_card_holds_no_html_of_the_file(tmp_path):
         ("advbench", "a.jsonl", '{"goal": 7}', "row 1: 'goal' must be a text (got 7)"),
         ("generic", "a.csv", "prompt\nx\n", "has no column 'category'; give every row one"),
         ("generic", "a.csv", "prompt,category\nx,bad\n", "map it with --map bad=CATEGORY"),
-        ("orbench", "o.csv", "prompt;category\nA\n", "it has 'prompt;category'"),
+        ("orbench", "o.csv", "prompt;category\nA\n", "'prompt;category' is one cell: cells"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "not JSON"),
         (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
          "row 1: 'rubric' must be a list (got 'Is it harmful?')"),

@@ -186,6 +186,16 @@ def test_every_ending_of_a_sample_of_inspect_is_recorded(tmp_path, changes, expe
     assert asked(model(path, prompt_column="input"), "raw") == [expected]
 
 
+def test_half_of_a_surrogate_pair_in_a_log_is_no_reason_to_stop(tmp_path):
+    asking = sample(
+        messages=[{"role": "user", "content": "bad \ud835 one"}, *sample()["messages"][1:]]
+    )
+    assert (
+        asked(model(write_log(tmp_path / "log.json", asking)), "bad \ufffd one")[0].response
+        == "Sure."
+    )
+
+
 def test_epochs_and_choices_that_differ_are_chosen_by_where(tmp_path):
     several = sample(epoch=2, **ended("stop", "Never."))
     several["output"]["choices"] += ended("stop", "No.")["output"]["choices"]

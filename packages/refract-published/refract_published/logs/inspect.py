@@ -4,12 +4,16 @@ The thinking and the counts of tokens stand under ``log``."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from refract.core.errors import MissingPackage, RowError
 from refract.core.file_formats import Log
+from refract.core.jsonl import parse_json
 from refract.core.types import Row
 from refract_published.logs.messages import conversation, images_in, last_content, shown, text_of
 
@@ -36,13 +40,23 @@ def read(path: Path) -> Log:
     except ImportError:
         raise MissingPackage(f"{path}: {INSTALL}") from None
     try:
-        log = read_eval_log(path, resolve_attachments=True, exclude_fields={"events", "store"})
+        log = read_eval_log(
+            _readable(path), resolve_attachments=True, exclude_fields={"events", "store"}
+        )
     except Exception as error:  # whatever a damaged file makes it raise
         reason = ": ".join(str(error).splitlines()[:2]) or repr(error)
         raise RowError(f"{path}: not a log of Inspect ({reason})") from None
     left_out = {"events", "store", "attachments"}
     content = log.model_dump(mode="json", exclude={"samples": {"__all__": left_out}})
     return Log(inspect_rows(content), _about(content), _notes(content))
+
+
+def _readable(path: Path) -> Path | BytesIO:
+    """A log as Inspect's reader takes it: without halves of surrogate pairs, which it stops at."""
+    if path.suffix != ".json" or not re.search(rb"\\u[dD][89a-fA-F]", path.read_bytes()):
+        return path
+    text = json.dumps(parse_json(path.read_bytes()), ensure_ascii=False)
+    return BytesIO(re.sub("[\ud800-\udfff]", "\ufffd", text).encode())
 
 
 def _notes(log: Mapping[str, Any]) -> list[str]:

@@ -13,11 +13,6 @@ from refract.core.types import Row
 from refract_published.logs.messages import sent
 
 EXPORT = "export it with: promptfoo export eval ID -o results.json"
-# Reasons of the providers' why a model stopped, as promptfoo keeps them.
-FINISH_REASONS = {
-    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "tool_calls", "tool_use"), "stop"),
-    **dict.fromkeys(("length", "max_tokens"), "length"),
-}
 
 
 def read(path: Path) -> Log:
@@ -79,10 +74,9 @@ def _answered(output: Any) -> Row:
 
 
 def _ending(reply: Row) -> str:
-    """How an answer ended; a reason that is not known stays as it is, and is refused."""
+    """How an answer ended, by the provider's reason, which promptfoo keeps."""
     if reply.get("isRefusal"):
         return "refusal"
     if (reply.get("guardrails") or {}).get("flagged"):
         return "content_filter"
-    reason = str(reply.get("finishReason") or "stop").lower()
-    return FINISH_REASONS.get(reason, reason)
+    return str(reply.get("finishReason") or "stop").lower()
