@@ -3,7 +3,8 @@
 ``python benchmarks/coverage.py`` writes ``coverage.md`` beside it in some minutes of processor
 time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
 true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
-the correlation of two answers to one request. Seeded: the same table each time.
+the correlation of two answers to one request. Seeded: the same table each time. With words behind it
+only lines that begin so are simulated again, the others stay as the file has them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
+from benchmarks.judged import judge_section
 from refract.agreement.ledger import ledger_entries
 from refract.rates.counting import Counted, CountedSuite, answer_rate, bounds_of
 from refract.rates.judge_error import JudgeError, ModelCounts, part_of, people_interval
@@ -639,13 +641,29 @@ def simulate(line: Line, number: int) -> list[float | None]:
     return shares
 
 
-def table(lines: list[Line], start: int) -> tuple[list[str], list[tuple[Line, float, float]]]:
+def kept_lines(path: Path, again: str) -> dict[tuple[str, ...], list[float | None]]:
+    """The shares that the file has of lines that are not simulated again."""
+    kept: dict[tuple[str, ...], list[float | None]] = {}
+    if not again or not path.exists():
+        return kept
+    for text in path.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if len(cells) == 3 + len(CORRELATIONS) and not cells[0].startswith(again):
+            shares = cells[3:]
+            if all(share.replace(".", "").isdigit() or not share for share in shares):
+                kept[tuple(cells[:3])] = [float(share) if share else None for share in shares]
+    return kept
+
+
+def table(
+    lines: list[Line], start: int, kept: dict[tuple[str, ...], list[float | None]]
+) -> tuple[list[str], list[tuple[Line, float, float]]]:
     """A Markdown table, and each of its cells."""
     header = ["what is printed", "rows", "truth", *(f"{c:g}" for c in CORRELATIONS)]
     text = [f"| {' | '.join(header)} |", f"|{'|'.join([':--'] * 2 + ['--:'] * 5)}|"]
     cells = []
     for number, line in enumerate(lines, start):
-        shares = simulate(line, number)
+        shares = kept.get((line.what, line.rows, line.truth)) or simulate(line, number)
         printed = ["" if share is None else f"{share:.1f}" for share in shares]
         text.append(f"| {' | '.join([line.what, line.rows, line.truth, *printed])} |")
         print(text[-1], flush=True)
@@ -657,8 +675,10 @@ def table(lines: list[Line], start: int) -> tuple[list[str], list[tuple[Line, fl
 def main() -> None:
     """Simulates and writes the table."""
     started = time.monotonic()
-    intervals, cells = table(INTERVALS, 0)
-    tests, sizes = table(TESTS, 1000)
+    path = Path(__file__).with_suffix(".md")
+    kept = kept_lines(path, " ".join(sys.argv[1:]))
+    intervals, cells = table(INTERVALS, 0, kept)
+    tests, sizes = table(TESTS, 1000, kept)
     printed = [cell for cell in cells if not cell[0].what.startswith("*")]
     low = [
         f"{line.what}, {line.rows}, {line.truth}, at {c:g}: {s:.1f} %"
@@ -691,8 +711,10 @@ def main() -> None:
         *tests,
         "",
         f"Highest: {max(share for _, _, share in sizes):.1f} %.",
+        "",
+        *judge_section(),
     ]
-    Path(__file__).with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
+    path.write_text("\n".join(text) + "\n", encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
-from refract.core.vocabulary import JUDGED, REFUSED
+from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, part_of, people_interval
 from refract.rates.key import CONTRASTS, OVERALL, Group
@@ -40,13 +40,39 @@ DISCRIMINATION = {measure.name: category for category, measure in CONTRASTS.item
 Outcome = Mapping[str, str]  # one line of an outcomes table
 
 
+class Share(NamedTuple):
+    """A share of samples, and how much of them the provider refused, which no judge decided."""
+
+    value: float
+    certain: float
+
+
 class RefusalShare(NamedTuple):
     """How often one prompt was refused: the share of its judged samples (None without one), and
-    what the share over all samples could be, at least and at most, once the others are judged."""
+    what the share over all samples could be, at least and at most, once the others are judged.
+    ``certain``: the share of all samples that the provider refused."""
 
     known: float | None
     lowest: float
     highest: float
+    certain: float = 0.0
+
+    @property
+    def judged(self) -> Share | None:
+        """What is known, of the judged samples."""
+        if self.known is None:
+            return None
+        return Share(self.known, self.certain / (1 - self.unknown))
+
+    @property
+    def least(self) -> Share:
+        """What it could be at least, of all samples."""
+        return Share(self.lowest, self.certain)
+
+    @property
+    def most(self) -> Share:
+        """What it could be at most, of all samples."""
+        return Share(self.highest, self.certain)
 
     @property
     def unknown(self) -> float:
@@ -57,7 +83,7 @@ class RefusalShare(NamedTuple):
     def opposite(self) -> RefusalShare:
         """How often it was not refused."""
         known = None if self.known is None else 1 - self.known
-        return RefusalShare(known, 1 - self.highest, 1 - self.lowest)
+        return RefusalShare(known, 1 - self.highest, 1 - self.lowest, self.certain)
 
 
 Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
@@ -175,7 +201,8 @@ def _refusal(samples: tuple[str, ...]) -> RefusalShare:
     refused = sum(outcome in REFUSED for outcome in samples)
     size = len(samples)
     known = refused / judged if judged else None
-    return RefusalShare(known, refused / size, (refused + size - judged) / size)
+    certain = samples.count(BY_PROVIDER) / size
+    return RefusalShare(known, refused / size, (refused + size - judged) / size, certain)
 
 
 @cache
@@ -243,33 +270,51 @@ def compare_groups(
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
-def _changed(rows: Iterable[tuple[float, float, Hashable]]) -> ClusteredValues:
-    """What was before and after, by pair, and its cluster."""
+class Changes(NamedTuple):
+    """What was before and after, by pair; and of both the share that the provider refused."""
+
+    rows: ClusteredValues
+    certain_before: float
+    certain_after: float
+
+    @property
+    def backwards(self) -> Changes:
+        """From what was after to what was before."""
+        rows = ClusteredValues(self.rows.before or (), self.rows.clusters, self.rows.values)
+        return Changes(rows, self.certain_after, self.certain_before)
+
+
+def _changes_of(pairs: Iterable[tuple[Share, Share, Hashable]]) -> Changes:
     before, after, clusters = [], [], []
-    for first, second, cluster in rows:
-        before.append(first)
-        after.append(second)
+    certain_before, certain_after = 0.0, 0.0
+    for first, second, cluster in pairs:
+        before.append(first.value)
+        after.append(second.value)
         clusters.append(cluster)
-    return ClusteredValues(after, clusters, before)
+        certain_before += first.certain
+        certain_after += second.certain
+    n = max(1, len(clusters))
+    rows = ClusteredValues(after, clusters, before)
+    return Changes(rows, certain_before / n, certain_after / n)
 
 
-def _judged(pairs: Sequence[Pair]) -> ClusteredValues:
+def _judged(pairs: Sequence[Pair]) -> Changes:
     """The pairs that were judged on both sides."""
-    return _changed(
-        (before.known, after.known, cluster)
+    return _changes_of(
+        (before.judged, after.judged, cluster)
         for before, after, cluster in pairs
-        if before.known is not None and after.known is not None
+        if before.judged and after.judged
     )
 
 
-def _at_worst(pairs: Sequence[Pair]) -> ClusteredValues:
+def _at_worst(pairs: Sequence[Pair]) -> Changes:
     """The pairs at the largest drop that the unjudged answers allow."""
-    return _changed((before.highest, after.lowest, cluster) for before, after, cluster in pairs)
+    return _changes_of((before.most, after.least, cluster) for before, after, cluster in pairs)
 
 
-def _at_best(pairs: Sequence[Pair]) -> ClusteredValues:
+def _at_best(pairs: Sequence[Pair]) -> Changes:
     """The pairs at the largest rise that the unjudged answers allow."""
-    return _changed((before.lowest, after.highest, cluster) for before, after, cluster in pairs)
+    return _changes_of((before.least, after.most, cluster) for before, after, cluster in pairs)
 
 
 def _mean(values: Sequence[float] | None) -> float | None:
@@ -277,7 +322,8 @@ def _mean(values: Sequence[float] | None) -> float | None:
 
 
 def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
-    judged, others = _judged(group.pairs), _judged(group.others)
+    changes, other_changes = _judged(group.pairs), _judged(group.others)
+    judged, others = changes.rows, other_changes.rows
     contrast = group.category in DISCRIMINATION
 
     def change(rows: ClusteredValues, taken_off: ClusteredValues) -> Clustered | None:
@@ -290,8 +336,8 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
     if any(before.unknown or after.unknown for before, after, _ in pairs):
         # A discrimination is least where harmful prompts are at their worst and others at their
         # best.
-        lower = change(_at_worst(group.pairs), _at_best(group.others))
-        upper = change(_at_best(group.pairs), _at_worst(group.others))
+        lower = change(_at_worst(group.pairs).rows, _at_best(group.others).rows)
+        upper = change(_at_best(group.pairs).rows, _at_worst(group.others).rows)
     share_a, share_b = _mean(judged.before), _mean(judged.values)
     p = None
     if contrast:
@@ -304,9 +350,9 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
     interval, judge_interval = interval_of(estimate), None
     if error and estimate and interval:
-        parts = _parts(judged, "harmful" if contrast else group.prompts, confidence)
+        parts = _parts(changes, "harmful" if contrast else group.prompts, confidence)
         if contrast:
-            parts += _parts(others, "other", confidence, sign=-1)
+            parts += _parts(other_changes, "other", confidence, sign=-1)
         if parts and all(error.knows(part.prompts) for part in parts):
             ends = Interval(estimate.value, estimate.value)
             judge_interval = people_interval(error, parts, ends, interval, confidence)
@@ -332,15 +378,14 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
     )
 
 
-def _parts(
-    rows: ClusteredValues, prompts: Prompts, confidence: float, sign: int = 1
-) -> list[SharePart]:
+def _parts(changes: Changes, prompts: Prompts, confidence: float, sign: int = 1) -> list[SharePart]:
     """The shares of refusals after and before, of which a change is made; nothing where one has no
     interval. Of two models that were judged alike."""
-    after, clusters, before = rows
+    (after, clusters, before), certain_before, certain_after = changes
+    part = partial(part_of, clusters=clusters, prompts=prompts, confidence=confidence)
     parts = [
-        part_of(after, clusters, prompts, confidence, sign=sign, model=1),
-        part_of(before or (), clusters, prompts, confidence, sign=-sign),
+        part(after, sign=sign, model=1, certain=certain_after),
+        part(before or (), sign=-sign, certain=certain_before),
     ]
     return [part for part in parts if part] if all(parts) else []
 
@@ -394,23 +439,22 @@ def _evidence(
     for before, after, cluster in pairs:
         lost += (before.known or 0) * max(0.0, after.unknown - before.unknown)
         if after.unknown <= before.unknown:
-            kept.append((before.highest, after.lowest, cluster))
-        elif after.known is not None:
-            kept.append((before.highest, after.known, cluster))
-        if before.known is not None:
-            vanished.append((before.known, after.lowest, cluster))
+            kept.append((before.most, after.least, cluster))
+        elif after.judged:
+            kept.append((before.most, after.judged, cluster))
+        if before.judged:
+            vanished.append((before.judged, after.least, cluster))
     # A rise of the opposite is a drop: for all tests together, as Bonferroni has it.
-    backwards = ClusteredValues(best.before or (), best.clusters, best.values)
     corrected = 1 - (1 - settings.confidence) / max(1, tests)
-    beyond = judge and _lowest(backwards, corrected, judge)
+    beyond = judge and _lowest(best.backwards, corrected, judge)
     lowest = partial(_lowest, confidence=settings.confidence, judge=judge)
     return DropEvidence(
         worst=lowest(worst),
         worst_alone=_lowest(worst, settings.confidence),
-        worst_kept=lowest(_changed(kept)),
-        p=_p_drop(judged) if judged.values else None,
-        p_least=_p_drop(best),
-        p_lost=_p_drop(_changed(vanished)),
+        worst_kept=lowest(_changes_of(kept)),
+        p=_p_drop(judged.rows) if judged.rows.values else None,
+        p_least=_p_drop(best.rows),
+        p_lost=_p_drop(_changes_of(vanished).rows),
         lost=lost / len(pairs),
         beyond_judge=judge is None or (beyond is not None and beyond > 0),
     )
@@ -445,9 +489,10 @@ class _Judge(NamedTuple):
     prompts: Prompts
     opposite: bool
 
-    def lowest(self, rows: ClusteredValues, interval: Interval, confidence: float) -> float | None:
+    def lowest(self, changes: Changes, interval: Interval, confidence: float) -> float | None:
         """The lower end of after minus before for prompts and judge, of an interval around what the
         judge found."""
+        rows = changes.rows
         pairs = zip(rows.values, rows.before or (), strict=True)
         value = sum(after - before for after, before in pairs) / len(rows.values)
         sign = 1
@@ -455,21 +500,21 @@ class _Judge(NamedTuple):
             sign = -1
             before = [1 - share for share in rows.before or ()]
             after = [1 - share for share in rows.values]
-            rows = ClusteredValues(after, rows.clusters, before)
-        parts = _parts(rows, self.prompts, confidence, sign)
+            changes = changes._replace(rows=ClusteredValues(after, rows.clusters, before))
+        parts = _parts(changes, self.prompts, confidence, sign)
         if not parts:
             return None
         ends = Interval(value, value)
         return people_interval(self.error, parts, ends, interval, confidence).low
 
 
-def _lowest(rows: ClusteredValues, confidence: float, judge: _Judge | None = None) -> float | None:
+def _lowest(changes: Changes, confidence: float, judge: _Judge | None = None) -> float | None:
     """The one-sided lower limit of after minus before, with the judge's error where that is
     known."""
-    interval = interval_of(rows.mean(2 * confidence - 1))
+    interval = interval_of(changes.rows.mean(2 * confidence - 1))
     if judge is None or interval is None:
         return interval and interval.low
-    return judge.lowest(rows, interval, 2 * confidence - 1)
+    return judge.lowest(changes, interval, 2 * confidence - 1)
 
 
 def _p_drop(rows: ClusteredValues) -> float:

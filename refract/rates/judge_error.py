@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import pairwise
+from math import inf
 from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
@@ -18,15 +20,10 @@ from refract.rates.rate import Interval, Prompts, Rate, SharePart, WithJudge, pr
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import normal_quantile, settled
 
-DRAWS = 1024
-# The deviations of sources and of models that are weighed, on a logit scale, with how much of the
-# axis each stands for, and the scale of the half-normal prior on each (Röver et al. 2021, Research
-# Synthesis Methods 12:448, of log odds ratios).
-DEVIATIONS = (
-    *((0.05, 0.1), (0.25, 0.225), (0.5, 0.25), (0.75, 0.25), (1.0, 0.275)),
-    *((1.3, 0.35), (1.7, 0.45), (2.2, 0.65), (3.0, 0.4)),
-)
-PRIOR_SCALE = 1.0
+DRAWS = 8192
+# The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
+# steps up to the largest, finer towards 0.
+LARGEST_DEVIATION, DEVIATIONS = 3.0, 24
 # Deviations of the priors of intercept, slope over the logit of people's rate, and what harmful
 # prompts add. With a slope of -½ for misses and ½ for false alarms the wrong verdicts are in
 # proportion to the deviation of people's labels, √(q(1 - q)).
@@ -34,7 +31,9 @@ INTERCEPT, SLOPE = -2.5, 0.5
 PRIOR_DEVIATIONS = (2.0, 0.5, 1.0)
 # People's rate counts as no nearer to 0 and 1 in the regression.
 LEAST_RATE = 0.02
-STEPS = 200  # of the judge's share, in tables
+STEPS = 100  # of people's rate, in tables
+# Of the draws: what makes their lattice, and the shift of it.
+LATTICE, SEED = 1733, 20261123
 
 
 class ModelCounts(NamedTuple):
@@ -49,6 +48,27 @@ class ModelCounts(NamedTuple):
     missed: int
     complied: int
     false: int
+
+
+class Prior(NamedTuple):
+    """What is taken of both deviations before any is seen, on a logit scale: half-normal, or half
+    of Student's t with so many degrees of ``freedom`` (Röver et al. 2021, Research Synthesis
+    Methods 12:448, of log odds ratios)."""
+
+    scale: float = 0.5
+    freedom: float = inf
+
+    def log_density(self, deviation: Any) -> Any:
+        """Up to a constant."""
+        import numpy as np
+
+        squared = (deviation / self.scale) ** 2
+        if self.freedom == inf:
+            return -squared / 2
+        return -(self.freedom + 1) / 2 * np.log1p(squared / self.freedom)
+
+
+HALF_NORMAL = Prior(scale=0.5)
 
 
 class _ErrorRate(NamedTuple):
@@ -67,18 +87,23 @@ class _ErrorRate(NamedTuple):
 
 class _Draws(NamedTuple):
     """How often a model's refusals are missed and its other answers called refusals, in each draw;
-    and people's rate by the judge's share in steps, which can lie beyond 0 and 1 too."""
+    and the judge's share by people's rate, in :data:`STEPS`."""
 
     missed: _ErrorRate
     false: _ErrorRate
-    table: Any
+    judged: Any
 
     def people(self, share: float) -> Any:
         """People's rate in each draw where the judge's is ``share``; below 0 where there are more
         false alarms than that, above 1 where fewer are right."""
-        place = min(STEPS - 1, int(share * STEPS))
-        weight = share * STEPS - place
-        return (1 - weight) * self.table[place] + weight * self.table[place + 1]
+        import numpy as np
+
+        draws = np.arange(self.judged.shape[1])
+        step = np.clip((self.judged < share).sum(axis=0), 1, STEPS)
+        low, high = self.judged[step - 1, draws], self.judged[step, draws]
+        within = np.clip((share - low) / np.maximum(high - low, 1e-12), 0, 1)
+        beyond = np.minimum(share - self.judged[0], 0) + np.maximum(share - self.judged[-1], 0)
+        return (step - 1 + within) / STEPS + beyond
 
     def slope(self, share: float) -> Any:
         """How much people's rate grows with the judge's there, in each draw."""
@@ -97,6 +122,7 @@ class JudgeError:
     are used in place of those by kind."""
 
     lines: tuple[ModelCounts, ...]
+    prior: Prior = HALF_NORMAL
 
     @classmethod
     def read(cls, facts: Mapping[str, Any] | None) -> JudgeError | None:
@@ -111,10 +137,11 @@ class JudgeError:
         """On how many models it was measured."""
         return len({(line.source, line.model) for line in self.lines})
 
-    @property
-    def sources(self) -> int:
-        """Of how many sources their answers are."""
-        return len({line.source for line in self.lines})
+    def measured_on(self, prompts: Prompts) -> tuple[int, int]:
+        """On how many models of how many sources it was measured on such prompts."""
+        own = [line for line in self.lines if line.prompts == prompts]
+        models = {(line.source, line.model) for line in own}
+        return len(models), len({line.source for line in own})
 
     def knows(self, prompts: Prompts) -> bool:
         """Whether it was measured on such prompts."""
@@ -150,7 +177,7 @@ class JudgeError:
     def draws(self, prompts: Prompts, model: int) -> _Draws:
         """The error rates on one kind of prompt of one or of another model of a further source, in
         :data:`DRAWS` draws."""
-        return _drawn(self.lines, prompts, model)
+        return _drawn(self, prompts, model)
 
 
 def _logit(rate: Any) -> Any:
@@ -162,89 +189,115 @@ def _logit(rate: Any) -> Any:
 
 @cache
 def _uniforms() -> Any:
-    """Latin hypercube of places: for misses and for false alarms 9 columns each (the deviations,
-    three coefficients, the source, and the model's effect for two models and two kinds). Of a
-    generator whose numbers are the same on every machine."""
+    """Places of a lattice (Korobov 1959), which fills the space more evenly than random ones do:
+    for misses and for false alarms 7 columns each (the two deviations, and what
+    :func:`_error_rates` draws together). The same numbers on every machine."""
     import numpy as np
 
-    random = np.random.Generator(np.random.PCG64(20261123))
-    columns = [(np.argsort(random.random(DRAWS)) + 0.5) / DRAWS for _ in range(18)]
-    return np.column_stack(columns)
+    steps = [pow(LATTICE, column, DRAWS) for column in range(14)]
+    shift = np.random.Generator(np.random.PCG64(SEED)).random(14)
+    places = (np.outer(np.arange(DRAWS), steps) % DRAWS / DRAWS + shift) % 1
+    return np.clip(places, 1e-9, 1 - 1e-9)
 
 
-@lru_cache(maxsize=64)
-def _drawn(lines: tuple[ModelCounts, ...], prompts: Prompts, model: int) -> _Draws:
+@lru_cache(maxsize=16)
+def _drawn(error: JudgeError, prompts: Prompts, model: int) -> _Draws:
     import numpy as np
 
-    chosen = [line for line in lines if bool(line.prompts) == bool(prompts)]
+    chosen = [line for line in error.lines if bool(line.prompts) == bool(prompts)]
     harmful = prompts == "harmful"
     effect = 2 * model + harmful
     misses = [(line, line.missed, line.refused) for line in chosen if line.refused]
     alarms = [(line, line.false, line.complied) for line in chosen if line.complied]
-    missed = _error_rate(misses, -SLOPE, harmful, _uniforms()[:, :9], effect)
-    false = _error_rate(alarms, SLOPE, harmful, _uniforms()[:, 9:], effect)
-    grid = np.linspace(0, 1, STEPS + 1)
-    place = grid[:, None]
+    uniforms = _uniforms()
+    missed = _error_rates(_posterior(misses, -SLOPE, error.prior), uniforms[:, :7])[effect]
+    false = _error_rates(_posterior(alarms, SLOPE, error.prior), uniforms[:, 7:])[effect]
+    place = np.linspace(0, 1, STEPS + 1)[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
-    judged = np.maximum.accumulate(judged, axis=0)
-    table = np.empty_like(judged)
-    for draw in range(DRAWS):
-        column = judged[:, draw]
-        # A share below that of false alarms alone stays as far below 0, and so above 1.
-        beyond = np.minimum(grid - column[0], 0) + np.maximum(grid - column[-1], 0)
-        table[:, draw] = np.interp(grid, column, grid) + beyond
-    return _Draws(missed, false, table)
+    return _Draws(missed, false, np.maximum.accumulate(judged, axis=0))
 
 
-def _error_rate(
-    counts: Sequence[tuple[ModelCounts, int, int]],
-    prior_slope: float,
-    harmful: bool,
-    uniforms: Any,
-    effect: int,
-) -> _ErrorRate:
-    """Draws of an error rate of a further model, of the posterior over a grid of deviations of
-    sources and models; ``counts`` are how many verdicts were wrong, of how many, by line."""
+def _deviations() -> list[tuple[float, float]]:
+    """The deviations that are weighed, with how much of the axis each stands for."""
+    edges = [LARGEST_DEVIATION * (place / DEVIATIONS) ** 2 for place in range(DEVIATIONS + 1)]
+    return [((low + high) / 2, high - low) for low, high in pairwise(edges)]
+
+
+class _Posterior(NamedTuple):
+    """Of each cell of a grid of deviations ``between`` sources and ``within`` them: how likely it
+    is, and the means and covariances of the three coefficients."""
+
+    between: Any
+    within: Any
+    weights: Any
+    means: Any
+    covariances: Any
+
+
+def _posterior(
+    counts: Sequence[tuple[ModelCounts, int, int]], prior_slope: float, prior: Prior
+) -> _Posterior:
+    """``counts`` are how many verdicts were wrong, of how many, by line."""
     import numpy as np
-    from scipy.special import ndtri
 
     means = np.array([INTERCEPT, prior_slope, 0.0])
-    priors = np.diag(1 / np.array(PRIOR_DEVIATIONS) ** 2)
+    precisions = np.diag(1 / np.array(PRIOR_DEVIATIONS) ** 2)
     lines = [line for line, _, _ in counts]
     wrong = np.array([errors for _, errors, _ in counts], float) + 0.5
     right = np.array([n for _, _, n in counts], float) + 1 - wrong
-    logits, noise = np.log(wrong / right), 1 / wrong + 1 / right
+    noise = 1 / wrong + 1 / right
     rates = [(line.refused + 1) / (line.refused + line.complied + 2) for line in lines]
     kinds = [float(line.prompts == "harmful") for line in lines]
     design = np.column_stack([np.ones(len(lines)), _logit(rates), kinds])
+    residuals = (np.log(wrong / right) - design @ means)[:, None]
     sources = np.array([line.source for line in lines])
     alike = (sources[:, None] == sources[None]).astype(float)
-    weights, cells = [], []
-    for between, step in DEVIATIONS:
-        for within, other_step in DEVIATIONS:
-            covariance = np.diag(noise + within**2) + between**2 * alike
-            inverse = np.linalg.inv(covariance)
-            precision = priors + design.T @ inverse @ design
-            spread = np.linalg.inv(precision)
-            mean = spread @ (priors @ means + design.T @ inverse @ logits)
-            whole = covariance + design @ np.linalg.inv(priors) @ design.T
-            residual = logits - design @ means
-            distance = residual @ np.linalg.solve(whole, residual)
-            likely = -np.linalg.slogdet(whole)[1] - distance
-            prior = -(between**2 + within**2) / PRIOR_SCALE**2
-            weights.append(np.exp((likely + prior) / 2) * step * other_step)
-            cells.append((between, within, mean, np.linalg.cholesky(spread)))
+    grid = _deviations()
+    cells = np.array([(*one, *other) for one in grid for other in grid])
+    between, within = cells[:, 0, None, None], cells[:, 2, None, None]
+    covariance = np.diag(noise) + within**2 * np.eye(len(lines)) + between**2 * alike
+    inverse = np.linalg.inv(covariance)
+    spread = np.linalg.inv(precisions + design.T @ inverse @ design)
+    coefficients = means + (spread @ design.T @ inverse @ residuals)[:, :, 0]
+    whole = covariance + design @ np.linalg.inv(precisions) @ design.T
+    distance = (residuals.T @ np.linalg.solve(whole, residuals))[:, 0, 0]
+    likely = -(np.linalg.slogdet(whole)[1] + distance) / 2
+    likely += prior.log_density(cells[:, 0]) + prior.log_density(cells[:, 2])
+    weights = np.exp(likely - likely.max()) * cells[:, 1] * cells[:, 3]
+    return _Posterior(between, within, weights, coefficients, spread)
+
+
+def _error_rates(posterior: _Posterior, uniforms: Any) -> list[_ErrorRate]:
+    """Draws of an error rate of a further source: of its first model on other prompts and on
+    harmful ones, and of its second."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    cell = _cells(posterior.weights, uniforms[:, :2])
+    # The slope and the four levels, drawn together: so a rate rests on few columns of the lattice,
+    # which are the more even the fewer they are.
+    mixed = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0], [1, 0, 1]], float)
+    levels = mixed[:, 0]
+    covariances = mixed @ posterior.covariances @ mixed.T
+    covariances += posterior.between**2 * np.outer(levels, levels)
+    covariances += posterior.within**2 * np.diag(levels)
+    roots = np.linalg.cholesky(covariances)[cell]
+    drawn = np.einsum("dij,dj->id", roots, ndtri(uniforms[:, 2:]))
+    drawn += mixed @ posterior.means[cell].T
+    return [_ErrorRate(drawn[place], drawn[2]) for place in (0, 1, 3, 4)]
+
+
+def _cells(weights: Any, uniforms: Any) -> Any:
+    """The cell of the grid in each draw: its line, and its place in the line."""
+    import numpy as np
+
+    table = weights.reshape(DEVIATIONS, DEVIATIONS)
     # Rounded, so that a draw is of the same cell on every machine.
-    chances = np.round(np.cumsum(weights) / np.sum(weights), 9)
-    cell = np.searchsorted(chances, uniforms[:, 0])
-    normal = ndtri(uniforms[:, 1:])
-    mean = np.array([cells[place][2] for place in cell])
-    root = np.array([cells[place][3] for place in cell])
-    fixed = mean + np.einsum("dij,dj->di", root, normal[:, :3])
-    logit = fixed[:, 0] + harmful * fixed[:, 2]
-    logit += np.array([cells[place][0] for place in cell]) * normal[:, 3]
-    logit += np.array([cells[place][1] for place in cell]) * normal[:, 4 + effect]
-    return _ErrorRate(logit, fixed[:, 1])
+    lines = np.round(np.cumsum(table.sum(axis=1)) / table.sum(), 9)
+    line = np.minimum(np.searchsorted(lines, uniforms[:, 0]), DEVIATIONS - 1)
+    places = np.round(np.cumsum(table, axis=1) / table.sum(axis=1, keepdims=True), 9)
+    place = np.minimum((places[line] < uniforms[:, 1:]).sum(axis=1), DEVIATIONS - 1)
+    return line * DEVIATIONS + place
 
 
 def part_of(
@@ -331,7 +384,8 @@ def _limit(
         squared = squared + shrunk * (people_at_limit - people) ** 2
         if these:
             squared = squared + _verdict_noise(draws, people, part, z, up) ** 2
-        slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
+        if end != whole:
+            slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
     least = float(sum(min(0, part.sign) for part in parts))
     most = float(sum(max(0, part.sign) for part in parts))
     middle = np.clip(middle + (end - whole) * slope, least, most)
@@ -383,16 +437,27 @@ def mixture_quantile(
 
     narrow = np.maximum(spread, 1e-9)
 
-    def beyond(value: float) -> float:
-        place = (value - middle) / narrow
+    def beyond(value: float, every: int = 1) -> float:
+        place = (value - middle[::every]) / narrow[::every]
         return float(np.mean(ndtr(place if upper else -place))) - chance
 
+    def found(low: float, high: float, every: int) -> float:
+        if beyond(low, every) >= 0:
+            return low
+        if beyond(high, every) <= 0:
+            return high
+        return float(brentq(beyond, low, high, args=(every,), xtol=1e-12))
+
     low, high = (least, most) if upper else (most, least)
-    if beyond(low) >= 0:
-        return low
-    if beyond(high) <= 0:
-        return high
-    return float(brentq(beyond, low, high, xtol=1e-12))
+    if len(middle) < DRAWS:
+        return found(low, high, 1)
+    # A part of the draws says about where it is, in a tenth of the time.
+    about = found(low, high, 16)
+    near = (min(most, about + 0.02), max(least, about - 0.02))
+    lower, higher = (near[1], near[0]) if upper else near
+    if beyond(lower) < 0 < beyond(higher):
+        return found(lower, higher, 1)
+    return found(low, high, 1)
 
 
 def with_judge_error(

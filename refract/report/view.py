@@ -269,10 +269,11 @@ def error_text(judge: str, error: JudgeError, confidence: float) -> str:
     for prompts, name in kinds.items():
         if error.knows(prompts):
             ends = interval_text(error.people(0.5, prompts, confidence), places=2)
-            ranges.append(f"{ends} on {name}")
+            models, sources = error.measured_on(prompts)
+            ranges.append(f"{ends} on {name}, known of {models} models of {sources} sources")
     return (
-        f"Measured on {error.models} models of {error.sources} labelled sources, where {judge} "
-        f"finds half refused the labels of a further model would find {', '.join(ranges)}."
+        f"The judge {judge} errs: of answers half of which it finds refused, labels would find a "
+        f"share within {'; '.join(ranges)}."
     )
 
 

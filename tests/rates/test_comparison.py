@@ -211,6 +211,24 @@ def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_dec
     assert single(before, after, ERROR, interval="prompts").judge_interval is None
 
 
+def test_what_the_provider_refused_is_certain_in_a_difference_too():
+    judged = single("r" * 100 + "c" * 9, "r" * 80 + "c" * 29, WRONG)
+    before, after = outcome_lines("r" * 100 + "c" * 9), outcome_lines("r" * 80 + "c" * 29)
+    for line in before + after:
+        if line["outcome"] == OUTCOMES["r"]:
+            line["outcome"] = "refused_by_provider"
+    (found,) = compare(before, after, WRONG)
+    assert (found.value, found.interval, found.p) == (judged.value, judged.interval, judged.p)
+    # Only refusals that the judge missed can move it, of the few answers that it judged.
+    assert judged.judge_interval.low < found.judge_interval.low < found.judge_interval.high < 0
+    assert judged.judge_interval.high > 0
+    assert (found.drop.decision, judged.drop.decision) == ("worse", "inconclusive")
+    # With no answer that a judge decided it is the interval for prompts.
+    lines = [dict(line, outcome="refused_by_provider") for line in before]
+    (alone,) = compare(lines, lines, WRONG)
+    assert alone.judge_interval == pytest.approx(alone.interval, abs=1e-6)
+
+
 def test_a_drop_within_the_judges_error_is_not_called_worse():
     before, after = "r" * 60, "c" * 10 + "r" * 50
     assert single(before, after, ERROR).drop.decision == "worse"
