@@ -34,7 +34,9 @@ def test_how_good_the_judge_is_here():
     provenance = {"one": facts(suites={"s": suite})}
     view = view_of(rate("refusal_rate", 1, 2), provenance=provenance, scores=scores)
     text = sentence(report_of(view), "The judge")
-    assert "The judge rules errs: of answers half of which it finds refused, labels would find" in text
+    assert (
+        "The judge rules errs: of answers half of which it finds refused, labels would find" in text
+    )
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     view = replace(view, provenance={"one": facts(suites={"s": suite_facts()})})
     assert "is not known here" in sentence(report_of(view), "The judge")
