@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
@@ -203,7 +204,8 @@ def write_distribution(folder: Path, name: str, points: str = "", **modules: str
 
 
 def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
-    """The project's files as they are, but for paths that begin with one of ``skipped``."""
+    """The project's files as they are, but for paths that begin with one of ``skipped``; with modules
+    as they are compiled, which holds for files of the same time."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -215,6 +217,10 @@ def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
         if not name.startswith(skipped) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
+            compiled = Path(importlib.util.cache_from_source(name)) if name.endswith(".py") else None
+            if compiled and (ROOT / compiled).is_file():
+                (folder / compiled).parent.mkdir(exist_ok=True)
+                shutil.copy2(ROOT / compiled, folder / compiled)
 
 
 class Project:

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import weakref
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -242,6 +243,10 @@ if __name__ == "__main__":
         for library in (*LIBRARIES, *HEAVY):
             with contextlib.suppress(ImportError):
                 importlib.import_module(library)
+        # What libraries do at exit touches most of their memory, which a child would have to copy.
+        weakref.finalize._registry.clear()
+        with contextlib.suppress(KeyError, AttributeError):
+            atexit.unregister(sys.modules["torch._dynamo.utils"].dump_compile_times)
         sys.meta_path.insert(0, Kept(*{library.partition(".")[0] for library in HEAVY}))
         gc.collect()
         gc.freeze()
