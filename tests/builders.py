@@ -217,9 +217,9 @@ def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
         if not name.startswith(skipped) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-            compiled = Path(importlib.util.cache_from_source(name)) if name.endswith(".py") else None
-            if compiled and (ROOT / compiled).is_file():
-                (folder / compiled).parent.mkdir(exist_ok=True)
+            compiled = importlib.util.cache_from_source(name)
+            if (ROOT / compiled).is_file():
+                (folder / compiled).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / compiled, folder / compiled)
 
 
