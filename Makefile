@@ -5,7 +5,7 @@ PACKAGES := $(addprefix ./,$(wildcard packages/*))
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
-.PHONY: setup repro test fuzz mutants machines families lint readme docs
+.PHONY: setup repro test fuzz mutants machines families lint readme docs release
 
 setup: .venv/installed
 
@@ -57,6 +57,10 @@ docs: setup
 	rm -rf build/pages && mkdir -p build/pages
 	git ls-files -z -- docs metrics packages tools '*.md' CITATION.cff LICENSE ':!tests' | tar -c --null -T - | tar -x -C build/pages
 	NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
+
+# Sdists and wheels of what is committed, in dist/, tried in fresh environments of three Pythons, half an hour.
+release: setup
+	python -m tools.release
 
 # What the docs show of results and commands.
 readme: setup

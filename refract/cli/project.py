@@ -35,18 +35,19 @@ def init(
 def demo(
     folder: Annotated[Path, Argument(help="Where; it must be new.")] = Path("refract-demo"),
 ) -> None:
-    """Measure the synthetic model in a small project, up to the report's page; needs no network.
+    """Measure four synthetic models in a small project, up to the report's page; needs no network.
 
     Example: refract demo
     """
-    write_project(folder)
+    write_project(folder, demo=True)
     # DVC calls `refract`, which need not be on the path where this environment is not active.
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     for words in (["init", "--no-scm", "--quiet"], ["repro"]):
         dvc = [sys.executable, "-m", "dvc", *words]
         if subprocess.run(dvc, cwd=folder, env={**os.environ, "PATH": path}).returncode:
             raise RefractError(f"dvc {words[0]} failed in {folder}")
-    say(f"page: {folder / PAGE}")
+    say(f"page: {folder / PAGE} (open it in a browser)")
+    say("Its models are hashes of their prompts. Your own: refract init my-project")
 
 
 def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -90,6 +91,9 @@ def judge(
         )
     for note in _contradicted(rows, verdicts):
         say(f"{in_}: {note}", file=sys.stderr)
+    counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
+    labels = [f"{count} {label}" for label, count in counts.most_common()]
+    say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
 
 
 def _answers_of(path: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
+from refract.report.sections import FRONT, PAGES
+from tests.builders import Project
 from tests.judges.test_model_judges import JudgeServer
 
 ROOT = Path(__file__).parents[2]
@@ -395,10 +398,28 @@ def test_answers_with_numbers_as_ids_and_without_ids_are_judged(cli):
 # refract demo and lint
 
 
-def test_the_demo_ends_in_the_page_and_overwrites_nothing(cli):
+def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli, monkeypatch):
+    """Here without DVC, which runs the stages in processes; `make release` runs it as it is."""
+    from stages import report
+
+    def stages(command, cwd, env):
+        if command[-1] == "repro":
+            Project(Path(cwd).resolve()).compute()
+            with contextlib.chdir(cwd):
+                report.main()
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("refract.cli.project.subprocess", SimpleNamespace(run=stages))
     done = cli("demo", "here")
-    assert (done.code, done.out) == (0, "page: here/data/report/report.html\n")
-    assert "synthetic" in Path("here/data/report/report.html").read_text("utf-8")
+    assert (done.code, done.out.splitlines()[-2:]) == (0, [
+        "page: here/data/report/report.html (open it in a browser)",
+        "Its models are hashes of their prompts. Your own: refract init my-project",
+    ])  # fmt: skip
+    assert {path.stem for path in Path("here/metrics/report").glob("*.md")} == {
+        page.name for page in PAGES
+    }
+    text = Path("here/metrics/report.md").read_text("utf-8")
+    assert all(f"## {section.title}\n" in text for section in FRONT[1:])
     assert cli("demo", "here").code == 2
 
 
