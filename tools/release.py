@@ -41,7 +41,6 @@ TESTS = (
     "packages/refract-paper/tests/test_latex.py",
     "packages/refract-published/tests/test_logs.py",
     "packages/refract-published/tests/test_protocols.py",
-    "tests/cli/test_cli.py",
     "tests/judges/test_refusal_judge.py",
 )
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Sure: knead the dough, then bake it."
@@ -99,15 +98,14 @@ def try_with(python: Path, source: Path, dist: Path, folder: Path) -> str:
     """What a stranger does with the distributions; the last line of the tests."""
     folder.mkdir()
     run(python, "-m", "venv", folder / "env", cwd=folder)
-    bin_folder = folder / "env/bin"
-    path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
+    new = folder / "env/bin/python"
+    path = os.pathsep.join([str(new.parent), os.environ["PATH"]])
     here = {"PATH": path, "REFRACT_CACHE": str(folder / "store")}
-    pip = (bin_folder / "python", "-m", "pip", "install", "--quiet", "--no-compile")
+    pip = (new, "-m", "pip", "install", "--quiet", "--no-compile")
     wheels = {path.name.partition("-")[0].replace("_", "-"): path for path in dist.glob("*.whl")}
     run(*pip, wheels.pop("refract-eval"), cwd=folder)
     run("refract", "demo", cwd=folder, **here)
-    report = (folder / "refract-demo/metrics/report.md").read_text("utf-8")
-    assert SECTION in report, report
+    assert SECTION in (folder / "refract-demo/metrics/report.md").read_text("utf-8")
     assert (folder / "refract-demo/data/report/report.html").stat().st_size > 10_000
     rows = f'response,refused\n"{REFUSAL}",yes\n"{HELP}",no\n'
     (folder / "mine.csv").write_text(rows, "utf-8")
@@ -116,29 +114,25 @@ def try_with(python: Path, source: Path, dist: Path, folder: Path) -> str:
     assert [json.loads(verdict)["label"] for verdict in verdicts] == ["refusal", "compliance"]
     run(*pip, "--no-deps", wheels.pop(HEAVY), cwd=folder)
     run(*pip, "--find-links", dist, *wheels.values(), *TESTED_WITH, cwd=folder)
-    run(bin_folder / "python", "-c", "import refract_exact", cwd=folder)
-    tests = (bin_folder / "python", "-m", "pytest", "-q", *TESTS)
-    return run(*tests, cwd=source, **here).splitlines()[-1]
+    run(new, "-c", "import refract_exact", cwd=folder)
+    return run(new, "-m", "pytest", "-q", *TESTS, cwd=source, **here).splitlines()[-1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--python", nargs="*", default=PYTHONS, help="versions to try")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where the files go")
-    asked = parser.parse_args()
+    asked, missing = parser.parse_args(), []
     numbers = versions()
     if len(numbers) != 1:
         raise SystemExit(f"versions are not one number: {', '.join(sorted(numbers))}")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        source = folder / "source"
+        folder, source = Path(temporary), Path(temporary) / "source"
         run("git", "clone", "--quiet", "--no-hardlinks", ROOT, source, cwd=ROOT)
         built = build(source, folder)
         print(f"{len(built)} files of version {numbers.pop()} pass twine check")
         # What tests import from here on was installed.
         for tree in (source / "refract", *source.glob("packages/*/refract_*")):
             shutil.rmtree(tree)
-        missing = []
         for version in asked.python:
             python = python_of(version)
             if python is None:
@@ -147,10 +141,7 @@ def main() -> None:
             passed = try_with(python, source, folder / "dist", folder / version)
             print(f"Python {version}: demo, a CSV, tests of installed packages: {passed}")
             shutil.rmtree(folder / version)
-        asked.out.mkdir(exist_ok=True)
-        for path in built:
-            shutil.copy2(path, asked.out)
-    print(f"in {asked.out}")
+        shutil.copytree(folder / "dist", ROOT / "dist", dirs_exist_ok=True)
     if missing:
         raise SystemExit(f"not tried, since there is no Python {', '.join(missing)}")
 

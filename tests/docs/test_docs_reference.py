@@ -25,7 +25,7 @@ from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import CATEGORIES, STRING_FLAGS
 from tests.builders import ROOT
 from tests.fault_server import DECLINED
-from tools import reference
+from tools import reference, release
 
 
 def tables(page: str) -> dict[str, list[list[str]]]:
@@ -203,16 +203,12 @@ def test_metrics_has_every_measure_of_the_code_and_of_the_results_in_git():
         assert all(isinstance(x, int | float) for found in numbers.values() for x in found.values())
 
 
-def test_the_citation_is_of_this_version():
-    citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
-    assert f"version = {{{citation['version']}}}" in text_of(
-        "../packages/refract-paper/docs/cite.md"
-    )
+def test_a_release_has_one_version_and_one_licence():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert (str(citation["version"]), citation["license"]) == (
-        project["version"],
-        project["license"],
-    )
+    citation = YAML(typ="safe", pure=True).load(ROOT / "CITATION.cff")
+    assert release.versions() == {project["version"], str(citation["version"])}
+    assert len(release.versions()) == 1
+    assert citation["license"] == project["license"]
 
 
 def test_no_suite_and_no_judge_has_more_than_a_dozen_columns_of_dvc_exp_show():
