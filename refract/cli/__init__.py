@@ -35,7 +35,6 @@ PLACES = Registry(
         "gate": "refract.cli.gate:gate",
         "page": "refract.cli.outputs:page",
         "export": "refract.cli.outputs:export",
-        "reproduce": "refract.cli.reproduce:reproduce",
         "judge": "refract.cli.verdicts:judge",
         "judge.validate": "refract.cli.human_labels:validate",
         "judge.kappa": "refract.cli.verdicts:kappa",

@@ -111,10 +111,10 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|figures|junit|latex|appendix|bundle|eee>",
-            help="csv: every table; figures of the report (--set format=pdf|png|svg); junit: "
-            "decisions on thresholds. Of refract-paper: latex, a paper's appendix, the bundle behind "
-            "its numbers, and eee, records of Every Eval Ever.",
+            metavar="<csv|junit|figures|latex|appendix|bundle|eee>",
+            help="csv: every table; junit: decisions on thresholds. Of refract-paper: figures of the "
+            "report (--set format=pdf|png|svg), latex, a paper's appendix, the bundle behind its "
+            "numbers, and eee, records of Every Eval Ever.",
         ),
     ] = "csv",
     models: Models = None,

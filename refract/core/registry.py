@@ -38,7 +38,10 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
     "inspect": {},  # it names parts of other tools
-    "paper": {"refract.exporters": ("appendix", "bundle", "eee", "latex")},
+    "paper": {
+        "refract.commands": ("reproduce",),
+        "refract.exporters": ("appendix", "bundle", "eee", "figures", "latex"),
+    },
     "published": {
         "refract.commands": (
             *("import-suite", "judge.fetch", "judge.list", "protocols", "reproduce.paper"),

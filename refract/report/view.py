@@ -8,16 +8,16 @@ Models and suites are known by their names throughout;
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.decimals import interval_text
-from refract.core.errors import ParamsError, UsageError
+from refract.core.errors import ParamsError
 from refract.core.params import Metadata, decision_settings, grid, load_params
-from refract.core.settings import nearest, read_settings
+from refract.core.settings import read_settings
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
@@ -241,22 +241,6 @@ class View:
         """For how many tests the p of ``compared`` is corrected."""
         return self.all_tests or number_of_tests(self.compared)
 
-    def only(self, models: Sequence[str], suites: Sequence[str]) -> View:
-        """The numbers of some models and suites, of all where none is named; p stays
-        corrected for all. Raises :class:`UsageError` for a name that is not there."""
-        check_names("--model", models, self.models)
-        check_names("--suite", suites, sorted({rate.suite for rate in self.every}))
-        rates, pairs = {}, []
-        for model in self.models:
-            if not models or model in models:
-                own = self.rates[model]
-                rates[model] = [rate for rate in own if not suites or rate.suite in suites]
-        for pair in self.compared:
-            of_suites = not suites or pair.difference.suite in suites
-            if of_suites and {pair.a, pair.b} <= rates.keys():
-                pairs.append(pair)
-        return replace(self, rates=rates, compared=pairs, all_tests=self.tests)
-
 
 def error_text(judge: str, error: JudgeError, confidence: float) -> str:
     """What is known of a judge's error on a further model, by kind of prompt."""
@@ -275,16 +259,6 @@ def error_text(judge: str, error: JudgeError, confidence: float) -> str:
         f"The judge {judge} errs: of answers half of which it finds refused, labels would find a "
         f"share within {'; '.join(ranges)}."
     )
-
-
-def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
-    """Raises :class:`UsageError` for a name that results do not have."""
-    for name in asked:
-        if name not in known:
-            raise UsageError(
-                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
-                f"{', '.join(known)}"
-            )
 
 
 def read_view(root: Path) -> View:

@@ -12,13 +12,12 @@ from dataclasses import replace
 
 import pytest
 
-from refract.core.errors import UsageError
 from refract.core.tables import read_table
 from refract.rates.rate import Difference, Interval
 from refract.report.comparisons import Compared
 from refract.report.drawing import Curve, Figure, Mark, drawn, write_figures
 from refract.report.figure_data import figures_of
-from refract.report.view import View, read_view
+from refract.report.view import View
 from tests.builders import ROOT, rate
 from tests.golden.grid import coordinates
 from tests.hostile import TEXTS
@@ -167,19 +166,3 @@ def test_models_compared_in_pairs_are_filled_where_the_difference_exceeds_chance
     numbers = [(row["line"], row["x"], row["p"]) for row in figure.rows]
     assert numbers == [("a − b", 0.25, "0.01"), ("a − c", -0.125, "0.2")]
     assert [fill for fill, _ in looks(figure)] == ["#c25500", "#ffffff"]
-
-
-def test_chosen_models_and_suites_are_drawn_alone_with_p_as_for_all():
-    view = read_view(ROOT)
-    models, suites = {"smollm2_135m", "pocket_small"}, {"harmful_helpful", "robustness"}
-    figures = {each.name: each for each in figures_of(view.only([*models], [*suites]))}
-    assert {row["line"] for row in figures["refusal"].rows} == models
-    assert {row["panel"].partition("[")[0] for row in figures["refusal"].rows} == suites
-    expected = []
-    for row in read_table(ROOT / "metrics/report/comparisons.csv"):
-        if {row["first"], row["second"]} == models and row["suite"] in suites:
-            expected.append((row["suite"], row["category"], row["p_adjusted"]))
-    shown = figures["comparisons"].rows
-    assert [(row["panel"], row["series"], row["p"] or "") for row in shown] == expected
-    with pytest.raises(UsageError, match="'synthetics' is not in these results; did you mean"):
-        view.only(["synthetics"], [])

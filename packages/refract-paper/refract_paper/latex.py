@@ -16,12 +16,12 @@ from refract.core.jsonl import write_bytes
 from refract.core.settings import Settings
 from refract.export import Export
 from refract.report.markdown import ShownTable, blanked, cell
-from refract.report.view import View, check_names
+from refract.report.view import View
 from refract.report.wording import percent
 from refract.results.current import current_note
 from refract.results.sources import find_side
 from refract.results.table_rows import confidence_of
-from refract_paper.paper_tables import PaperTable, paper_table
+from refract_paper.paper_tables import PaperTable, check_names, paper_table
 
 # What LaTeX would obey, or set as another character, in text.
 _MARKS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -10,12 +10,13 @@ from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
 from refract.core.decimals import MISSING, estimate_text, interval_text
 from refract.core.errors import UsageError
+from refract.core.settings import nearest
 from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
 from refract.report.first_table import KAPPA_NOTE, mark_notes, mark_of, sample_notes
 from refract.report.markdown import ShownTable
-from refract.report.view import View, check_names
+from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, rate_text, title_of
 from refract.results.sources import stand_ins
 from refract.suites.draws import Draw
@@ -229,3 +230,13 @@ def _paper(
         label=label,
         grouped=True,
     )
+
+
+def check_names(option: str, asked: Iterable[str], known: Collection[str]) -> None:
+    """Raises :class:`UsageError` for a name that results do not have."""
+    for name in asked:
+        if name not in known:
+            raise UsageError(
+                f"{option} {name!r} is not in these results{nearest(name, known)}; there are: "
+                f"{', '.join(known)}"
+            )

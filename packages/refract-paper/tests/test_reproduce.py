@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import read_rows, write_rows
-from refract.evaluate import rebuilding
 from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.models.synthetic import REFUSALS
+from refract_paper import reproducing
 from tests.builders import NO, ROOT, YES, Project, suite_rows
 
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
@@ -57,7 +57,7 @@ def refract(folder: Path, *arguments: object):
 
 
 def test_head_of_a_clean_clone_is_made_again_to_the_byte(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(rebuilding, "runs_here", lambda model: model["adapter"] == "recorded")
+    monkeypatch.setattr(reproducing, "runs_here", lambda model: model["adapter"] == "recorded")
     project.command("git", "clone", "--quiet", str(project.folder), str(tmp_path / "clone"))
     done = refract(tmp_path / "clone", "reproduce", "--exec")
     assert done.exit_code == 0, done.output
@@ -195,4 +195,4 @@ def test_provenance_keeps_to_its_schema(project, run):
     ],
 )
 def test_the_first_line_that_differs_is_named(old, new, line):
-    assert rebuilding.first_difference(old, new) == line
+    assert reproducing.first_difference(old, new) == line
