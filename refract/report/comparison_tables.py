@@ -15,7 +15,7 @@ from refract.report.wording import p_text, short_estimate
 
 # The columns of tables of paired differences.
 COMPARED = (
-    *("suite", "category", "field", "value", "first", "second", "n", "clusters", "rate_first"),
+    *("suite", "category", "first", "second", "n", "clusters", "rate_first"),
     *("rate_second", "difference", "low", "high", "p", "p_adjusted", "judge_low", "judge_high"),
 )
 
@@ -26,11 +26,9 @@ def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> Sh
     rows = []
     for a, b, difference in pairs:
         if difference.n:
-            group = difference.group
-            by = f", {group.field} {group.value}" if group else ""
             row = {
                 "suite": view.titles.plain(difference.suite),
-                "prompts": f"{difference.category}{by}".replace("_", " "),
+                "prompts": difference.category.replace("_", " "),
                 "first": view.titles.model(a),
                 "second": view.titles.model(b),
                 "refused": f"{short_estimate(difference.a)}, {short_estimate(difference.b)}",
@@ -54,17 +52,6 @@ def compared(view: View) -> dict[str, Any]:
         "tests": view.tests,
         "telling": _compared_table(view, telling, corrected),
         "pairs": _compared_table(view, pairs, corrected),
-    }
-
-
-def by_field(view: View) -> dict[str, Any]:
-    """The comparisons on the prompts of one value of a field that are more than chance."""
-    tested = number_of_tests(view.by_field)
-    telling = strongest(view.by_field, view.confidence)
-    return {
-        "telling": _compared_table(view, telling, f"p (BH, {tested})"),
-        "tested": tested,
-        "expected": f"{1 - view.confidence:.2g}",
     }
 
 
@@ -103,8 +90,12 @@ def compared_numbers(view: View, pairs: Iterable[Compared]) -> list[Row]:
     rows = []
     for a, b, x in pairs:
         if x.n:
-            names = [view.titles.plain(x.suite), x.category, x.group.field, x.group.value]
-            names += [view.titles.model(a), view.titles.model(b)]
+            names = [
+                view.titles.plain(x.suite),
+                x.category,
+                view.titles.model(a),
+                view.titles.model(b),
+            ]
             values = [x.n, x.clusters, *map(number, (x.a, x.b, x.value)), *ends(x.interval)]
             ps = [None if p is None else f"{p:.4g}" for p in (x.p, x.p_adjusted)]
             cells = [*names, *values, *ps, *ends(x.judge_interval)]

@@ -1,5 +1,4 @@
-"""Paired comparisons of models: with a reference, of neighbours, by field, and under
-perturbations.
+"""Paired comparisons of models: with a reference, of neighbours, and under perturbations.
 
 Nothing here depends on the report: these are functions of outcomes, and of what is
 known of models.
@@ -7,23 +6,20 @@ known of models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.types import Row, is_last
-from refract.core.vocabulary import OUTCOME_COLUMNS, outcome_columns
 from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
 from refract.rates.rate import Difference
 from refract.results.sources import errors_between, stand_ins
-from refract.statistics.hypotheses import benjamini_hochberg, holm
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
 Outcomes = Mapping[str, Sequence[Mapping[str, str]]]
-Correct = Callable[[Sequence[float | None]], list[float | None]]
 
 
 class Compared(NamedTuple):
@@ -51,7 +47,7 @@ def compare_models(
     reference: str | None = None,
     provenance: Mapping[str, Row] | None = None,
 ) -> list[Compared]:
-    """Paired comparisons of models, with Holm's p over all of live models.
+    """Paired comparisons of models, undecided, with Holm's p over all of live models.
 
     Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A
     pair with a stand-in (recorded answers, synthetic models) is in no family of tests,
@@ -61,47 +57,18 @@ def compare_models(
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference or models[0])
-    return _compared(outcomes, pairs, [""], settings, holm, provenance or {})
-
-
-def compare_fields(
-    outcomes: Outcomes,
-    settings: DecisionSettings = DEFAULTS,
-    reference: str | None = None,
-    provenance: Mapping[str, Row] | None = None,
-) -> list[Compared]:
-    """The comparisons of :func:`near_pairs` by each value of each field of the
-    suites, with Benjamini and Hochberg's p over all of live models, as
-    :func:`compare_models` has Holm's."""
-    models = list(outcomes)
-    pairs = near_pairs(models, reference or models[0]) if models else []
-    columns = outcome_columns(row for rows in outcomes.values() for row in rows)
-    fields = [column for column in columns[len(OUTCOME_COLUMNS) :] if column != "turns"]
-    return _compared(outcomes, pairs, fields, settings, benjamini_hochberg, provenance or {})
-
-
-def _compared(
-    outcomes: Outcomes,
-    pairs: Sequence[tuple[str, str]],
-    columns: Sequence[str],
-    settings: DecisionSettings,
-    correct: Correct,
-    provenance: Mapping[str, Row],
-) -> list[Compared]:
-    """The comparisons by each column, undecided, with p corrected over those of live
-    models alone, where such are."""
     names, groups, live, errors = [], [], [], []
-    stand = {*stand_ins(provenance)}
+    known = provenance or {}
+    stand = {*stand_ins(known)}
     for a, b in pairs:
-        by_suite = errors_between(provenance.get(a), provenance.get(b))
-        for column in columns:
-            for group in pair_outcomes(outcomes[a], outcomes[b], column=column):
-                names.append((a, b))
-                groups.append(group)
-                live.append(not {a, b} & stand)
-                errors.append(by_suite.get(group.suite))
+        by_suite = errors_between(known.get(a), known.get(b))
+        for group in pair_outcomes(outcomes[a], outcomes[b]):
+            names.append((a, b))
+            groups.append(group)
+            live.append(not {a, b} & stand)
+            errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
-    differences = compare_groups(groups, undecided, live=live, correct=correct, errors=errors)
+    differences = compare_groups(groups, undecided, live=live, errors=errors)
     return [Compared(*pair, x) for pair, x in zip(names, differences, strict=True)]
 
 

@@ -20,7 +20,7 @@ SERIES = {
 
 def figures_of(view: View) -> list[Figure]:
     """The figures for which there are numbers, in the order of the page."""
-    makers = (_refusal, _trade_off, _injections, _comparisons, _scaling)
+    makers = (_refusal, _trade_off, _comparisons, _scaling)
     return [figure for figure in (maker(view) for maker in makers) if figure.marks]
 
 
@@ -75,24 +75,6 @@ def _trade_off(view: View) -> Figure:
 
 def _models(view: View) -> list[str]:
     return list(map(view.titles.model, view.models))
-
-
-def _injections(view: View) -> Figure:
-    """The share of answers that an injected character changed, by character and
-    repetitions."""
-    marks = []
-    places: dict[tuple[str, str], int] = {}
-    for rate in view.every:
-        injected = rate.group.field == "perturbation" and rate.repetitions
-        if injected and rate.value is not None:
-            panel = f"{view.titles.suite(rate.suite)}: {rate.key.perturbation}"
-            places.setdefault((panel, rate.group.value), len(places))
-            marks.append(_mark(view, rate, panel=panel, line=rate.group.value))
-    marks.sort(key=lambda mark: (mark.panel, places[mark.panel, mark.line]))
-    title = "Changed answers by injected character and repetitions"
-    label = "share of answers that changed"
-    note = f"{_intervals(view)}."
-    return Figure("char_injection", marks, title, note, label, series=_models(view))
 
 
 def _comparisons(view: View) -> Figure:

@@ -23,20 +23,16 @@ from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
 from refract.core.showing import csv_cell
 from refract.core.types import Row
-from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
+from refract.core.vocabulary import JUDGED, REFUSED
 from refract.rates.key import (
     ATTACK_SUCCESS,
     CHANGED,
     INJECTION_SUCCESS,
-    LABEL_CHANGE,
     PAIR_DIFFERENCE,
     TASK_DONE,
 )
-from refract.rates.robustness import LANGUAGE_MEASURES
-from refract.rates.sampled import VARIANTS_FIELD
 from refract.report.comparison_tables import (
     COMPARED,
-    by_field,
     compared,
     compared_numbers,
     perturbed_numbers,
@@ -270,28 +266,6 @@ def _pairs(inputs: Inputs) -> Data:
     return {"pairs": shown_table(rows), "tests": tests}
 
 
-def _stability(inputs: Inputs) -> Data:
-    """Rates over several answers to one prompt."""
-    view, rows = inputs.view, []
-    for rate in view.every:
-        field, value = rate.group.field, rate.group.value
-        if (field == VARIANTS_FIELD and rate.measure == LABEL_CHANGE) or field == SAMPLES_FIELD:
-            cells = {"over": f"{value} samples" if field == SAMPLES_FIELD else value}
-            cells["measure"] = rate.name
-            rows.append(view.measured(rate, "mean over prompts", "prompts", **cells))
-    return {"sampled": shown_table(rows)}
-
-
-def _languages(inputs: Inputs) -> Data:
-    """What is answered otherwise than in the source language."""
-    view, rows = inputs.view, []
-    for rate in view.every:
-        if rate.measure in LANGUAGE_MEASURES and rate.group.field in ("", "language"):
-            cells = {"measure": rate.name, "language": rate.group.value or "any"}
-            rows.append(view.measured(rate, "share", "requests", **cells))
-    return {"languages": shown_table(rows)}
-
-
 def _scaling(inputs: Inputs) -> Data:
     """The trends of families with three sizes or more, and the rates behind them."""
     view = inputs.view
@@ -366,7 +340,6 @@ def report_tables(inputs: Inputs) -> dict[str, tuple[Sequence[str], list[Row]]]:
     perturbed = perturbed_numbers(view)
     written: dict[str, tuple[Sequence[str], list[Row]]] = {
         "comparisons": (COMPARED, compared_numbers(view, view.compared)),
-        "fields": (COMPARED, compared_numbers(view, view.by_field)),
         "over_refusal": (refused.header, rows),
         "robustness": (COMPARED if perturbed else (), perturbed),
     }
@@ -390,10 +363,7 @@ PAGES = (
     Section("robustness", "What perturbations did", _robustness),
     Section("judges", "How good the judges are", _judges),
     Section("details", "Every rate with what limits it", _results),
-    Section("fields", "Kinds of prompts that stand out", lambda x: by_field(x.view)),
     Section("pairs", "Paired prompts", _pairs),
-    Section("languages", "The same request in several languages", _languages),
-    Section("stability", "Several answers to one prompt", _stability),
     Section("scaling", "Rates over model size", _scaling),
     Section("provenance", "What these numbers are made of", _provenance),
 )

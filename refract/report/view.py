@@ -26,7 +26,6 @@ from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
     Compared,
-    compare_fields,
     compare_models,
     compare_perturbed,
     near_pairs,
@@ -78,9 +77,8 @@ class SuiteLine(NamedTuple):
 class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
-    ``compared`` are the models on whole suites, ``by_field`` on the prompts of one
-    value; ``harmless`` counts by model the helpful and borderline prompts, each text once:
-    refused, judged. ``scores`` are by judge and measure, ``unread`` warnings of languages
+    ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful
+    and borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure, ``unread`` warnings of languages
     that a judge was not measured in, ``private`` the suites that are not in git,
     ``estimand`` the question that intervals answer.
     """
@@ -90,7 +88,6 @@ class View:
     titles: Titles = field(default_factory=Titles)
     reference: str = ""
     compared: Sequence[Compared] = ()
-    by_field: Sequence[Compared] = ()
     sizes: Mapping[str, Size] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, JudgeScore]] = field(default_factory=dict)
     confidence: float = 0.95
@@ -306,7 +303,6 @@ def read_view(root: Path) -> View:
         titles=titles._replace(draws=draws),
         reference=reference,
         compared=compare_models(clean, settings, reference, provenance),
-        by_field=compare_fields(clean, settings, reference, provenance),
         sizes=model_sizes(provenance, metadata),
         scores=_scores(root / "metrics/judges_agreement.csv"),
         confidence=settings.confidence,

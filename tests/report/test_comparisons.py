@@ -1,4 +1,4 @@
-"""Models compared with a reference, with their neighbours, and by the fields of suites."""
+"""Models compared with a reference, and with their neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from refract.report.compared_sides import SidesText
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
-    compare_fields,
     compare_models,
     near_pairs,
     number_of_tests,
@@ -25,14 +24,6 @@ from tests.builders import outcome_lines
 from tests.report.views import facts, lines_of
 
 
-def outcomes_of(letters: str, style: str = "") -> list[dict[str, str]]:
-    """Outcomes of harmful prompts, a letter a prompt; of each its style, a letter or a space."""
-    lines = outcome_lines(letters)
-    for line, value in zip(lines, style, strict=bool(style)):
-        line["style"] = value.strip()
-    return lines
-
-
 def inputs_of(outcomes: dict[str, list[dict[str, str]]]) -> Inputs:
     """The comparisons of some models alone."""
     view = View(
@@ -40,7 +31,6 @@ def inputs_of(outcomes: dict[str, list[dict[str, str]]]) -> Inputs:
         dict.fromkeys(outcomes, facts()),
         reference=next(iter(outcomes)),
         compared=compare_models(outcomes),
-        by_field=compare_fields(outcomes),
     )
     return Inputs(view, page_data([]), {})
 
@@ -50,17 +40,16 @@ def test_each_model_is_compared_with_the_reference_and_with_its_neighbour():
     for reference, near in pairs.items():
         assert near_pairs("abcd", reference) == [tuple(pair) for pair in near]
     assert near_pairs(["a"], "a") == []
-    alone = report_pages(inputs_of({"a": outcomes_of("rc")}))
+    alone = report_pages(inputs_of({"a": outcome_lines("rc")}))
     assert "One model alone" in alone["comparisons"]
-    assert compare_fields({}) == []
 
 
 def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_p():
     inputs = inputs_of(
         {
-            "a": outcomes_of("c" * 10 + "r" * 10),
-            "b": outcomes_of("r" * 20),
-            "c": outcomes_of("e" * 20),
+            "a": outcome_lines("c" * 10 + "r" * 10),
+            "b": outcome_lines("r" * 20),
+            "c": outcome_lines("e" * 20),
         }
     )
     (line,) = lines_of(report_pages(inputs)["comparisons"], "s")
@@ -76,26 +65,8 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
 
 def test_the_number_of_comparisons_grows_with_the_models_and_not_with_their_square():
     for count, pairs in ((ALL_PAIRS, ALL_PAIRS * (ALL_PAIRS - 1) / 2), (20, 19 + 18)):
-        outcomes = {f"m{n}": outcomes_of("rc") for n in range(count)}
+        outcomes = {f"m{n}": outcome_lines("rc") for n in range(count)}
         assert len(compare_models(outcomes)) == pairs
-
-
-def test_models_are_compared_on_the_prompts_of_each_value_of_a_field():
-    style = "x" * 12 + "y" * 8
-    letters = {"a": "r" * 20, "b": "c" * 12 + "r" * 8}
-    outcomes = {model: outcomes_of(text, style=style) for model, text in letters.items()}
-    compared = compare_fields(outcomes)
-    groups = [(d.group.field, d.group.value, d.n, d.value) for *_, d in compared]
-    assert groups == [("style", "x", 12, -1.0), ("style", "y", 8, 0.0)]
-    # Benjamini and Hochberg: the smallest p of two counts twice, the larger once.
-    assert [d.p_adjusted for *_, d in compared] == [2 * 2 / 2**12, 1.0]
-    assert [d.group.value for *_, d in strongest(compared, 0.95)] == ["x"]
-    page = report_pages(inputs_of(outcomes))["fields"]
-    assert "Of 2 paired comparisons 1 are" in page
-    assert ["s", "harmful, style x", "a", "b"] in [line[:4] for line in lines_of(page, "s")]
-    # Prompts without the field are in no comparison by it.
-    outcomes = {model: outcomes_of("rcr", style="x x") for model in "ab"}
-    assert [(d.group.value, d.n) for *_, d in compare_fields(outcomes)] == [("x", 2)]
 
 
 ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
@@ -105,11 +76,10 @@ ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
     ("models", "family"),
     [("abcd", ["ac"]), ("acd", ["ac"]), ("bd", ["bd"]), ("ad", ["ad"])],
 )
-@pytest.mark.parametrize("compare", [compare_models, compare_fields])
-def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family, compare):
+def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family):
     known = {model: facts(ADAPTERS[model]) for model in models}
-    outcomes = {m: outcomes_of("rc"[n % 2] * 12, style="x" * 12) for n, m in enumerate(models)}
-    compared = compare(outcomes, provenance=known)
+    outcomes = {m: outcome_lines("rc"[n % 2] * 12) for n, m in enumerate(models)}
+    compared = compare_models(outcomes, provenance=known)
     own = [pair for pair in compared if pair.difference.p_adjusted is not None]
     assert ["".join(pair[:2]) for pair in own] == family
     assert number_of_tests(compared) == len(family)
@@ -118,7 +88,7 @@ def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models
 
 
 def test_those_with_most_evidence_come_first():
-    (difference, *_) = (d for *_, d in compare_models({m: outcomes_of("rc") for m in "ab"}))
+    (difference, *_) = (d for *_, d in compare_models({m: outcome_lines("rc") for m in "ab"}))
     pairs = []
     for names, p, value in (
         ("ab", 0.02, 0.9),
