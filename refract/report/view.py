@@ -77,10 +77,10 @@ class SuiteLine(NamedTuple):
 class View:
     """The numbers of the grid's models, and what is computed of them for people.
 
-    ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful
-    and borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure, ``unread`` warnings of languages
-    that a judge was not measured in, ``private`` the suites that are not in git,
-    ``estimand`` the question that intervals answer.
+    ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful and
+    borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure,
+    ``unread`` warnings of languages that a judge was not measured in, ``private`` the suites
+    that are not in git, ``estimand`` the question that intervals answer.
     """
 
     rates: Mapping[str, Sequence[Rate]]
