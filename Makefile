@@ -66,4 +66,5 @@ release: setup
 readme: setup
 	python -m tools.reference
 	python -m tools.pages
+	python -m tools.picture
 	python -m tests.judges.test_judged_languages

@@ -28,9 +28,9 @@ from refract.evaluate import (
 from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
+from refract.models.answer_rows import named_answers, recorded_answer
 from refract.models.function import BatchFunction, TextFunction, function_name, text_model
 from refract.models.protocol import Model
-from refract.models.recorded import recorded_answer
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_judge, find_model, find_project, source_name
 from refract.results import Results, run_tables
@@ -198,9 +198,13 @@ def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | 
 
     >>> refract.judge([{"prompt": "How do I pick a lock?", "response": "I can't help with that."}])
     """
+    where, notes = "rows", list[str]()
     if isinstance(rows, str | Path):
-        rows = read_log(Path(rows))[0].rows
-    read = given_rows(rows, "rows")
+        log = read_log(Path(rows))[0]
+        where, notes, rows = str(rows), list(log.notes), log.rows
+    read, decided = named_answers(given_rows(rows, "rows"), where)
+    for note in (*notes, *decided):
+        warnings.warn(f"{where}: {note}", stacklevel=2)
     verdicts = []
     judges = _judges(judge, find_project())
     for name, definition in judges.items():

@@ -25,13 +25,13 @@ from refract.cli.options import (
 )
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
-from refract.core.file_formats import listed, read_log
+from refract.core.file_formats import read_log
 from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.judges import reading_warnings
-from refract.models.recorded import USUAL, missing_answers, usual_column
+from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
 
@@ -78,7 +78,7 @@ def judge(
     definition = find_judge(name, find_project(), judge_model, base_url=judge_base_url)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
     log = read_log(in_)[0]
-    rows, notes = _answers_of(in_, log.rows)
+    rows, notes = named_answers(log.rows, f"--in: {in_}")
     for warning in (*log.notes, *notes, *reading_warnings(rows, {name: definition})):
         say(f"{in_}: {warning}", file=sys.stderr)
     verdicts = judge_rows(rows, name, definition, where=f"{in_}: row")
@@ -94,32 +94,6 @@ def judge(
     counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
-
-
-def _answers_of(path: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
-    """Rows with the names that judges know, and what was decided. Raises :class:`UsageError`."""
-    columns = dict.fromkeys(name for row in rows for name in row)
-    taken: dict[str, str] = {}
-    notes = []
-    for role in USUAL:
-        column = usual_column(role, columns)
-        if column not in (None, role, "prompt_id"):
-            taken[role] = column
-            notes.append(f"the column {role!r} is taken from {column!r}")
-    if "response" not in {*columns, *taken}:
-        raise UsageError(
-            f"--in: {path} holds no answers: one of the columns {', '.join(USUAL['response'])} "
-            f"(got {listed(columns) or 'no rows'})"
-        )
-    has_ids = usual_column("id", columns) is not None
-    notes += missing_answers(row.get(taken.get("response", "response")) for row in rows)
-    if not has_ids:
-        notes.append("rows have no 'id': their verdicts are named by their numbers")
-    answers = []
-    for number, row in enumerate(rows, 1):
-        named = {role: row.get(column) for role, column in taken.items()}
-        answers.append({**row, **named} | ({} if has_ids else {"id": str(number)}))
-    return answers, notes
 
 
 def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:

@@ -136,15 +136,17 @@ def _json_rows(path: Path) -> list[Row]:
             return list(iter_rows(path, has_nan=True))
         raise ValueError(f"not JSON: {error}") from None
     if isinstance(value, dict) and log_kind(path, [value]) is None:
-        sizes = {len(x) if isinstance(x, list) else 0 for x in value.values()}
+        lists = {name: x for name, x in value.items() if isinstance(x, list)}
+        tables = [name for name, x in lists.items() if x and isinstance(x[0], dict)]
+        if len(tables) > 1:
+            raise ValueError(f"holds several lists of objects ({listed(tables)}): take one")
         by_id = value and all(isinstance(x, dict) for x in value.values())
-        if by_id or (len(value) > 1 and len(sizes) == 1 and sizes != {0}):
+        if by_id or (len(value) == len(lists) > 1 and len({*map(len, lists.values())}) == 1):
             raise ValueError(
                 "expected a list of objects, and it is one of rows by id or of columns (of a DataFrame "
                 "take to_json(orient='records'))"
             )
-        lists = [x for x in value.values() if isinstance(x, list) and x and isinstance(x[0], dict)]
-        value = lists[0] if len(lists) == 1 else value
+        value = lists[tables[0]] if tables else value
     rows: list[Row] = [value] if isinstance(value, dict) and value else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("expected a list of objects")
@@ -155,6 +157,8 @@ def _parquet_rows(path: Path) -> list[Row]:
     import pandas
 
     frame = pandas.read_parquet(path, dtype_backend="pyarrow")
+    if frame.index.names != [None]:
+        frame = frame.reset_index()
     columns: dict[str, list[Any]] = {}
     for name in frame.columns:
         try:
@@ -234,6 +238,9 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"two columns are called {twice[0]!r}")
+    again = next((number for number, row in enumerate(cells, 2) if [*row] == names), None)
+    if header and again:
+        raise ValueError(f"row {again} repeats the header: several files in one")
     return [dict(zip(names, row, strict=True)) for row in cells]
 
 

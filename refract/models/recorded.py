@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -23,26 +23,23 @@ from refract.core.file_formats import SUFFIXES, Log, id_text, listed, read_log
 from refract.core.jsonl import sha256_file
 from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
-from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.core.vocabulary import UNUSABLE
-from refract.models.protocol import AdapterError, Answer, Model, Request, stop_details
+from refract.models.answer_rows import (
+    ID_COLUMNS,
+    PROMPT_COLUMNS,
+    RESPONSE_COLUMNS,
+    USUAL,
+    answer_warnings,
+    is_failed_check,
+    recorded_answer,
+    usual_column,
+)
+from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.suites.rows import CATEGORIES
 
 logger = logging.getLogger(__name__)
-ID_COLUMNS = ("prompt_id", "id")
-PROMPT_COLUMNS = ("prompt", "goal", "question")
-RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
-# Endings, by what providers call them.
-ENDINGS = {ending: ending for ending in ("stop", "length", "loop", "content_filter", "refusal")}
-ENDINGS |= dict.fromkeys(
-    ("end_turn", "stop_sequence", "tool_calls", "tool_use", "eos_token"), "stop"
-)
-ENDINGS |= dict.fromkeys(("max_tokens", "model_length"), "length")
-# How tables write that a cell holds nothing.
-MISSING = ("", "nan", "na", "n/a", "none", "null", "false")
 FIRST = "null: the first there is of "
-USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMNS}
 FORMS = ", ".join((*SUFFIXES, ".eval"))
 # Columns of logs that tell answers to one prompt apart.
 TELLING = ("model", "epoch", "choice", "repeat")
@@ -196,9 +193,11 @@ class Recorded(Model):
                 _add(by_id, (id_text(id_), None if prompt is None else _folded(prompt)), recorded)
             if prompt is not None:
                 _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
-        for warning in missing_answers(row.get(responses) for row in rows):
+        for warning in answer_warnings(
+            (row.get(prompts or ""), row.get(responses)) for row in rows
+        ):
             logger.warning("%s: %s", self.where, warning)
-        failed = sum(_is_failed_check(row, row.get(responses)) for row in rows)
+        failed = sum(is_failed_check(row, row.get(responses)) for row in rows)
         if failed:
             logger.warning(
                 "%s: %d rows without success hold an answer and an error, which is taken for a "
@@ -255,25 +254,6 @@ class Recorded(Model):
         return named or usual_column(role, present)
 
 
-def usual_column(role: str, present: Collection[str]) -> str | None:
-    """The first column that usually holds answers, prompts or ids, perhaps in capitals or beside
-    blanks; None without any."""
-    spelt = {name.strip().lower(): name for name in present} | {name: name for name in present}
-    return next((spelt[column] for column in USUAL[role] if column in spelt), None)
-
-
-def missing_answers(responses: Iterable[Any]) -> list[str]:
-    """A warning where answers are words by which tables mean that there is none."""
-    words = [text for text in responses if isinstance(text, str) and _is_missing(text) and text]
-    if not words:
-        return []
-    return [f"{len(words)} answers are {words[0]!r} or the like, and are judged as texts"]
-
-
-def _is_missing(cell: Any) -> bool:
-    return not cell or str(cell).strip().lower() in MISSING
-
-
 def _folded(prompt: Any) -> str:
     """A prompt without what differs between two copies of one text: normal forms, ends of lines,
     blanks around it, characters that no prompt may hold."""
@@ -287,65 +267,9 @@ def _add(answers: Answers, key: tuple[str, str | None], row: RecordedAnswer) -> 
         answers[key] = None
 
 
-def _is_failed_check(row: Row, response: Any) -> bool:
-    """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
-    failed = str(row.get("success")).lower() == "false"
-    return (
-        failed
-        and not _is_missing(row.get("error"))
-        and isinstance(response, str)
-        and bool(response)
-    )
-
-
 def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
     def content(row: RecordedAnswer) -> list[Any]:
         answer = row.answer
         return [answer.response, answer.finish_reason, answer.error, answer.tool_calls]
 
     return one is not other and content(one) != content(other)
-
-
-def recorded_answer(row: Row, response: Any) -> Answer:
-    """The answer that a row holds: an error for one, and for anything but a text."""
-    ending: Any = row.get("finish_reason") or "stop"
-    ending = ENDINGS.get(str(ending).lower(), ending)
-    error = None if _is_missing(row.get("error")) else row["error"]
-    if response is None and ending in ("refusal", "content_filter"):
-        response = ""
-    calls, problem = row.get("tool_calls") or [], ""
-    try:
-        calls = [call.get("function") or call for call in calls]  # as OpenAI's API has them
-        calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
-    except (AttributeError, KeyError, TypeError, ValueError):
-        problem = f"tool_calls are no list of names and arguments (got {calls!r:.60})"
-    if ending == "error" or (error and not _is_failed_check(row, response)):
-        problem = str(error or "the recorded answer is an error")
-    elif response is None:
-        problem = "the recorded answer is null"
-    elif not isinstance(response, str):
-        problem = f"the answer is not a text (got {response!r:.60})"
-    elif ending not in ENDINGS.values():
-        problem = f"unknown finish_reason {ending!r}"
-    if problem:
-        return Answer.failed("RecordedError", problem)
-    log = _log_of(row)
-    return Answer(
-        response,
-        ending,
-        prompt_tokens=_count(log.get("prompt_tokens")),
-        completion_tokens=_count(log.get("completion_tokens")),
-        thinking=str(log["thinking"]) if log.get("thinking") else None,
-        tool_calls=calls or None,
-        stop_details=stop_details(row.get("stop_details")),
-    )
-
-
-def _log_of(row: Row) -> dict[str, Any]:
-    """What a reader of logs notes beside an answer: thinking and tokens."""
-    log = row.get("log")
-    return log if isinstance(log, dict) else {}
-
-
-def _count(tokens: Any) -> int | None:
-    return tokens if isinstance(tokens, int) and tokens >= 0 else None

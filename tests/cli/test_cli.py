@@ -377,7 +377,6 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
     assert done.err.splitlines() == [
         "rows.jsonl: the column 'prompt' is taken from 'question'",
         "rows.jsonl: the column 'response' is taken from 'completion'",
-        "rows.jsonl: rows have no 'id': their verdicts are named by their numbers",
         "rows.jsonl: the column 'label' is not read; it says otherwise than the verdicts in 1 of 2 "
         "rows, the first is row 1 (refract judge validate --labelled FILE --label-column label "
         "measures a judge by it)",

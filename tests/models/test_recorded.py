@@ -185,8 +185,13 @@ def test_parquet_and_the_first_sheet_of_a_workbook_are_read(tmp_path):
     frame = pandas.DataFrame({"id": [7, 8], "response": ["line\r\none", None], "n": [1.5, None]})
     frame.to_parquet(tmp_path / "a.parquet")
     frame.to_excel(tmp_path / "a.xlsx", index=False)
+    frame.set_index("id").to_parquet(tmp_path / "b.parquet")
     null = Answer.failed("RecordedError", "the recorded answer is null")
-    for name, text in (("a.parquet", "line\r\none"), ("a.xlsx", "line\none")):
+    for name, text in (
+        ("b.parquet", "line\r\none"),
+        ("a.parquet", "line\r\none"),
+        ("a.xlsx", "line\none"),
+    ):
         assert ask(model(tmp_path / name), ("7", "any"), ("8", "any")) == [Answer(text), null]
 
 
@@ -268,6 +273,12 @@ def test_columns_can_be_named(tmp_path):
         ("a.csv", b'id,response\n"a,"x"\nb,y\n', "',' expected after '\"'"),
         ("a.csv", b'id,response\na,"x\nb,y\n', "unexpected end of data"),
         ("a.csv", b"id,id\na,b\n", "two columns are called 'id'"),
+        ("a.csv", b"id,response\na,b\nid,response\n", "row 3 repeats the header"),
+        (
+            "a.json",
+            b'{"train": [{"id": "a"}], "test": [{"id": "b"}]}',
+            "several lists of objects .tr",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):
@@ -316,7 +327,11 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
         (rows_of("a one x", "b two y", columns="id prompt answer"), {},
          "answers are read from the column 'answer'; response_column names another"),
         (rows_of("a one x", "b two NaN", columns="ID Prompt Response"), {},
-         "1 answers are 'NaN' or the like, and are judged as texts"),
+         "1 of 2 answers are a word that stands for a missing one, and are judged as they stand"),
+        (rows_of("a one \u00e2\u20acx", "b two y"), {}, "1 of 2 answers hold characters of another enc"),
+        (rows_of("a one one,x", "b two y"), {}, "1 of 2 answers begin with their prompt"),
+        ([{"id": "a", "prompt": "one", "response": "x" * 32_767}, *rows_of("b two y")], {},
+         "1 of 2 answers end where a cell of Excel does"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"), {},
          "answers of several models (m, n); choose one by where: {model: m}"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"),

@@ -1,6 +1,6 @@
 """The page in Chromium: no text of a model runs, the keyboard reaches all of it, axe has no finding.
 
-``python -m tests.report.test_page_in_a_browser`` takes the picture that the docs show.
+``python -m tools.picture`` takes the picture that the docs show.
 """
 
 from __future__ import annotations
@@ -370,14 +370,9 @@ def test_an_opened_answer_says_how_it_ended_and_shows_thinking_that_was_judged(b
     assert browser.filtered("f-only", "cut") == "1 of 3 answers"
 
 
-def take_picture(page: Path, picture: Path) -> None:
+def take_picture(driver: Any, page: Path) -> bytes:
     """The first screen of a page, 1280 by 900 pixels, as PNG."""
-    with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as driver:
-        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
-        Browser(driver, page).visit(page)
-        taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-        picture.write_bytes(base64.b64decode(taken["data"]))
-
-
-if __name__ == "__main__":
-    take_picture(ROOT / PAGE, ROOT / "docs/report-page.png")
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+    Browser(driver, page).visit(page)
+    taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+    return base64.b64decode(taken["data"])

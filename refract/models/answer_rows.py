@@ -1,0 +1,145 @@
+"""Rows of answers as other tools write them: what their columns and cells mean.
+
+What is read here is read alike by ``refract judge``, in Python and as a recorded model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from refract.core.errors import UsageError
+from refract.core.file_formats import listed
+from refract.core.tool_calls import tool_call
+from refract.core.types import Row
+from refract.models.protocol import Answer, stop_details
+
+ID_COLUMNS = ("prompt_id", "id")
+PROMPT_COLUMNS = ("prompt", "goal", "question")
+RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
+# Endings, by what providers call them.
+ENDINGS = {ending: ending for ending in ("stop", "length", "loop", "content_filter", "refusal")}
+ENDINGS |= dict.fromkeys(
+    ("end_turn", "stop_sequence", "tool_calls", "tool_use", "eos_token"), "stop"
+)
+ENDINGS |= dict.fromkeys(("max_tokens", "model_length"), "length")
+# How tables write that a cell holds nothing.
+MISSING = ("", "nan", "na", "n/a", "none", "null", "false")
+USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMNS}
+# Text in UTF-8 that was read in another encoding, or lost.
+MISREAD = re.compile("\u00e2\u20ac|\u00c3[\u00a9\u00a8\u00bc\u00b6\u00a4\u0178\u00b1]|\\w\ufffd\\w")
+CELL = 32_767  # characters, of Excel
+
+
+def usual_column(role: str, present: Collection[str]) -> str | None:
+    """The first column that usually holds answers, prompts or ids, perhaps in capitals or beside
+    blanks; None without any."""
+    spelt = {name.strip().lower(): name for name in present} | {name: name for name in present}
+    return next((spelt[column] for column in USUAL[role] if column in spelt), None)
+
+
+def named_answers(rows: Sequence[Row], where: str) -> tuple[list[Row], list[str]]:
+    """Rows with the columns that judges know, and what was decided. Raises UsageError."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    taken: dict[str, str] = {}
+    notes = []
+    for role in USUAL:
+        column = usual_column(role, columns)
+        if column not in (None, role, "prompt_id"):
+            taken[role] = str(column)
+            notes.append(f"the column {role!r} is taken from {column!r}")
+    if "response" not in {*columns, *taken}:
+        raise UsageError(
+            f"{where} holds no answers: one of the columns {', '.join(USUAL['response'])} "
+            f"(got {listed(columns) or 'no rows'})"
+        )
+    answers = []
+    for row in rows:
+        answers.append({**row, **{role: row.get(column) for role, column in taken.items()}})
+    pairs = [(row.get("prompt"), row.get("response")) for row in answers]
+    return answers, [*notes, *answer_warnings(pairs)]
+
+
+def answer_warnings(pairs: Iterable[tuple[Any, Any]]) -> list[str]:
+    """What may be wrong with answers, each with its prompt, that a judge takes for their text."""
+    texts = [pair for pair in pairs if isinstance(pair[1], str) and pair[1]]
+    signs: dict[str, Callable[[Any, str], object]] = {
+        "are a word that stands for a missing one": lambda _, text: _is_missing(text),
+        "hold characters of another encoding": lambda _, text: MISREAD.search(text),
+        "begin with their prompt, which the model may not have written": _repeats_prompt,
+        "end where a cell of Excel does": lambda _, text: len(text) == CELL,
+    }
+    warnings = []
+    for said, has_sign in signs.items():
+        found = [text for prompt, text in texts if has_sign(prompt, text)]
+        if found:
+            warnings.append(
+                f"{len(found)} of {len(texts)} answers {said}, and are judged as they stand "
+                f"(the first: {found[0]!r:.60})"
+            )
+    return warnings
+
+
+def _repeats_prompt(prompt: Any, text: str) -> bool:
+    prompt = prompt.strip() if isinstance(prompt, str) else ""
+    return 0 < len(prompt) < len(text.strip()) and text.strip().startswith(prompt)
+
+
+def _is_missing(cell: Any) -> bool:
+    return not cell or str(cell).strip().lower() in MISSING
+
+
+def is_failed_check(row: Row, response: Any) -> bool:
+    """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
+    failed = str(row.get("success")).lower() == "false"
+    return (
+        failed
+        and not _is_missing(row.get("error"))
+        and isinstance(response, str)
+        and bool(response)
+    )
+
+
+def recorded_answer(row: Row, response: Any) -> Answer:
+    """The answer that a row holds: an error for one, and for anything but a text."""
+    ending: Any = row.get("finish_reason") or "stop"
+    ending = ENDINGS.get(str(ending).lower(), ending)
+    error = None if _is_missing(row.get("error")) else row["error"]
+    if response is None and ending in ("refusal", "content_filter"):
+        response = ""
+    calls, problem = row.get("tool_calls") or [], ""
+    try:
+        calls = [call.get("function") or call for call in calls]  # as OpenAI's API has them
+        calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = f"tool_calls are no list of names and arguments (got {calls!r:.60})"
+    if ending == "error" or (error and not is_failed_check(row, response)):
+        problem = str(error or "the recorded answer is an error")
+    elif response is None:
+        problem = "the recorded answer is null"
+    elif not isinstance(response, str):
+        problem = f"the answer is not a text (got {response!r:.60})"
+    elif ending not in ENDINGS.values():
+        problem = f"unknown finish_reason {ending!r}"
+    if problem:
+        return Answer.failed("RecordedError", problem)
+    log = _log_of(row)
+    return Answer(
+        response,
+        ending,
+        prompt_tokens=_count(log.get("prompt_tokens")),
+        completion_tokens=_count(log.get("completion_tokens")),
+        thinking=str(log["thinking"]) if log.get("thinking") else None,
+        tool_calls=calls or None,
+        stop_details=stop_details(row.get("stop_details")),
+    )
+
+
+def _log_of(row: Row) -> dict[str, Any]:
+    """What a reader of logs notes beside an answer: thinking and tokens."""
+    log = row.get("log")
+    return log if isinstance(log, dict) else {}
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and tokens >= 0 else None
