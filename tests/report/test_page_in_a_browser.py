@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ import pytest
 
 from refract.report.figure_data import figures_of
 from refract.report.page_data import Answered, page_data
-from refract.report.report_files import PAGE
-from tests.builders import ROOT
 from tests.hostile import TEXTS, hostile_answers
 from tests.report.test_html_page import MADE, RATES, html_page, view_of
 
