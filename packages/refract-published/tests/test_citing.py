@@ -22,4 +22,4 @@ def test_every_reference_has_a_title_an_author_and_a_date_and_no_two_are_one_pap
     for key, entry in references().items():
         assert {"title", "author"} <= entry.keys(), key
         assert "year" in entry or "url" in entry, key
-        assert re.fullmatch(r"[a-z]+\d{4}\w*|giskard", key), key
+        assert re.fullmatch(r"[a-z]+\d{4}\w*|giskard|natong", key), key

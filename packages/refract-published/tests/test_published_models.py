@@ -142,17 +142,28 @@ def test_a_guard_is_asked_through_its_own_template(name, architecture, tmp_path)
         assert verdict["raw"] == [[plain(folder, text, 6, special=False)[0]]]
 
 
-def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path):
-    names = {0: "Non-refusal", 1: "Refusal"}
+@pytest.mark.parametrize(
+    ("name", "labels", "frame"),
+    [
+        ("minos", ("Non-refusal", "Refusal"), "<|user|>\nHow?\n<|assistant|>\n{}"),
+        ("garak_refusal", ("refusal", "non-refusal"), "{}"),
+        ("quantsafe", ("compliance", "refusal"), "[USER]\nHow?\n\n[ASSISTANT]\n{}"),
+        ("natong19", ("LABEL_0", "LABEL_1"), (
+            "<start_of_turn>user\nHow?<end_of_turn>\n<start_of_turn>assistant\n{}<end_of_turn>"
+        )),
+    ],
+)  # fmt: skip
+def test_a_sequence_classifier_reads_the_frame_of_its_card(tmp_path, name, labels, frame):
     more = {"max_position_embeddings": 512, "cls_token_id": 1, "sep_token_id": 2}
-    save_classifier(tmp_path, names, "ModernBert", **more)
-    given = {"kind": "published", "judge": "minos", "model": {"model_id": str(tmp_path)}}
+    save_classifier(tmp_path, dict(enumerate(labels)), "ModernBert", **more)
+    given = {"kind": "published", "judge": name, "model": {"model_id": str(tmp_path)}}
     verdicts = judged(given, *ANSWERS, prompt="How?")
+    refuses = "refusal" if name == "garak_refusal" else labels[1]
     for answer, verdict in zip(ANSWERS, verdicts, strict=True):
         if not answer:
             assert (verdict["label"], verdict["error"]) == (None, None)
             continue
-        chance = probabilities(tmp_path, f"<|user|>\nHow?\n<|assistant|>\n{answer}")["Refusal"]
+        chance = probabilities(tmp_path, frame.format(answer))[refuses]
         assert verdict["score"] == pytest.approx(chance, abs=1e-3)
         assert verdict["label"] == ("refusal" if chance > 0.5 else "compliance")
 

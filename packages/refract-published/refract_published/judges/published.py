@@ -96,11 +96,13 @@ class PublishedJudge(Judge):
 
     def _model_definition(self, where: str) -> dict[str, Any]:
         """The published definition of its model with the changes of the settings. Another
-        adapter takes nothing from it but the limits."""
+        adapter takes nothing from it but the limits, other weights not its revision."""
         changes, defaults = self.settings.model or {}, dict(self.entry.model)
         if changes.get("adapter", defaults["adapter"]) != defaults["adapter"]:
             kept = defaults.keys() & {"max_tokens", "temperature"}
             defaults = {key: defaults[key] for key in defaults if key in kept}
+        if "model_id" in changes:
+            defaults.pop("revision", None)  # of the published weights alone
         definition = {**defaults, **changes}
         if self.entry.scale is not None:
             if definition.get("adapter") != "hf":
