@@ -88,14 +88,17 @@ def exact_page(text: str) -> str:
 
 
 def cli_page(text: str) -> str:
-    """docs/cli.md: what each command does, and what its options are called."""
+    """docs/cli.md: what each command does, an example, and what its options are called."""
     commands = typer.main.get_command(app)
     lines = [text.partition("\n## ")[0].rstrip()]
     for name, command in sorted(named_commands(commands, ["refract"])):
         given = [f"`{_shown(parameter)}`" for parameter in command.params]
         options = [option for option in given if option != "`--help`"]
         lines.append(f"## `{name}`")
-        lines.append((command.help or "").replace("\b", "").strip())
+        paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
+        examples = [text for text in paragraphs if text.startswith("Example: ")]
+        lines.append(paragraphs[0])
+        lines += [f"`{text.removeprefix('Example: ')}`" for text in examples]
         if options:
             lines.append(", ".join(options))
     return "\n\n".join(lines) + "\n"

@@ -42,6 +42,7 @@ NOT_RUN = {
     "dvc import-url https://": "needs the publisher's site",
     "refract label --terminal ": "needs a person at a terminal; tests play one",
     "refract judge kappa l.ada.csv ": "needs labels of two people; tests have them",
+    "refract reproduce --exec": "generates the whole grid; tests of reproducing have a small one",
     "dvc plots diff ": "draws a page that loads its library from the network",
     "refract run --protocol ": "needs a judge of some gigabytes or a key; tests have small ones",
     "refract models fetch ": "needs the package index; tests of fetching have a package of their own",
