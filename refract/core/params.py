@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -282,6 +283,14 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     """The mapping in the content of a YAML file, which messages call ``where``. Raises ParamsError.
 
     It is read as DVC reads it: YAML 1.2 (ruamel), where ``no`` is a text and ``1e-4`` a number."""
+    mapping: dict[str, Any] = json.loads(_as_json(content, where))
+    return mapping
+
+
+@lru_cache(
+    maxsize=16
+)  # reading params.yaml takes a twentieth of a second, and commands do it often
+def _as_json(content: bytes, where: str) -> str:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -298,12 +307,11 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
         raise ParamsError(f"{where} is not YAML: {error}") from None
     try:
         # Hashes and results are JSON, which has neither dates nor infinities.
-        json.dumps(mapping, allow_nan=False)
+        return json.dumps(mapping, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ParamsError(
             f"{where} holds a value that JSON cannot express ({error}); put it in quotes"
         ) from None
-    return mapping
 
 
 def _check_keys(where: str, value: Any, number: Iterator[int]) -> None:

@@ -90,6 +90,11 @@ class Figure:
     alpha: float | None = None
 
     @cached_property
+    def svg(self) -> bytes:
+        """It as a file, which the page shows too."""
+        return drawn(self)
+
+    @cached_property
     def rows(self) -> list[Row]:
         """The table behind the figure, without the columns that are empty in all
         rows."""
@@ -114,7 +119,7 @@ def write_figures(figures: Sequence[Figure], folder: Path) -> None:
     for figure in figures:
         path = folder / f"{figure.name}.svg"
         table = folder / f"{figure.name}.csv"
-        write_bytes(path, [drawn(figure)])
+        write_bytes(path, [figure.svg])
         write_table(table, list(figure.rows[0]), figure.rows)
         kept |= {path, table}
     for path in set(folder.glob("*.*")) - kept:

@@ -20,7 +20,7 @@ from refract.core.jsonl import write_bytes
 from refract.core.showing import printable
 from refract.core.tables import write_table
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.report.drawing import Figure, drawn, write_figures
+from refract.report.drawing import Figure, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.label_draws import LabelDraw, label_draws
 from refract.report.markdown import TEMPLATES, as_html
@@ -140,4 +140,4 @@ def _hash(source: str) -> str:
 
 def _as_source(figure: Figure) -> str:
     """A figure as the source of an image, in which no text of it is an element of the page."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn(figure)).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(figure.svg).decode()}"
