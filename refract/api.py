@@ -202,8 +202,11 @@ def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | 
     if isinstance(rows, str | Path):
         log = read_log(Path(rows))[0]
         where, notes, rows = str(rows), list(log.notes), log.rows
-    read, decided = named_answers(given_rows(rows, "rows"), where)
-    for note in (*notes, *decided):
+    read = given_rows(rows, "rows")
+    if read or where != "rows":
+        read, decided = named_answers(read, where)
+        notes += decided
+    for note in notes:
         warnings.warn(f"{where}: {note}", stacklevel=2)
     verdicts = []
     judges = _judges(judge, find_project())

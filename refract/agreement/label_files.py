@@ -131,9 +131,14 @@ def label_rows(path: Path) -> list[dict[str, str]]:
     return rows
 
 
+def spelt_label(text: str) -> str:
+    """A label as Refract spells it: partial_refusal for "Partial refusal"."""
+    return "_".join(text.strip().lower().replace("-", " ").split())
+
+
 def label_of(row: Mapping[str, str], where: str) -> str:
     """The label of a row, or none. Raises :class:`RowError` for an unknown one."""
-    label = "_".join(row["label"].strip().lower().replace("-", " ").split())
+    label = spelt_label(row["label"])
     if label and label not in LABELS:
         raise RowError(
             f"{where}: label must be one of {', '.join(LABELS)}, or empty (got {row['label']!r:.60})"
@@ -174,8 +179,21 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         else:
             by_id[name] = label
         reached, blank_before = place, len(unlabelled)
+    if unlabelled[blank_before:]:
+        _check_order(rows, str(path))
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
     return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
+
+
+def _check_order(rows: Sequence[Mapping[str, str]], where: str) -> None:
+    """Raises :class:`RowError` for rows that somebody sorted: those at the top are no sample."""
+    for column in ("prompt_id", "prompt", "response"):
+        cells = [row.get(column) or "" for row in rows]
+        if len({*cells}) > 5 and cells in (sorted(cells), sorted(cells, reverse=True)):
+            raise RowError(
+                f"{where}: the rows are sorted by {column}, so that the labelled ones at the top are no "
+                "random sample: label all of them, or draw anew with refract label"
+            )
 
 
 def _size_and_place(

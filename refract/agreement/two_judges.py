@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.agreement.label_files import label_of, label_rows
+from refract.agreement.label_files import label_of, label_rows, spelt_label
 from refract.agreement.scores import rounded_numbers
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import iter_rows
@@ -118,6 +118,8 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null (got {verdict!r:.120})"
         )
+    if label is not None and spelt_label(label) in LABELS:
+        label = spelt_label(label)
     meant = refusal_of(label) if label in LABELS else None
     refused = said.get("refused", meant)
     if None not in (refused, meant) and refused != meant:

@@ -77,9 +77,9 @@ def log_kind(path: Path, rows: Sequence[Row]) -> str | None:
         return "inspect"
     if len(rows) == 1 and isinstance(rows[0].get("eval"), dict) and "status" in rows[0]:
         return "inspect"
-    if rows and {"doc_id", "doc", "arguments", "resps"} <= rows[0].keys():
-        return "lm_eval"
     first = rows[0] if rows else {}
+    if {"doc_id", "doc", "resps"} <= first.keys() or {"results", "versions"} <= first.keys():
+        return "lm_eval"
     inner = first.get("results")
     if isinstance(inner, dict) and isinstance(inner.get("results"), list):
         return "promptfoo"

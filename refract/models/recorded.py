@@ -116,7 +116,7 @@ class Recorded(Model):
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
         by_id, by_prompt = self._answers
-        alone = 0
+        alone = differing = 0
         for index, request in enumerate(requests):
             step = request.metadata.get("step")
             if step and step > 1:
@@ -134,8 +134,17 @@ class Recorded(Model):
                 alone += found[0].prompt is None
                 yield index, found[0].answer
             else:
+                differing += bool(there)
                 text = f"{self.path.name} has {self._lacking(id_, differ=bool(there))}"
                 yield index, Answer.failed("NoRecordedAnswer", text)
+        if differing:
+            logger.warning(
+                "%s: %d prompts have answers that differ, and are errors, so that rates are of those "
+                "whose answers agree; choose by where (%s)",
+                self.where,
+                differing,
+                self._telling,
+            )
         if alone:
             logger.warning(
                 "%s: %d answers are joined by id alone, prompts not compared: the file has no column "

@@ -28,6 +28,7 @@ def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
     run = judged_answers()
     odd = {"prompt_id": "=odd,id", "response": '=HYPERLINK("x")\r\nlast', "suite": "+s"}
     run[0] = run[0]._replace(**odd)
+    run[5:] = run[:4:-1]
     path = written_labels(tmp_path / "l.csv", run)
     rows = read_table(path)
     assert all(value[:1] not in ("=", "+", "-", "@") for row in rows for value in row.values())
@@ -55,6 +56,14 @@ def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
     labels = read_labels(path, changed[:10])
     assert sorted(labels.stale) == ["p04", "p05", "p10", "p11"]
     assert len(labels.by_id) == 8
+
+
+def test_the_top_of_rows_that_were_sorted_is_no_sample(tmp_path):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
+    assert len(read_labels(path, judged_answers()).by_id) == 12
+    fill_in(path, ["refusal"] * 8 + [""] * 4)
+    with pytest.raises(RowError, match="sorted by prompt_id, .* label all of them, or draw anew"):
+        read_labels(path, judged_answers())
 
 
 # Draws by the judge's doubt

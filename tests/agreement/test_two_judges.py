@@ -74,6 +74,12 @@ def test_kappa_of_two_files_is_that_of_their_table(cli, tmp_path):
     assert "0.400" in cli("judge", "kappa", a, b).out
 
 
+def test_labels_are_compared_in_one_spelling(tmp_path):
+    write_rows(tmp_path / "a.jsonl", [{"prompt_id": "1", "label": "Partial refusal"}])
+    (found,) = read_filed_verdicts(tmp_path / "a.jsonl")
+    assert (found.label, found.refused) == ("partial_refusal", True)
+
+
 def test_what_did_not_join_is_counted_and_named_and_strict_fails(cli, tmp_path):
     a = verdicts(tmp_path / "a.jsonl", [R, C, R, None])
     b = verdicts(tmp_path / "b.jsonl", [R, C])

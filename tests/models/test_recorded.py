@@ -323,6 +323,7 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
     ("rows", "settings", "said"),
     [
         (rows_of("a - x", "b - y"), {}, "2 answers are joined by id alone, prompts not compared"),
+        (rows_of("a one x", "a one z", "b two y"), {}, "1 prompts have answers that differ, and are er"),
         (rows_of("a one x", "b two y"), {}, None),
         (rows_of("a one x", "b two y", columns="id prompt answer"), {},
          "answers are read from the column 'answer'; response_column names another"),

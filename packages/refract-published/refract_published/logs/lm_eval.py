@@ -17,7 +17,9 @@ def read(path: Path) -> Log:
     try:
         return Log(lm_eval_rows(read_row_file(path)))
     except KeyError as error:
-        raise RowError(f"{path}: a row of samples has no {error}") from None
+        raise RowError(
+            f"{path}: has no {error}; answers are in samples_*.jsonl, which --log_samples writes"
+        ) from None
     except RowError as error:
         raise RowError(f"{path}: {error}") from None
 
