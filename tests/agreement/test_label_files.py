@@ -62,7 +62,7 @@ def test_the_top_of_rows_that_were_sorted_is_no_sample(tmp_path):
     path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
     assert len(read_labels(path, judged_answers()).by_id) == 12
     fill_in(path, ["refusal"] * 8 + [""] * 4)
-    with pytest.raises(RowError, match="sorted by prompt_id, .* label all of them, or draw anew"):
+    with pytest.raises(RowError, match=r"sorted by prompt_id, .* label all of them, or draw anew"):
         read_labels(path, judged_answers())
 
 
