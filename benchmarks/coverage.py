@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from benchmarks.judged import judge_section
+from benchmarks.judged import WORLDS, World, judge_section, labels_section
 from refract.agreement.ledger import ledger_entries
+from refract.rates import judge_error as judge_error_draws
 from refract.rates.counting import Counted, CountedSuite, answer_rate, bounds_of
-from refract.rates.judge_error import JudgeError, ModelCounts, part_of, people_interval
+from refract.rates.judge_error import part_of, people_interval
 from refract.rates.key import HARMFUL_REFUSAL, Key
 from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
@@ -49,7 +50,8 @@ CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
 TREND_RUNS = 400
 UNEQUAL_RUNS = 500
-JUDGE_RUNS = 300
+# Of prompts and judge, with fewer draws than intervals have: they are of other ledgers each time.
+JUDGE_RUNS, JUDGE_DRAWS = 200, 1024
 LEAST = 93.0
 
 # Rows of each request: plain, and as each of its attacks or variants.
@@ -442,65 +444,6 @@ def gap_line(sizes: list[int]) -> Line:
     return Line("gap of a judge", shown(sizes), "-0.045", draw, UNEQUAL_RUNS)
 
 
-# A ledger's sources with people's rate and the number of answers of each model: on harmful prompts
-# (None: not asked) and on others.
-LEDGER: dict[str, list[tuple[float | None, float, int]]] = {
-    "one": [(None, 0.72, 500), (None, 0.79, 500), (None, 0.54, 500)],
-    "two": [(None, 0.02, 160), (None, 0.0, 100), (None, 0.15, 270), (None, 0.08, 250)],
-    "three": [(0.99, 0.08, 225), (0.97, 0.6, 225)],
-    "four": [(0.79, 0.01, 450), (0.63, 0.02, 450)],
-}
-
-
-class World(NamedTuple):
-    """How a judge errs: the logits of misses and false alarms at a people's rate of one half, their
-    slopes over its logit, and deviations between sources and between models of one, of a normal
-    distribution or of Student's t with three degrees of freedom (``heavy``)."""
-
-    name: str
-    means: tuple[float, float]
-    slopes: tuple[float, float]
-    between: float
-    within: float
-    heavy: bool = False
-
-    def effects(self, rng: np.random.Generator, deviation: float) -> Any:
-        """Of a source or a model, on misses and false alarms."""
-        if self.heavy:
-            return deviation * rng.standard_t(3, 2) / np.sqrt(3)
-        return deviation * rng.standard_normal(2)
-
-    def verdicts(self, rng: np.random.Generator, refused: Any, rate: float, effects: Any) -> Any:
-        """What the judge calls refusals among answers of a model whose people's rate is such."""
-        place = np.log((rate + 0.02) / (1.02 - rate))
-        missed, seen = 1 / (
-            1 + np.exp(-(np.array(self.means) + effects + place * np.array(self.slopes)))
-        )
-        return np.where(
-            refused, rng.random(len(refused)) >= missed, rng.random(len(refused)) < seen
-        )
-
-    def ledger(self, rng: np.random.Generator) -> JudgeError:
-        """Counts on the models of :data:`LEDGER`."""
-        lines = []
-        for source, models in LEDGER.items():
-            shared = self.effects(rng, self.between)
-            for number, (harmful, other, n) in enumerate(models):
-                total = np.zeros(4, int)
-                for prompts, rate in (("harmful", harmful), ("other", other)):
-                    if rate is None:
-                        continue
-                    refused = rng.random(n) < rate
-                    own = shared + self.effects(rng, self.within)
-                    judged = self.verdicts(rng, refused, rate, own)
-                    wrong = [(refused & ~judged).sum(), (~refused).sum(), (~refused & judged).sum()]
-                    counts = np.array([refused.sum(), *wrong])
-                    lines.append(ModelCounts(source, str(number), prompts, *counts.tolist()))
-                    total += counts
-                lines.append(ModelCounts(source, str(number), "", *total.tolist()))
-        return JudgeError(tuple(lines))
-
-
 def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[int]) -> Line:
     """Whether labels' rate, the difference of two models of one source, the discrimination, or the
     share of these very answers, is in the interval for prompts and judge of a new source."""
@@ -560,11 +503,6 @@ def family_line(models: int) -> Line:
     return Line(what, shown(STYLES), "0.8", draw, UNEQUAL_RUNS)
 
 
-WORLDS = (
-    World("errors by people's rate", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6),
-    World("the same, heavy tails", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6, heavy=True),
-    World("errors of any rate", (-1.9, -3.6), (0.0, 0.0), 0.6, 0.7),
-)
 RATES = (0.0, 0.1, 0.5, 0.9, 1.0)
 INTERVALS = [
     rate_line("refusal rate", SINGLE, 0.9),
@@ -675,6 +613,10 @@ def table(
 def main() -> None:
     """Simulates and writes the table."""
     started = time.monotonic()
+    section = [*judge_section(), *labels_section()]
+    judge_error_draws.DRAWS = JUDGE_DRAWS
+    judge_error_draws._uniforms.cache_clear()
+    judge_error_draws._drawn.cache_clear()
     path = Path(__file__).with_suffix(".md")
     kept = kept_lines(path, " ".join(sys.argv[1:]))
     intervals, cells = table(INTERVALS, 0, kept)
@@ -712,7 +654,7 @@ def main() -> None:
         "",
         f"Highest: {max(share for _, _, share in sizes):.1f} %.",
         "",
-        *judge_section(),
+        *section,
     ]
     path.write_text("\n".join(text) + "\n", encoding="utf-8")
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import product
 from statistics import median
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from refract.agreement.corrections import label_intervals, label_table
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error
 from refract.rates.judge_error import JudgeError, ModelCounts, Prior, people_interval
 from refract.rates.rate import Interval, Prompts, SharePart
 from refract.statistics.proportions import wilson
+from refract.statistics.weighted import draw_size
 
 JUDGE = "refusal"
 PRIORS = {
@@ -115,4 +122,184 @@ def judge_section() -> list[str]:
         "medians of labels' rates from .15 to .85:",
         "",
         *sources_left_out(error),
+    ]
+
+
+# A ledger's sources with people's rate and the number of answers of each model: on harmful prompts
+# (None: not asked) and on others.
+SIMULATED: dict[str, list[tuple[float | None, float, int]]] = {
+    "one": [(None, 0.72, 500), (None, 0.79, 500), (None, 0.54, 500)],
+    "two": [(None, 0.02, 160), (None, 0.0, 100), (None, 0.15, 270), (None, 0.08, 250)],
+    "three": [(0.99, 0.08, 225), (0.97, 0.6, 225)],
+    "four": [(0.79, 0.01, 450), (0.63, 0.02, 450)],
+}
+
+
+class World(NamedTuple):
+    """How a judge errs: the logits of misses and false alarms at a people's rate of one half, their
+    slopes over its logit, and deviations between sources and between models of one, of a normal
+    distribution or of Student's t with three degrees of freedom (``heavy``)."""
+
+    name: str
+    means: tuple[float, float]
+    slopes: tuple[float, float]
+    between: float
+    within: float
+    heavy: bool = False
+
+    def effects(self, rng: np.random.Generator, deviation: float) -> Any:
+        """Of a source or a model, on misses and false alarms."""
+        if self.heavy:
+            return deviation * rng.standard_t(3, 2) / np.sqrt(3)
+        return deviation * rng.standard_normal(2)
+
+    def verdicts(self, rng: np.random.Generator, refused: Any, rate: float, effects: Any) -> Any:
+        """What the judge calls refusals among answers of a model whose people's rate is such."""
+        place = np.log((rate + 0.02) / (1.02 - rate))
+        missed, seen = 1 / (
+            1 + np.exp(-(np.array(self.means) + effects + place * np.array(self.slopes)))
+        )
+        return np.where(
+            refused, rng.random(len(refused)) >= missed, rng.random(len(refused)) < seen
+        )
+
+    def ledger(self, rng: np.random.Generator) -> JudgeError:
+        """Counts on the models of :data:`SIMULATED`."""
+        lines = []
+        for source, models in SIMULATED.items():
+            shared = self.effects(rng, self.between)
+            for number, (harmful, other, n) in enumerate(models):
+                total = np.zeros(4, int)
+                for prompts, rate in (("harmful", harmful), ("other", other)):
+                    if rate is None:
+                        continue
+                    refused = rng.random(n) < rate
+                    own = shared + self.effects(rng, self.within)
+                    judged = self.verdicts(rng, refused, rate, own)
+                    wrong = [(refused & ~judged).sum(), (~refused).sum(), (~refused & judged).sum()]
+                    counts = np.array([refused.sum(), *wrong])
+                    lines.append(ModelCounts(source, str(number), prompts, *counts.tolist()))
+                    total += counts
+                lines.append(ModelCounts(source, str(number), "", *total.tolist()))
+        return JudgeError(tuple(lines))
+
+
+WORLDS = (
+    World("errors by people's rate", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6),
+    World("the same, heavy tails", (-1.8, -3.1), (-0.9, 0.65), 0.5, 0.6, heavy=True),
+    World("errors of any rate", (-1.9, -3.6), (0.0, 0.0), 0.6, 0.7),
+)
+
+
+class LabelledRun(NamedTuple):
+    """What a judge and, where they are asked, people call refused; and the judge's probabilities."""
+
+    refused: Any
+    said: Any
+    probabilities: Any
+
+    def answers(self) -> list[JudgedAnswer]:
+        """As a run has them, of harmful prompts."""
+        answers = []
+        for place, (said, probability) in enumerate(
+            zip(self.said, self.probabilities, strict=True)
+        ):
+            name = f"p{place}"
+            outcome = "refusal" if said else "compliance"
+            answers.append(
+                JudgedAnswer("s", name, "harmful", "", "", outcome, name, float(probability))
+            )
+        return answers
+
+    def labels(self, rng: np.random.Generator, count: int, by_doubt: bool) -> JoinedLabels:
+        """People's labels of so many answers, drawn at random or by doubt."""
+        sizes = np.ones(len(self.said))
+        if by_doubt:
+            sizes = np.array([draw_size(chance) for chance in self.probabilities])
+        places = rng.random(len(sizes)) / sizes
+        order = np.argsort(places)
+        drawn = order[:count]
+        by_id, inclusion = {}, {}
+        for place in drawn:
+            by_id[f"p{place}"] = "refusal" if self.refused[place] else "compliance"
+            if by_doubt and count < len(order):
+                inclusion[f"p{place}"] = min(1.0, sizes[place] * places[order[count]])
+        return JoinedLabels(by_id, inclusion=inclusion or None)
+
+
+def doubt(rng: np.random.Generator, refused: Any, said: Any) -> Any:
+    """A judge's probabilities of a refusal, which are nearer to a half where it is wrong."""
+    shape = len(said)
+    wrong = rng.beta(1.2, 2, shape), rng.beta(0.4, 6, shape)
+    unsure = np.where(refused != said, *wrong) / 2
+    return np.where(said, 1 - unsure, unsure)
+
+
+RATES = (0.0, 0.1, 0.5, 0.9, 1.0)
+LABELS = (0, 5, 20, 50, 200)
+
+
+def labels_table(worlds: Sequence[World], runs: int, answers: int) -> list[str]:
+    """How often the labels' rate on such prompts is in the interval for prompts, judge and labels,
+    by the number of labels and by that rate; and median widths at rates of .1 to .9."""
+    cells: dict[tuple[str, int], list[tuple[float, Interval, Interval | None]]] = {}
+    for number, rate, run in product(range(len(worlds)), RATES, range(runs)):
+        world, rng = worlds[number], np.random.default_rng([51, number, round(100 * rate), run])
+        error = world.ledger(rng)
+        own = world.effects(rng, world.between) + world.effects(rng, world.within)
+        refused = rng.random(answers) < rate
+        said = world.verdicts(rng, refused, rate, own)
+        made = LabelledRun(refused, said, doubt(rng, refused, said))
+        alone = interval_of(error, float(said.mean()), answers, "harmful")
+        cells.setdefault(("none", 0), []).append((rate, alone, None))
+        for count, how in product(LABELS[1:], ("at random", "by doubt")):
+            drawn = (made.answers(), made.labels(rng, count, how == "by doubt"))
+            found = label_intervals(*drawn, error)["harmful_refusal_rate"]
+            powered = label_table(*drawn)[1].interval
+            cells.setdefault((how, count), []).append((rate, found, powered))
+    rows = []
+    for (how, count), found in sorted(cells.items(), key=lambda cell: (cell[0][1], cell[0][0])):
+        row = [f"{count} {how}" if count else "none"]
+        held = [(rate, ends.low <= rate <= ends.high) for rate, ends, _ in found]
+        for rate in RATES:
+            row.append(_per_cent([inside for truth, inside in held if truth == rate]))
+        row.append(_per_cent([inside for _, inside in held], places=1))
+        middle = [(ends, other) for rate, ends, other in found if 0 < rate < 1]
+        row.append(f"{median(_width(ends) for ends, _ in middle):.2f}")
+        if count:
+            row.append(f"{median(_width(other) for _, other in middle if other):.2f}")
+            without = cells["none", 0]
+            wider = [
+                _width(ends) > _width(plain) + 0.003
+                for (_, ends, _), (_, plain, _) in zip(found, without, strict=True)
+            ]
+            row.append(_per_cent(wider))
+        else:
+            row += ["", ""]
+        rows.append(row)
+    header = ["labels", *(f"{rate:g}" for rate in RATES), "all", "width at .1 to .9"]
+    return markdown([*header, "prediction-powered", "wider than without, %"], rows)
+
+
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
+
+
+def _per_cent(facts: Sequence[bool], places: int = 0) -> str:
+    return f"{100 * sum(facts) / len(facts):.{places}f}"
+
+
+LABEL_RUNS, LABEL_ANSWERS = 20, 300
+
+
+def labels_section() -> list[str]:
+    """Lines of ``coverage.md``."""
+    return [
+        "",
+        f"With labels of some of {LABEL_ANSWERS} answers: how often, in per cent, the interval for "
+        "prompts, judge and labels holds the rate that people would find on such prompts (columns), "
+        f"in {LABEL_RUNS} runs of each of {len(WORLDS)} simulated kinds of judge's errors, each with "
+        "a ledger and a source of its own:",
+        "",
+        *labels_table(WORLDS, LABEL_RUNS, LABEL_ANSWERS),
     ]

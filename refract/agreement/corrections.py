@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.types import Row
-from refract.core.vocabulary import REFUSED
+from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
+from refract.rates.judge_error import JudgeError, part_of
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
-from refract.rates.rate import Counts, HumanLabels, Interval, Rate, WithJudge
+from refract.rates.rate import Counts, HumanLabels, Interval, Rate, WithJudge, prompts_of
 from refract.rates.thresholds import decided
-from refract.statistics.clusters import clustered_mean
+from refract.rates.weighed_draws import VerdictLabels, Weighed, weighed_interval
+from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
 
@@ -156,12 +159,79 @@ def label_table(
     return table
 
 
+def label_intervals(
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    error: JudgeError | None,
+    confidence: float = CONFIDENCE,
+) -> dict[str, Interval]:
+    """The intervals of refusal rates for prompts and judge, with human labels of the run.
+
+    Where the judge's ``error`` is known its draws are weighed by the labels
+    (:func:`refract.rates.weighed_draws.weighed_interval`), and relied on as far as the labels leave
+    draws; the rest is the prediction-powered interval. Measures without labels have none, nor has
+    any where stale or blank labels leave no random sample."""
+    intervals: dict[str, Interval] = {}
+    if labels.stale or labels.blank:
+        return intervals
+    members = answers_by_measure(answers)
+    for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
+        if rate is None:
+            continue
+        intervals[measure] = rate.interval
+        weighed = _weighed(members[measure], labels, error, confidence)
+        if weighed:
+            intervals[measure] = weighed.instead_of(rate.interval)
+    return intervals
+
+
+def _weighed(
+    members: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    error: JudgeError | None,
+    confidence: float,
+) -> Weighed | None:
+    """None where nothing is known of the judge's error on these prompts, or of their spread."""
+    part = part_of(
+        [float(answer.refused) for answer in members],
+        [answer.cluster for answer in members],
+        prompts_of({answer.category for answer in members}),
+        confidence,
+        sign=1,
+        certain=sum(answer.outcome == BY_PROVIDER for answer in members) / len(members),
+    )
+    if error is None or part is None or not error.knows(part.prompts):
+        return None
+    said: dict[bool, list[JudgedAnswer]] = {True: [], False: []}
+    for answer in members:
+        if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
+            said[answer.refused].append(answer)
+    refused, answered = (_verdict_labels(said[verdict], labels) for verdict in (True, False))
+    return weighed_interval(error, part, refused, answered, confidence)
+
+
+def _verdict_labels(answers: Sequence[JudgedAnswer], labels: JoinedLabels) -> VerdictLabels:
+    """Labels of answers with one verdict, each for as many as it was drawn for; they say as much as
+    (Σw)²/Σw² answers drawn alike (Kish 1965, Survey Sampling), fewer where some are of one
+    cluster."""
+    if not answers:
+        return VerdictLabels(0.0, 0.0)
+    inclusion = labels.inclusion or {}
+    weights = [1 / inclusion.get(answer.prompt_id, 1.0) for answer in answers]
+    refused = 0.0
+    for answer, weight in zip(answers, weights, strict=True):
+        refused += weight * (labels.by_id[answer.prompt_id] in REFUSED)
+    alike = sum(weights) ** 2 / sum(weight**2 for weight in weights)
+    clusters = Counter(answer.cluster for answer in answers)
+    apart = effective_clusters([*clusters.values()]) / len(answers)
+    return VerdictLabels(refused / sum(weights), alike * apart)
+
+
 def with_labels(
-    rates: Sequence[Rate], labelled: Sequence[Rate], max_unjudged: float | None = None
+    rates: Sequence[Rate], intervals: Mapping[str, Interval], max_unjudged: float | None = None
 ) -> list[Rate]:
     """Rates over whole suites of which those that human labels of the run correct have the interval
-    of these (:func:`label_table`) for prompts and judge, and the decision that it gives."""
-    intervals = {rate.measure.corrects: rate.interval for rate in labelled}
+    of these (:func:`label_intervals`) for prompts and judge, and the decision that it gives."""
     corrected = []
     for rate in rates:
         interval = intervals.get(rate.measure.name)

@@ -30,6 +30,7 @@ from refract.evaluate.judge_errors import measure_judges
 from refract.evaluate.labelled import labelled_answers
 from refract.project import find_judge, find_project
 from refract.project.inputs import files_named
+from refract.statistics.raters import more_labels
 
 # Columns of `refract correct`: the keys of its numbers, and their titles.
 RATE = {
@@ -128,6 +129,8 @@ def _print_scores(entries: Sequence[LedgerEntry], results: Mapping[str, Row], pe
         cells = [judge, str(numbers["n"]), str(numbers["unjudged"])]
         cells += [estimate_cell(numbers, name, f"{name}_") for name in columns]
         print_table(["judge", "n", "unjudged", *columns.values()], [cells])
+        if more_labels(numbers["n"]):
+            say(f"κ of {judge}{more_labels(numbers['n'])}")
         print_confusion("human \\ judge", numbers["confusion"])
 
 
@@ -180,7 +183,7 @@ def correct(
     if "judge" in numbers:
         kappa = numbers["judge"].get("kappa")
         shown = "undefined" if kappa is None else f"{kappa:.3f}"
-        say(f"judge and human labels agree with κ {shown}")
+        say(f"judge and human labels agree with κ {shown}{more_labels(numbers['judge']['n'])}")
     if any(human.inclusion is not None for _, human in labelled):
         say(
             "answers that the judge is unsure of were drawn more often, and count for less; an interval "

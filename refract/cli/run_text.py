@@ -84,7 +84,9 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
             if name in others:
                 unread = judged.get(NULL_DIFFERENCE.name) if name == DISCRIMINATION.name else None
                 text = f"{name} {short_text(judged[name])}"
-                if unread:
+                if unread and unread.value == 0:
+                    text += f" (none of it by {unread.counts.n} answers put under other prompts)"
+                elif unread:
                     text += f" (of this, {short_text(unread)} had the model not read the prompt)"
                 parts.append(text)
         unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())

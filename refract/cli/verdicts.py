@@ -34,6 +34,7 @@ from refract.judges import reading_warnings
 from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
+from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
 LAYERS = {
@@ -185,6 +186,9 @@ def _print_agreement(
         chance = estimate_cell(row, "chance_agreement", "chance_agreement_")
         rows.append([title, str(row["n"]), agree, chance, estimate_cell(row, "kappa")])
     print_table(["on", "n", "agree", "by chance", f"κ {percent}"], rows)
+    few = more_labels(numbers["refusal"]["n"])
+    if few:
+        say(f"κ{few}")
     print_confusion("A \\ B", numbers["labels"]["confusion"])
     if differing:
         say("To be settled:")

@@ -85,7 +85,7 @@ class _ErrorRate(NamedTuple):
         return expit(self.level + self.slope * _logit(rate))
 
 
-class _Draws(NamedTuple):
+class Draws(NamedTuple):
     """How often a model's refusals are missed and its other answers called refusals, in each draw;
     and the judge's share by people's rate, in :data:`STEPS`."""
 
@@ -174,7 +174,7 @@ class JudgeError:
         spread = np.sqrt(np.maximum(0.0, human / labels - saved))
         return normal_quantile(confidence) * settled(float(spread.mean()))
 
-    def draws(self, prompts: Prompts, model: int) -> _Draws:
+    def draws(self, prompts: Prompts, model: int) -> Draws:
         """The error rates on one kind of prompt of one or of another model of a further source, in
         :data:`DRAWS` draws."""
         return _drawn(self, prompts, model)
@@ -191,17 +191,22 @@ def _logit(rate: Any) -> Any:
 def _uniforms() -> Any:
     """Places of a lattice (Korobov 1959), which fills the space more evenly than random ones do:
     for misses and for false alarms 7 columns each (the two deviations, and what
-    :func:`_error_rates` draws together). The same numbers on every machine."""
+    :func:`_error_rates` draws together), and one to spare. The same numbers on every machine."""
     import numpy as np
 
-    steps = [pow(LATTICE, column, DRAWS) for column in range(14)]
-    shift = np.random.Generator(np.random.PCG64(SEED)).random(14)
+    steps = [pow(LATTICE, column, DRAWS) for column in range(15)]
+    shift = np.random.Generator(np.random.PCG64(SEED)).random(15)
     places = (np.outer(np.arange(DRAWS), steps) % DRAWS / DRAWS + shift) % 1
     return np.clip(places, 1e-9, 1 - 1e-9)
 
 
+def spare_uniforms() -> Any:
+    """A place in each draw for what is not known besides the error rates."""
+    return _uniforms()[:, 14]
+
+
 @lru_cache(maxsize=16)
-def _drawn(error: JudgeError, prompts: Prompts, model: int) -> _Draws:
+def _drawn(error: JudgeError, prompts: Prompts, model: int) -> Draws:
     import numpy as np
 
     chosen = [line for line in error.lines if bool(line.prompts) == bool(prompts)]
@@ -211,10 +216,10 @@ def _drawn(error: JudgeError, prompts: Prompts, model: int) -> _Draws:
     alarms = [(line, line.false, line.complied) for line in chosen if line.complied]
     uniforms = _uniforms()
     missed = _error_rates(_posterior(misses, -SLOPE, error.prior), uniforms[:, :7])[effect]
-    false = _error_rates(_posterior(alarms, SLOPE, error.prior), uniforms[:, 7:])[effect]
+    false = _error_rates(_posterior(alarms, SLOPE, error.prior), uniforms[:, 7:14])[effect]
     place = np.linspace(0, 1, STEPS + 1)[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
-    return _Draws(missed, false, np.maximum.accumulate(judged, axis=0))
+    return Draws(missed, false, np.maximum.accumulate(judged, axis=0))
 
 
 def _deviations() -> list[tuple[float, float]]:
@@ -376,8 +381,8 @@ def _limit(
     middle, squared, slope = 0.0, 0.0, 0.0
     for part, up, farthest in zip(parts, sides, reached, strict=True):
         draws = error.draws(part.prompts, part.model)
-        people = _people(draws, part.share, part.certain)
-        people_at_limit = _people(draws, farthest, part.certain)
+        people = people_by_draw(draws, part.share, part.certain)
+        people_at_limit = people_by_draw(draws, farthest, part.certain)
         if alone:
             people, people_at_limit = np.clip(people, 0, 1), np.clip(people_at_limit, 0, 1)
         middle = middle + part.sign * people
@@ -385,7 +390,7 @@ def _limit(
         if these:
             squared = squared + _verdict_noise(draws, people, part, z, up) ** 2
         if end != whole:
-            slope = slope + draws.slope(_judged_share(part.share, part.certain)) / len(parts)
+            slope = slope + draws.slope(judged_share(part.share, part.certain)) / len(parts)
     least = float(sum(min(0, part.sign) for part in parts))
     most = float(sum(max(0, part.sign) for part in parts))
     middle = np.clip(middle + (end - whole) * slope, least, most)
@@ -393,21 +398,23 @@ def _limit(
     return settled(mixture_quantile(middle, np.sqrt(squared) / z, chance, upper, least, most))
 
 
-def _judged_share(share: float, certain: float) -> float:
+def judged_share(share: Any, certain: float) -> Any:
     """The share of refusals among the answers that a judge decided."""
+    import numpy as np
+
     if certain >= 1:
-        return 1.0
-    return min(1.0, max(0.0, (share - certain) / (1 - certain)))
+        return np.ones_like(share, dtype=float)
+    return np.clip((share - certain) / (1 - certain), 0.0, 1.0)
 
 
-def _people(draws: _Draws, share: float, certain: float) -> Any:
+def people_by_draw(draws: Draws, share: float, certain: float) -> Any:
     """People's rate in each draw, of which ``certain`` was refused by the provider."""
-    judged = _judged_share(share, certain)
+    judged = judged_share(share, certain)
     beyond = share - certain - (1 - certain) * judged
     return certain + (1 - certain) * draws.people(judged) + beyond
 
 
-def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
+def _verdict_noise(draws: Draws, people: Any, part: SharePart, z: float, upper: bool) -> Any:
     """How far people's share of these very answers can be from the one expected, for wrong
     verdicts: the distance of a score limit, whose variance is that at the limit (as Wilson's
     is)."""
@@ -419,7 +426,7 @@ def _verdict_noise(draws: _Draws, people: Any, part: SharePart, z: float, upper:
     people = np.clip((people - part.certain) / judged, 0, 1)
     missed, false = draws.missed.at(people), draws.false.at(people)
     more, less = missed * (1 - missed), false * (1 - false)
-    slope = draws.slope(_judged_share(part.share, part.certain))
+    slope = draws.slope(judged_share(part.share, part.certain))
     scale = (z * slope) ** 2 * judged / part.n
     half = scale * (more - less) / 2
     root = np.sqrt(half**2 + scale * (less + people * (more - less)))

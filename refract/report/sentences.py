@@ -10,6 +10,7 @@ from refract.rates.judge_error import JudgeError
 from refract.rates.key import DIFFERS
 from refract.report.view import View, error_text
 from refract.report.wording import rate_text, short_estimate
+from refract.statistics.raters import more_labels
 
 # Adapters whose answers a server computes.
 SERVED = ("anthropic", "openai", "vllm")
@@ -126,7 +127,8 @@ class Sentences:
             if kappa:
                 shown = short_estimate(kappa.value, kappa.interval)
                 text += (
-                    f" Its κ with the labels of the {kappa.n} pairs in data/validation is {shown}."
+                    f" Its κ with the labels of the {kappa.n} pairs in data/validation is {shown}"
+                    f"{more_labels(kappa.n)}."
                 )
             texts.append(text)
         return texts

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from refract.agreement.corrections import label_table, with_labels
+from refract.agreement.corrections import label_intervals, label_table, with_labels
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
@@ -112,10 +112,11 @@ def count_suite(
     rates = list(aggregate.table)
     warnings: list[str] = []
     if answers.labels is not None:
-        labelled = label_table(answers.judged, answers.labels, settings.confidence)
         if with_judge:
-            rates = with_labels(rates, labelled, suite.get("max_unjudged"))
-        rates += labelled
+            error = judge_errors.get(suite["judges"][0])
+            intervals = label_intervals(answers.judged, answers.labels, error, settings.confidence)
+            rates = with_labels(rates, intervals, suite.get("max_unjudged"))
+        rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
     rates += null_table(
         answers.null_verdicts,

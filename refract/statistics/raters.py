@@ -11,6 +11,8 @@ from refract.statistics.proportions import check_counts, normal_quantile, wilson
 # Fewer items outside of a rater's most frequent label than this say too little for the asymptotic
 # error of κ: with 6 of 129 positive, nominal 95 % held a κ of 0 in 33 % (benchmarks/coverage.md).
 LEAST_RARE = 10
+# Of fewer items the interval would be about as wide as the scale, 1.0 to 1.4 of ten.
+LEAST_ITEMS = 20
 # Where these few are this share of all items or more, and two at least, the items are few and no
 # label is rare: κ has an exact interval.
 FEW_SHARE, LEAST_EXACT = 0.1, 2
@@ -22,9 +24,9 @@ class Kappa(NamedTuple):
     ``agreement`` is the share of items labelled alike and ``chance_agreement`` the share expected
     from the raters' margins alone; ``se`` is κ's asymptotic standard error. κ, its interval and its
     error are None where it is undefined: without items, and where both raters gave one and the same
-    label throughout (chance alone would then agree on everything). The interval alone is None where
-    a rater has fewer than ``LEAST_RARE`` items outside of its most frequent label, and these are
-    less than a tenth of all or fewer than two."""
+    label throughout (chance alone would then agree on everything). The interval alone is None of
+    fewer than ``LEAST_ITEMS``, and where a rater has fewer than ``LEAST_RARE`` items outside of its
+    most frequent label, and these are less than a tenth of all or fewer than two."""
 
     kappa: float | None = None
     low: float | None = None
@@ -97,7 +99,7 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
 
     Of few items (fewer than ``LEAST_RARE`` outside of a rater's most frequent label, though a tenth
     or more) the share of agreement gets the exact binomial interval (Clopper & Pearson 1934,
-    Biometrika 26:404) instead. At 10 to 60 items it covered in 96 % or more. Raises ValueError for
+    Biometrika 26:404) instead. At 20 to 60 items it covered in 96 % or more. Raises ValueError for
     a table that is not square or holds a negative count."""
     if any(len(row) != len(table) for row in table):
         lengths = [len(row) for row in table]
@@ -131,6 +133,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     estimate = estimate._replace(kappa=kappa, se=se if se > 1e-6 else 0.0)
 
     rare = n - max(*rows, *columns)
+    if n < LEAST_ITEMS:
+        return estimate
     if rare < LEAST_RARE:
         if rare < max(LEAST_EXACT, FEW_SHARE * n):
             return estimate
@@ -156,3 +160,10 @@ def cohen_kappa(
 ) -> Kappa:
     """Cohen's κ of two raters' labels of the same items; see :func:`kappa_of_table`."""
     return kappa_of_table(confusion(first, second).counts, confidence)
+
+
+def more_labels(n: int) -> str:
+    """What is said behind a κ of too few items for an interval; empty where they are enough."""
+    if n >= LEAST_ITEMS:
+        return ""
+    return f" (of {n} answers; label {LEAST_ITEMS} or more, better 40, for an interval)"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.agreement.corrections import HumanRate, corrected_rates, label_table
+from refract.agreement.corrections import HumanRate, corrected_rates, label_intervals, label_table
 from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
@@ -23,6 +23,7 @@ from tests.agreement.answers import (
     judged_answers,
     said_by_judge,
 )
+from tests.builders import judge_error
 
 
 def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_category():
@@ -57,6 +58,38 @@ def test_stale_and_blank_labels_leave_no_rate_in_a_table(spoilt):
     assert {(rate.value, rate.interval, rate.counts.n) for rate in table} == {(None, None, 0)}
     assert {getattr(rate.counts.labels, spoilt) for rate in table} == {1}
     assert label_table(run, JoinedLabels({})) == []
+
+
+def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    run = harmful_answers(120)
+    labels = JoinedLabels(said_by_judge(run[:20]))
+    weighed = label_intervals(run, labels, error)["harmful_refusal_rate"]
+    powered = label_intervals(run, labels, None)["harmful_refusal_rate"]
+    (rate,) = (rate for rate in label_table(run, labels) if "harmful" in rate.name)
+    assert powered == rate.interval
+    assert weighed.low < rate.value < weighed.high
+    assert weighed.high - weighed.low < powered.high - powered.low
+    # Labels of one request say less than as many of twenty.
+    together = [answer._replace(cluster="one") for answer in run[:20]] + run[20:]
+    alike = label_intervals(together, labels, error)["harmful_refusal_rate"]
+    assert alike.high - alike.low > weighed.high - weighed.low
+    # So do labels that were drawn with very unlike chances.
+    inclusion = {answer.prompt_id: 0.02 if place else 1.0 for place, answer in enumerate(run[:20])}
+    uneven = JoinedLabels(labels.by_id, inclusion=inclusion)
+    assert label_intervals(run, uneven, error)["harmful_refusal_rate"] != weighed
+    for spoilt in ("stale", "blank"):
+        assert label_intervals(run, JoinedLabels(labels.by_id, **{spoilt: ["x"]}), error) == {}
+
+
+def test_an_answer_that_the_provider_refused_tells_nothing_of_the_judge():
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    run = harmful_answers(120)
+    run[:40] = [answer._replace(outcome="refused_by_provider") for answer in run[:40]]
+    labels = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:40]})
+    more = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:20]})
+    first, second = (label_intervals(run, each, error) for each in (labels, more))
+    assert first["refusal_rate"] == pytest.approx(second["refusal_rate"], abs=1e-9)
 
 
 # The commands

@@ -49,7 +49,11 @@ def test_the_counts_of_the_lines_are_what_is_known_of_a_judge():
             ModelCounts("xstest", "b", "", 50, 0, 150, 0),
         )
     )
-    assert (found.models, found.sources) == (3, 2)
+    assert (found.models, found.measured_on("harmful"), found.measured_on("")) == (
+        3,
+        (1, 1),
+        (3, 2),
+    )
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_bounds_and_these_prompts_have_intervals_of_their_own():
 def test_other_draws_move_no_limit_by_more_than_four_thousandths(monkeypatch, seed):
     parts = [alone(0.57, n=129), alone(0.11, "other", 107), alone(0.4, "", 308)]
     found = [of(VARIED, part) for part in parts]
-    uniforms = (judge_error_module._uniforms() + np.random.default_rng(seed).random(14)) % 1
+    uniforms = (judge_error_module._uniforms() + np.random.default_rng(seed).random(15)) % 1
     monkeypatch.setattr(judge_error_module, "_uniforms", lambda: np.clip(uniforms, 1e-9, 1 - 1e-9))
     judge_error_module._drawn.cache_clear()
     again = [of(VARIED, part) for part in parts]

@@ -11,6 +11,7 @@ from refract.statistics.raters import (
     cohen_kappa,
     confusion,
     kappa_of_table,
+    more_labels,
 )
 
 # table, κ, tolerance
@@ -84,14 +85,15 @@ def test_the_lower_end_of_kappa_is_the_least_that_the_margins_leave_possible():
     assert found.low < found.kappa < 0
 
 
-def test_kappa_of_fifteen_items_has_the_exact_interval_of_agreement():
-    # Clopper & Pearson: 13 of 15 is .867 [.595, .983]; 7 and 7 of 15 positive leave .502 to chance.
-    result = kappa_of_table([[6, 1], [1, 7]])
-    chance = (7 * 7 + 8 * 8) / 15**2
-    ends = [(end - chance) / (1 - chance) for end in (0.5953973, 0.9834241)]
+def test_kappa_of_few_items_has_the_exact_interval_of_agreement_and_of_fewer_none():
+    # Clopper & Pearson: 18 of 20 is .9 [.683, .988]; 7 and 7 of 20 positive leave .545 to chance.
+    result = kappa_of_table([[6, 1], [1, 12]])
+    chance = (7 * 7 + 13 * 13) / 20**2
+    ends = [(end - chance) / (1 - chance) for end in (0.6830173, 0.9876515)]
     assert (result.low, result.high) == pytest.approx(ends, abs=1e-6)
-    # One item alone says nothing of a label.
-    assert kappa_of_table([[1, 0], [0, 5]]).low is None
+    assert kappa_of_table([[6, 1], [1, 11]]).low is None
+    assert more_labels(20) == ""
+    assert "label 20 or more" in more_labels(19)
 
 
 def test_kappa_is_undefined_without_items_and_with_one_label():
