@@ -88,19 +88,15 @@ def exact_page(text: str) -> str:
 
 
 def cli_page(text: str) -> str:
-    """docs/cli.md: what each command does, an example, and what its options are called."""
+    """docs/cli.md: what each command does, with an example."""
     commands = typer.main.get_command(app)
     lines = [text.partition("\n## ")[0].rstrip()]
     for name, command in sorted(named_commands(commands, ["refract"])):
-        given = [f"`{_shown(parameter)}`" for parameter in command.params]
-        options = [option for option in given if option != "`--help`"]
         lines.append(f"## `{name}`")
         paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
         examples = [text for text in paragraphs if text.startswith("Example: ")]
         lines.append(paragraphs[0])
         lines += [f"`{text.removeprefix('Example: ')}`" for text in examples]
-        if options:
-            lines.append(", ".join(options))
     return "\n\n".join(lines) + "\n"
 
 
@@ -112,10 +108,6 @@ def named_commands(group: Any, words: list[str]) -> Iterator[tuple[str, Any]]:
             yield from named_commands(command, [*words, name])
         elif name not in HIDDEN:
             yield " ".join([*words, name]), command
-
-
-def _shown(parameter: Any) -> str:
-    return parameter.opts[0] if parameter.param_type_name == "option" else parameter.name.upper()
 
 
 def arguments(offered: object) -> str:
