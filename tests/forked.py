@@ -31,9 +31,19 @@ from types import ModuleType
 
 SCRIPTS = {"refract": ("refract.cli", "main"), "dvc": ("dvc.cli", "main")}
 LIBRARIES = (
-    *("numpy", "pandas", "scipy.stats", "matplotlib.style", "matplotlib.projections"),
-    *("pydantic.networks", "pydantic.type_adapter", "ruamel.yaml", "jinja2", "rich.table", "typer"),
-    *("dvc.cli.parser", "dvc.repo.reproduce", "dvc.repo.experiments", "dvc.stage.run", "networkx"),
+    *("numpy", "pandas", "scipy.stats", "statsmodels.stats.multitest", "networkx", "tomllib"),
+    *("matplotlib.style", "matplotlib.figure", "matplotlib.backends.backend_svg", "PIL.features"),
+    *("pydantic.fields", "pydantic.networks", "pydantic.type_adapter", "pydantic.plugin._loader"),
+    *("ruamel.yaml", "jinja2", "rich.table", "typer", "markdown_it", "encodings.utf_8_sig"),
+    *(
+        "dvc.cli.parser",
+        "dvc.repo.reproduce",
+        "dvc.repo.experiments",
+        "dvc.stage.run",
+        "dvc._debug",
+    ),
+    *("dvc.repo.index", "dvc.repo.plots", "dvc.repo.artifacts", "dvc.repo.datasets"),
+    *("dvc.data_cloud", "dvc.cachemgr", "dvc.utils.strictyaml", "dvc_data.hashfile.db.local"),
 )
 # These take four seconds more; a child has them loaded once it imports them.
 HEAVY = (

@@ -65,7 +65,12 @@ def entry_points(group: str) -> EntryPoints:
             folders.append((folder, os.stat(folder or ".").st_mtime_ns))
         except OSError:
             continue
-    points: EntryPoints = _all_entry_points(tuple(folders)).select(group=group)
+    return _in_group(group, tuple(folders))
+
+
+@lru_cache(maxsize=64)
+def _in_group(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
+    points: EntryPoints = _all_entry_points(folders).select(group=group)
     return points
 
 
