@@ -67,7 +67,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=DECISIONS)
 def project(request, tmp_path_factory) -> Project:
-    """The grid, as ``dvc repro`` computes it: one suite with settings of its own, one by a protocol."""
+    """The grid, as its stages compute it: one suite with settings of its own, one by a protocol."""
     project = Project.create(
         tmp_path_factory.mktemp("doors") / "project",
         {"m": {**MODEL, "temperature": 1, "seed": 5}, "greedy": MODEL},
@@ -85,7 +85,7 @@ def project(request, tmp_path_factory) -> Project:
     }
     params["decisions"] |= DECISIONS[request.param]
     project.set_params(params)
-    project.repro()
+    project.compute()
     return project
 
 
@@ -93,7 +93,7 @@ def settings_of(project: Project) -> DecisionSettings:
     return decision_settings(project.folder)
 
 
-def by_repro(project: Project, model: str, suite: str) -> list[Rate]:
+def by_stages(project: Project, model: str, suite: str) -> list[Rate]:
     table = read_table(project.folder / f"metrics/tables/{model}.csv")
     return [rate for rate in rates_from_rows(table, model) if rate.suite == suite]
 
@@ -126,7 +126,7 @@ def test_the_stages_and_evaluate_give_the_same_rates(project):
             sample=SUITE["sample"],
             settings=settings_of(project),
         )
-    expected = by_repro(project, "m", "s")
+    expected = by_stages(project, "m", "s")
     assert as_read(evaluation.rates) == expected
     headline = next(rate for rate in expected if rate.measure == REFUSAL)
     draw = headline.key.draw
@@ -173,7 +173,7 @@ def test_refract_run_gives_the_same_rates(project, tmp_path):
     )
     assert done.exit_code == 0, (done.output, done.exception)
     tables = json.loads((tmp_path / "r.json").read_text("utf-8"))["tables"]
-    assert rates_from_rows(tables, "m") == by_repro(project, "m", "s")
+    assert rates_from_rows(tables, "m") == by_stages(project, "m", "s")
     # What people read has the same confidence and ends.
     show = project.refract("show")
     assert show.exit_code == 0, (show.output, show.exception)
@@ -181,7 +181,9 @@ def test_refract_run_gives_the_same_rates(project, tmp_path):
     percent = f"{settings.confidence:.0%}".replace("%", " %")
     for text in (done.stdout, show.stdout):
         assert percent in text
-    headline = next(rate for rate in by_repro(project, "m", "s") if rate.measure == HARMFUL_REFUSAL)
+    headline = next(
+        rate for rate in by_stages(project, "m", "s") if rate.measure == HARMFUL_REFUSAL
+    )
     headline = headline.asked(settings.estimand)
     ends = estimate_text(headline.value, headline.shown, places=2)
     assert ends in " ".join(done.stdout.split())
@@ -205,13 +207,13 @@ def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
             sample=12,
             settings=settings_of(project),
         )
-    expected = by_repro(project, "greedy", "xstest")
+    expected = by_stages(project, "greedy", "xstest")
     assert as_read(evaluation.rates) == expected
     assert "refusal_rate_on_safe" in {rate.name for rate in expected}
 
 
 def test_a_json_row_and_a_row_of_csv_are_one_rate(project):
-    rates = by_repro(project, "m", "s")
+    rates = by_stages(project, "m", "s")
     assert rates_from_rows(json.loads(json.dumps(json_rows(rates))), "m") == rates
 
 

@@ -31,16 +31,6 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
     assert loaded >= {"numpy", "tokenizers"}
 
 
-def test_an_error_of_a_process_is_the_judges(monkeypatch, tmp_path):
-    judge = open_judge(
-        "s", {"kind": "similarity", "encoder": str(tmp_path), "layer": 1, "baseline": 0}
-    )
-    monkeypatch.setattr(type(judge), "cases_a_process", 20)
-    monkeypatch.setenv(processes.PROCESSES, "2")
-    with pytest.raises(ParamsError, match=r"judges\.s: encoder .* has no weights in safetensors"):
-        processes.judged_by_processes(judge, cases())
-
-
 class OfProcess(Judge):
     """Gives the number of the process as the score."""
 
@@ -50,6 +40,8 @@ class OfProcess(Judge):
     def judge(self, cases):
         if not self.settings:
             os._exit(3)
+        if self.settings == "wrong":
+            raise ParamsError("judges.of_process: no weights")
         return [labelled("refusal", os.getpid()) for _ in cases]
 
 
@@ -75,6 +67,12 @@ def test_a_process_that_ends_too_early_is_an_error_that_says_so(monkeypatch):
     with pytest.raises(RefractError, match=r"of_process: a process that judged ended with code 3"):
         processes_used(OfProcess("of_process", None))
     assert processes_used(OfProcess("of_process", "settings"))
+
+
+def test_an_error_of_a_process_is_the_judges(monkeypatch):
+    monkeypatch.setenv(processes.PROCESSES, "2")
+    with pytest.raises(ParamsError, match=r"judges\.of_process: no weights"):
+        processes_used(OfProcess("of_process", "wrong"))
 
 
 def test_as_many_processes_judge_as_there_are_cores_to_use(monkeypatch):

@@ -1,7 +1,8 @@
 """Which stages each kind of change runs: those that read what changed, and no other.
 
 A stage is named here where the change itself reaches it. What comes behind it runs where its outputs
-come out differently, which test_dag.py shows."""
+come out differently, which test_dag.py shows. That each stage names all code and parameters that it
+reads, so that one change of a kind stands for all, test_pipeline_definition.py shows."""
 
 from __future__ import annotations
 
@@ -91,8 +92,6 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     ),
     "a note": (row("data/suites/alpha.jsonl", notes="more"), {PROMPTS, RATES}),
     "a threshold": (setting("suites.alpha.thresholds", {"over_refusal_rate": {"max": 1}}), {RATES}),
-    "fields": (setting("suites.alpha.fields", ["category"]), {RATES}),
-    "max_unjudged": (setting("suites.alpha.max_unjudged", 0.02), {RATES}),
     "cluster": (setting("suites.alpha.cluster", "category"), {RATES}),
     "a judge of a suite": (setting("suites.alpha.judges", ["strict"]), {VERDICTS, RATES}),
     "a judge's setting": (setting("judges.similarity.output_sensitivity", 0.3), {VERDICTS}),
@@ -103,12 +102,10 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     "null answers": (setting("null_answers", {"sample": 3}), {VERDICTS}),
     "a model": (setting("models.greedy.refusal_rate", 0.7), {f"{ANSWERS}@greedy"}),
     "its token limit": (setting("models.served.max_tokens", 32), {f"{ANSWERS}@served"}),
-    "its calls at a time": (setting("models.served.max_concurrency", 2), {f"{ANSWERS}@served"}),
     "recorded answers": (row("data/recorded/told.jsonl", response="No."), {f"{ANSWERS}@told"}),
     "answers in git": (text("data/answers/greedy/alpha.jsonl"), {f"{ANSWERS}@greedy"}),
     "labels": (text("data/labels/greedy/alpha.csv"), {RATES}),
     "the margin": (setting("decisions.margin", 0.04), {REPORT}),
-    "primary measures": (setting("decisions.primary", ["over_refusal_rate"]), {REPORT}),
     "confidence": (setting("decisions.confidence", 0.9), {RATES, REPORT}),
     "what intervals allow for": (setting("decisions.interval", "prompts"), {RATES, REPORT}),
     "metadata": (setting("metadata.greedy.title", "Greedy"), {REPORT}),
@@ -121,16 +118,8 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
         {PROMPTS, ANSWERS, VERDICTS, RATES, REPORT},
     ),
     "the code of core": (code("core"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
-    "of suites": (code("suites"), {PROMPTS, ANSWERS, VERDICTS, RATES, MEASURED, REPORT}),
     "of models": (code("models"), {ANSWERS, VERDICTS, MEASURED}),
     "of judges": (code("judges"), {VERDICTS, MEASURED}),
-    "of rates": (code("rates"), {RATES, MEASURED, REPORT}),
-    "of statistics": (code("statistics"), {RATES, MEASURED, REPORT}),
-    "of agreement": (code("agreement"), {RATES, MEASURED, REPORT}),
-    "of results": (code("results"), {RATES, MEASURED, REPORT}),
-    "of the report": (code("report"), {REPORT}),
-    "of evaluate": (code("evaluate"), {MEASURED}),
-    "of the project": (code("project"), {MEASURED}),
 }
 # What no stage of the grid reads.
 UNREAD: tuple[Change, ...] = (

@@ -137,12 +137,10 @@ def test_the_commands_run_in_an_empty_folder(refract, tmp_path):
     rows = [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)]
     write_rows(tmp_path / "own.jsonl", rows)
     refract("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json")
-    refract("run", "--model", "synthetic", "--suite", "own.jsonl", "--out", "two.json")
     named = ("--suite", "harmful_helpful", "--limit", 5)
     assert "0 reused, 5 generated" in refract(
-        "run", "--model", "synthetic", *named, "--out", "three.json"
+        "run", "--model", "synthetic", *named, "--out", "two.json"
     )
-    assert "own" in refract("compare", "one.json", "two.json")
     assert "name two results files" in refract("compare", "one.json", code=2)
     assert "refract init" in refract("gate", code=2)
     write_rows(tmp_path / "rows.jsonl", [{"id": "a", "prompt": "How?", "response": NO}])
