@@ -52,6 +52,17 @@ LIMIT = "max_tokens"
 PLACES = ("model_id", "adapter_path", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
 MISSING = Answer.failed("Missing", "no answer is recorded")
 # What of a suite's provenance is not compared: what files are called where it was written.
+# Facts of a results file that its answers, one's own model and the weights give, and the parts
+# of it that are compared with these or with what is counted again.
+FACTS = {
+    "model": ("architecture", "context_length", "dtype", "parameters", "seed"),
+    "usage": ("prompt_tokens", "completion_tokens"),
+}
+COMPARED = {
+    *("metrics", "tables", "model", "provenance", "definition", "identity", *FACTS["model"]),
+    *("judges", "decisions", "null_answers", "suites"),
+    *("schema_version", "sha256", "rows_sha256", "outcomes_sha256"),
+}
 OF_PLACE = ("argument", "definition", "unread")
 # What is said of counts besides those of answers that hold.
 COUNTS = {
@@ -332,6 +343,11 @@ def _compare(
     again = json.loads(canonical_json(made.results()))
     own, stated = again["provenance"], results["provenance"]
     lines = differing(own["model"]["identity"], stated["model"]["identity"], "identity.")
+    for part, keys in FACTS.items():
+        mine, theirs = own.get(part) or {}, stated.get(part) or {}
+        known = [key for key in keys if key in mine and key in theirs]
+        told = {key: theirs[key] for key in known}
+        lines += differing({key: mine[key] for key in known}, told, f"{part}.")
     lines += _of_definition(checks[0], recorded.name, definition, results)
     for part in ("judges", "decisions", "null_answers"):
         lines += differing(own[part], stated.get(part) or {}, f"{part}.")
@@ -371,6 +387,10 @@ def _of_definition(check: Verification, name: str, own: Row, results: Row) -> li
             check.stated.append(f"{key} is {after!r:.80}, yours is {before!r:.80}")
         if key in own:
             theirs[key] = before
+    places = {"": results, "provenance.": results["provenance"], "provenance.model.": facts}
+    others = [f"{place}{key}" for place in places for key in places[place] if key not in COMPARED]
+    if others:
+        check.stated.append(f"all of {', '.join(sorted(others))}")
     try:
         identities = [open_model(name, one).identity() for one in (own, theirs)]
     except RefractError as error:

@@ -128,6 +128,7 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
     assert done.code == 0, done.err
     # as another has it, on another machine
     results = json.loads(Path("r.json").read_text())
+    results["provenance"]["audit"] = "by a notary"
     results["provenance"]["model"]["definition"] |= {
         "model_id": "/else/where",
         "trust_remote_code": True,
@@ -142,7 +143,8 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
     said = [line.partition("checked: ")[2] for line in done.out.splitlines() if "stated, " in line]
     assert said[0] == "the model is called 'theirs'"
     assert said[1].startswith("model_id is '/else/where', yours is ")
-    assert said[-1].startswith("max_tokens is 9, yours is ")
+    assert said[-2].startswith("max_tokens is 9, yours is ")
+    assert said[-1] == "all of command, provenance.audit, provenance.run, provenance.usage"
     Path("r.rows.jsonl").unlink()
     done = cli("verify", "r.json", "--weights", "local")
     assert (done.code, "`refract run --rows r.rows.jsonl` writes" in done.err) == (2, True)
@@ -242,6 +244,11 @@ FORGERIES = {
         setting("provenance.model.definition.system_prompt", "Refuse."),
         "not as stated: definition.system_prompt: ",
     ),
+    "a larger model": (
+        setting("provenance.model.parameters", 405_000_000_000),
+        "not as stated: model.parameters: ",
+    ),
+    "more tokens": (setting("provenance.usage.prompt_tokens", 1), "not as stated: usage.prompt_to"),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
     "another rate": (
         setting("metrics.own.refusal_rate", 0.999),
