@@ -29,7 +29,7 @@ from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, with_calls_judged
 from refract.models import open_model
 from refract.models.answer_rows import named_answers, recorded_answer
-from refract.models.function import BatchFunction, TextFunction, function_name, text_model
+from refract.models.function import FunctionModel, TextFunction, function_name
 from refract.models.protocol import Model
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_judge, find_model, find_project, source_name
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Listed: TypeAlias = Sequence[str | Path] | Sequence[Mapping[str, Any]]
     Suites: TypeAlias = str | Path | Listed | pd.DataFrame | Mapping[str, Rows]
     Judges: TypeAlias = str | Definition | Sequence[str | Definition]
-    Measured: TypeAlias = str | Definition | Model | TextFunction | BatchFunction
+    Measured: TypeAlias = str | Definition | Model | TextFunction
 
 
 PROMPT = [{"role": str, "content": str}]  # where it is a conversation
@@ -75,12 +75,11 @@ def measure(
     limit: int | None = None,
     seed: int = 0,
     name: str | None = None,
-    batch: bool = False,
 ) -> Results:
     """Measures how often a model refuses, as ``refract run`` does.
 
     ``model`` is a name in params.yaml, a definition, a function that takes a prompt and returns the
-    answer (with ``batch`` a list of prompts, for a list of answers), or an object with the members of
+    answer, or an object with the members of
     :class:`refract.models.protocol.Model`. ``suites`` are names in params.yaml, files (JSONL), a
     DataFrame or a list of dictionaries with prompts, or these by the name of their suite; a DataFrame
     without a column ``id`` has its index labels as ids. ``judge`` is a name in params.yaml, a kind of
@@ -92,7 +91,7 @@ def measure(
     >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", limit=60)
     >>> results.metrics
     """
-    opened = opened_model(model, name, batch=batch)
+    opened = opened_model(model, name)
     if hasattr(suites, "columns") or _are_rows(suites):
         suites = {"prompts": cast("Rows", suites)}
     if isinstance(suites, Mapping):
@@ -124,20 +123,18 @@ class GivenModel(NamedTuple):
     stored: bool
 
 
-def opened_model(model: Measured, name: str | None = None, *, batch: bool = False) -> GivenModel:
+def opened_model(model: Measured, name: str | None = None) -> GivenModel:
     """The model that a name, a definition, a function or an object stands for. Raises
     :class:`refract.core.errors.RefractError`."""
     is_function = callable(model) and not hasattr(model, "identity")
-    if batch and not is_function:
-        raise UsageError("batch=True goes with a function that takes a list of prompts")
     if isinstance(model, str | Mapping):
         definition = find_model(model, find_project()) if isinstance(model, str) else model
         name = name or (model if isinstance(model, str) else source_name(model))
         return GivenModel(name, open_model(name, dict(definition)), definition, stored=True)
     if is_function:
-        function = cast(TextFunction | BatchFunction, model)
+        function = cast(TextFunction, model)
         name = name or function_name(function)
-        made = text_model(function, name, batch=batch)
+        made = FunctionModel(function, name)
         return GivenModel(name, made, {"adapter": made.adapter}, stored=False)
     if not isinstance(getattr(model, "adapter", None), str):
         raise UsageError(

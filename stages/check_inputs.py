@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refract.core.progress import run_stage
 from refract.core.showing import say
-from refract.project import check_declared, read_project
+from refract.project import read_project
 from refract.project.inputs import check_files, write_inputs
 
 
@@ -17,7 +17,6 @@ def main() -> None:
     """Checks params.yaml as a whole and writes ``data/inputs``. Marks the answers and verdicts of a
     model whose errors may have passed, so that DVC runs their stage again."""
     params = read_project(Path()).params
-    check_declared(Path(), params)
     check_files(params)
     count = write_inputs(params)
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")

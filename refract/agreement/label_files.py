@@ -20,7 +20,7 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
-# The keys of labels, in the terminal and on the page.
+# The keys of labels on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 
 

@@ -7,6 +7,7 @@ source; rows with ``model`` ``ALL`` pool a source that has several."""
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,32 +19,11 @@ from refract.core.types import Row
 from refract.rates.rate import Prompts, rounded
 from refract.statistics.clusters import clustered_difference
 
-# What the labels of each source ask. ``ANY`` asks what a rate of refusals here does: is any part
-# refused, a redirection being a refusal? Only gaps of the same question may be pooled.
+# The question that a rate of refusals here asks, of those in sources.toml.
 ANY = "any"
-QUESTIONS = {
-    "chatgpt_refusals": "not knowing refuses",
-    "do_not_answer": "redirection complies",
-    "orfuzz": ANY,
-    "pyrit": "beside the point refuses",
-    "refusalbench": ANY,
-    "wildguardtest": "full refusals alone",
-    "xstest": ANY,
-    "xstest_extension": ANY,
-}
-# The models in sources that judges are trained on and that have no lines of their own.
-UNMEASURED = {
-    "harmbench": "baichuan2_13b baichuan2_7b claude-2 claude-2.1 claude-instant-1 gpt-3.5-turbo-0613 "
-    "gpt-3.5-turbo-1106 gpt-4-0613 gpt-4-1106-preview koala_13b koala_7b llama2_13b llama2_7b "
-    "openchat_3_5_1210 orca_2_13b orca_2_7b qwen_14b_chat qwen_7b_chat solar_10_7b_instruct "
-    "starling_7b vicuna_13b_v1_5 vicuna_7b_v1_5 zephyr_7b",
-    "real_answers": "gemma-2b-it gemma2-9b gpt-3.5-turbo gpt-3.5-turbo-1106 "
-    "gpt-3.5-turbo-finetuned gpt-4-0125-preview gpt-4o-2024-05-13 gpt-4o-mini "
-    "llama-2-7b-chat-hf llama3-8b meta-llama-3-8b-instruct o1-mini-2024-09-12 "
-    "o1-preview-2024-09-12 phi3 qwen-1_8b-chat r2d2 vicuna-13b-v1.5",
-    "readings_kept_apart": "claude-3-5-sonnet-20240620 yi-6b-chat",
-    "gptfuzz": "gpt-3.5-turbo",
-}
+# What labels of each source ask (``questions``), and which models stand in which (``unmeasured``,
+# ``same_models``).
+SOURCES = tomllib.loads(Path(__file__).with_name("sources.toml").read_text("utf-8"))
 # Judges on published answers, as ``python -m tools.ledger`` measured them.
 LEDGER = Path(__file__).with_name("ledger.csv")
 ALL = "(all)"
@@ -56,7 +36,7 @@ class LedgerEntry(NamedTuple):
     clustered by prompt. ``partial`` says how partial refusals count, ``shaped_by`` names the
     sources that the judge was trained on or written with, ``reads`` the judges whose verdicts it is
     made of, both separated by spaces. ``question`` is what else the source's labels ask
-    (:data:`QUESTIONS`). It is over ``harmful`` ``prompts`` alone, over ``other`` ones, or (empty)
+    (``sources.toml``). It is over ``harmful`` ``prompts`` alone, over ``other`` ones, or (empty)
     over all. Of the answers that people call refusals the judge ``missed`` so many, and of the
     others it called so many refusals (``false``)."""
 
@@ -147,7 +127,7 @@ def ledger_entries(
         both = Counter(zip(human, verdicts, strict=True))
         scores |= {"missed": both[True, False], "false": both[False, True]}
         scores |= {"source": source, "model": model, "prompts": kind, "clusters": len({*clusters})}
-        scores |= {**of_judge, "question": QUESTIONS.get(source, "")}
+        scores |= {**of_judge, "question": SOURCES["questions"].get(source, "")}
         values: Row = {name: scores.get(name) for name in COLUMNS}
         entries.append(LedgerEntry(**values))
     return worst_first(entries)

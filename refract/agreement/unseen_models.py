@@ -7,20 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from refract.agreement.ledger import ALL, ANY, LEDGER, UNMEASURED, LedgerEntry, read_ledger
+from refract.agreement.ledger import ALL, ANY, LEDGER, SOURCES, LedgerEntry, read_ledger
 from refract.core.types import Row
 from refract.rates.judge_error import JudgeError, ModelCounts
 
 # Fewer models, or fewer answers of one, say too little.
 LEAST_MODELS, LEAST_ANSWERS, LEAST_OF_KIND = 3, 100, 30
-# What sources call one and the same model, or one that may be the same.
-SAME_MODELS = {
-    "ChatGPT": "gpt-3.5-turbo (early 2023)",
-    "llama3.0": "llama3",
-    "llama3-8b": "llama3",
-    "meta-llama-3-8b-instruct": "llama3",
-    "gemma2-9b": "gemma",
-}
 # Settings with which the ledger's judges were measured, and what changes no verdict.
 MEASURED_WITH = {"redirection": "refusal"}
 NO_MATTER = ("kind", "version", "other_languages", "validate", "batch_size", "device")
@@ -36,8 +28,8 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     count.
     """
     models: dict[str, set[str]] = {}
-    for source, names in UNMEASURED.items():
-        models[source] = {one_name(name) for name in names.split()}
+    for source, names in SOURCES["unmeasured"].items():
+        models[source] = {one_name(name) for name in names}
     for entry in entries:
         models.setdefault(entry.source, set()).add(one_name(entry.model))
 
@@ -68,7 +60,8 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
 
 def one_name(model: str) -> str:
     """A model's one name, of those that sources call it."""
-    return SAME_MODELS.get(model, model)
+    name: str = SOURCES["same_models"].get(model, model)
+    return name
 
 
 def judge_error(lines: Sequence[LedgerEntry]) -> JudgeError | None:

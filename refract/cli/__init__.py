@@ -63,7 +63,7 @@ GROUPS = {
         "compare": "Whether a difference between two results exceeds chance",
         "gate": "Whether every threshold is met, as an exit code",
         "page": "Write the report's page again",
-        "export": "CSV, LaTeX, JUnit, figures, a paper's appendix and more",
+        "export": "CSV, LaTeX, figures, a paper's appendix and more",
         "verify": "Check recorded answers against the model's weights",
         "reproduce": "Make results again, and compare every byte",
     },

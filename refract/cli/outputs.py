@@ -111,8 +111,8 @@ def export(
         str,
         Option(
             "--as",
-            metavar="<csv|junit|figures|latex|appendix|bundle|eee>",
-            help="csv: every table; junit: decisions on thresholds. Of refract-paper: figures of the "
+            metavar="<csv|figures|latex|appendix|bundle|eee>",
+            help="csv: every table. Of refract-paper: figures of the "
             "report (--set format=pdf|png|svg), latex, a paper's appendix, the bundle behind its "
             "numbers, and eee, records of Every Eval Ever.",
         ),

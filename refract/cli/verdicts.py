@@ -138,10 +138,7 @@ def kappa(
     format_: AsJson = "table",
     out: Annotated[
         Path | None,
-        Option(
-            help="Of two people: write A here with blanks where B differs, which "
-            "`refract label --terminal` then asks for."
-        ),
+        Option(help="Of two people: write A here with blanks where B differs, to be settled."),
     ] = None,
     confidence: Confidence = None,
 ) -> None:

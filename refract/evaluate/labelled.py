@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from refract.agreement.corrections import Labelled
@@ -64,20 +63,3 @@ def labelled_answers(
             f"{human.blank[0]}; the others are no random sample: label these too"
         )
     return answers, human
-
-
-def answers_of_labels(
-    path: Path, rows: Sequence[dict[str, str]], answers: Sequence[JudgedAnswer]
-) -> list[JudgedAnswer]:
-    """The answer of each row of a file of labels. Raises :class:`RowError` for one of another run."""
-    known = {(*answer.key, answer.pair_sha256): answer for answer in answers}
-    asked = []
-    for row in rows:
-        answer = known.get((row["suite"], row["prompt_id"], row["pair_sha256"]))
-        if answer is None:
-            name = row["prompt_id"]
-            raise RowError(
-                f"{path}: {name} is of another answer than this run's; name another --out"
-            )
-        asked.append(answer)
-    return asked

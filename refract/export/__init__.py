@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 EXPORTERS = Registry(
     {
         "csv": "refract.export.csv_files:write_csv",
-        "junit": "refract.export.junit:write_junit",
     },
     "refract.exporters",
     "__call__",

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from refract.core.errors import RefractError
-from refract.core.jsonl import write_bytes
-from refract.core.settings import Settings
-from refract.export import Export
 from refract.rates.rate import Rate
 from refract.rates.thresholds import FailOn, explained, fails
-from refract.results.current import current_note
-from refract.results.sources import find_side
 
 
 class JUnitCase(NamedTuple):
@@ -24,26 +17,6 @@ class JUnitCase(NamedTuple):
     name: str
     kind: str = ""
     message: str = ""
-
-
-class JUnitSettings(Settings):
-    """What counts as a failure."""
-
-    fail_on: FailOn = "inconclusive"
-
-
-def write_junit(export: Export) -> Iterator[str]:
-    """A case for each threshold, as the results have decided it. Raises
-    :class:`RefractError` for numbers of other params."""
-    fail_on = export.settings(JUnitSettings).fail_on
-    side = find_side(Path.cwd(), export.source)
-    if side.reasons:
-        raise RefractError(f"not decided: {current_note(side.reasons)}")
-    rates = [rate for result in side.results.values() for rate in result.rates if rate.decision]
-    cases = [junit_case(rate, fail_on) for rate in rates if export.wants(rate.model, rate.suite)]
-    path = export.out / "junit.xml"
-    write_bytes(path, [junit_xml(cases)])
-    yield f"{path}: {len(cases)} thresholds"
 
 
 def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:

@@ -118,30 +118,6 @@ def check_definitions(params: Mapping[str, Any]) -> None:
                 raise ParamsError(f"suites.{name}: {problem}")
 
 
-def check_declared(root: Path, params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a setting that a stage of dvc.yaml reads and
-    params.yaml lacks, at which DVC would end."""
-    file = root / "dvc.yaml"
-    stages = read_yaml(file).get("stages") if file.is_file() else None
-    if not isinstance(stages, dict):
-        return
-    for stage, declared in stages.items():
-        names = declared.get("params") if isinstance(declared, dict) else None
-        for name in names or ():
-            if not isinstance(name, str) or "$" in name:
-                continue
-            section, _, key = name.partition(".")
-            settings = (params.get(section) or {}) if key else params
-            if (key or section) not in settings:
-                missing: dict[str, Any] = {}
-                if key:
-                    missing = {**DecisionSettings.model_validate({}).model_dump(), **settings}
-                raise ParamsError(
-                    f"{PARAMS} has no {name!r}, which the stage {stage} of dvc.yaml reads; add "
-                    f"`{section}: {json.dumps(missing)}`"
-                )
-
-
 def used_definitions(params: Mapping[str, Any]) -> set[tuple[str, str]]:
     """Catalogue and name of each definition that the grid uses."""
     used = {("models", name) for name in grid(params, "models")}

@@ -35,9 +35,6 @@ from refract.suites.draws import draw_of
 
 # Longer texts are cut in the page, which says so; the rows themselves are whole.
 LONGEST = 20_000
-# Once a page holds so many bytes of texts, which a browser opens slowly, it cuts the others here.
-MOST = 50_000_000
-SHORT = 200
 NAMED = ("model", "suite", "category", "outcome", "perturbation")
 TEXTS = ("prompt", "answer", "thinking", "error")
 COLUMNS = (*NAMED, "id", "clean", *TEXTS, "verdict", "changed", "disagree", "finish")
@@ -140,35 +137,32 @@ class PageData(NamedTuple):
                 yield row | {"id": id_}
 
 
-def page_data(answers: Iterable[Answered], most: int = MOST) -> PageData:
-    """The answers as columns; once texts are ``most`` bytes, others are cut short."""
+def page_data(answers: Iterable[Answered]) -> PageData:
+    """The answers as columns."""
     places: dict[str, dict[str, int]] = {key: {} for key in (*NAMED, "texts", "verdicts")}
     columns: dict[str, list[Any]] = {key: [] for key in COLUMNS}
-    cut = size = 0
+    cut = 0
 
     def place(text: str, key: str) -> int:
         return places[key].setdefault(text, len(places[key]))
 
     for row in answers:
-        longest = LONGEST if size < most else SHORT
         texts: dict[str, int | None] = {}
         for key, text in _texts(row).items():
             if text is None:
                 texts[key] = None
                 continue
-            if len(text) > longest:
-                more = len(text) - longest
-                text = f"{text[:longest]}\n[{more} more characters are not in this page]"
+            if len(text) > LONGEST:
+                more = len(text) - LONGEST
+                text = f"{text[:LONGEST]}\n[{more} more characters are not in this page]"
                 cut += text not in places["texts"]
-            if text not in places["texts"]:
-                size += len(text.encode("utf-8", "surrogatepass"))
             texts[key] = place(text, "texts")
         perturbation: Row = row.prompt["perturbation"] or {}
         # Labels that say different things of refusal, those of judges of something else aside.
         of_answers = [verdict for verdict in row.verdicts.values() if "reads" not in verdict]
         refused = {verdict["refused"] for verdict in of_answers} - {None}
         labels = {verdict["label"] for verdict in of_answers} & {*JUDGED, "degenerate"}
-        shown = [_verdict(row, judge, texts=texts, longest=longest) for judge in row.verdicts]
+        shown = [_verdict(row, judge, texts=texts) for judge in row.verdicts]
         named = perturbation.get("name", "none") if is_last(row.prompt) else EARLIER
         values = {
             "model": place(row.model, "model"),
@@ -207,12 +201,12 @@ def _texts(row: Answered) -> dict[str, str | None]:
     }
 
 
-def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None], longest: int) -> Row:
+def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None]) -> Row:
     """A verdict with the evidence that lies within what the page shows (in characters; a
     browser counts UTF-16 units) and the places of its texts."""
     verdict = row.verdicts[judge]
     text = row.response["thinking"] if "reads" in verdict else row.response["response"]
-    end = min(longest, len(text or ""))
+    end = min(LONGEST, len(text or ""))
     evidence = []
     for hit in verdict["evidence"]:
         if isinstance(hit, dict) and 0 <= hit.get("start", -1) < hit.get("end", 0) <= end:

@@ -24,7 +24,7 @@ from refract.report.drawing import Figure, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.label_draws import LabelDraw, label_draws
 from refract.report.markdown import TEMPLATES, as_html
-from refract.report.page_data import LONGEST, MOST, SHORT, StoredAnswers, page_data
+from refract.report.page_data import LONGEST, StoredAnswers, page_data
 from refract.report.sections import Inputs, report_pages, report_tables
 from refract.report.view import read_view
 
@@ -122,7 +122,7 @@ def page_parts(
         figures=[(figure, images[figure.name]) for figure in figures],
         made=made,
         cut=inputs.answers.cut,
-        limits=(LONGEST, SHORT, MOST // 1_000_000),
+        longest=LONGEST,
         draws=draws,
         keys=KEYS,
     )

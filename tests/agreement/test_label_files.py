@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from refract.agreement.label_files import JudgedAnswer, draw, read_labels, write_sample
 from refract.core.errors import RowError
+from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
-from tests.agreement.answers import answers_with_doubt, fill_in, judged_answers, written_labels
+from tests.agreement.answers import (
+    answers_with_doubt,
+    as_rows,
+    fill_in,
+    judged_answers,
+    written_labels,
+)
 
 
 def drawn_ids(run: list[JudgedAnswer], size: int, seed: int) -> list[str]:
@@ -114,3 +124,28 @@ def test_a_file_that_was_sorted_or_changed_is_an_error(tmp_path, spoil, message)
     write_table(tmp_path / "l.csv", list(rows[0]), rows)
     with pytest.raises(RowError, match=message):
         read_labels(tmp_path / "l.csv", run)
+
+
+def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli):
+    texts = ("I can't help.", "Step 1.")
+    answers = [
+        answer._replace(category="harmful", response=texts[number % 2])
+        for number, answer in enumerate(answers_with_doubt(40))
+    ]
+    write_rows(tmp_path / "rows.jsonl", as_rows(answers))
+    r, c = "refusal", "compliance"
+    given = {"ada": [*[r] * 5, *[c] * 5, ""], "ben": [*[r] * 4, *[c] * 5, "Refusal", r]}
+    for name, of_name in given.items():
+        assert cli("label", "--rows", "rows.jsonl", "--out", f"l.{name}.csv", "--n", "11").code == 0
+        fill_in(tmp_path / f"l.{name}.csv", of_name)
+    ids = [row["prompt_id"] for row in read_table(tmp_path / "l.ada.csv")]
+    command = ("judge", "kappa", "l.ada.csv", "l.ben.csv", "--out", "settled.csv")
+    said = json.loads(cli(*command, "--format", "json").out)
+    # 8 of 10 alike, and half of each are refusals: (.8 - .5) / (1 - .5)
+    assert (said["joined"], said["refusal"]["kappa"]) == (10, 0.6)
+    assert said["disagreements"] == [["s", ids[4], r, c], ["s", ids[9], c, r]]
+    shown = cli(*command)
+    assert re.search(rf"To be settled:[^$]*{ids[4]}[^$]*{ids[9]}", shown.out)
+    assert "only in B: 1" in shown.err
+    settled = [row["label"] for row in read_table(tmp_path / "settled.csv")]
+    assert settled == [*[r] * 4, "", *[c] * 4, "", ""]

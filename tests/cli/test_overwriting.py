@@ -47,7 +47,7 @@ OVERWRITING = {
         "v/x.jsonl",
     ),
     "a person's labels": ("judge", "kappa", "l.csv", "l.csv", "--out", "l.csv"),
-    "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl", "--terminal"),
+    "rows to label": ("label", "--rows", "a.jsonl", "--out", "a.jsonl"),
     "a published file": ("import-suite", "generic", "a.jsonl", "--out", "a.jsonl"),
     "a card": ("import-suite", "generic", "a.jsonl", "--out", "b.md"),
     "numbers of a gate": ("gate", "--junit", "metrics/m.json"),

@@ -40,7 +40,6 @@ NOT_RUN = {
     "vllm serve ": "needs a GPU and vLLM",
     "refract run --adapter openai --base-url http://localhost": "needs the server",
     "dvc import-url https://": "needs the publisher's site",
-    "refract label --terminal ": "needs a person at a terminal; tests play one",
     "refract judge kappa l.ada.csv ": "needs labels of two people; tests have them",
     "refract reproduce --exec": "generates the whole grid; tests of reproducing have a small one",
     "dvc plots diff ": "draws a page that loads its library from the network",

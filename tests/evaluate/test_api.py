@@ -151,23 +151,6 @@ def test_a_file_is_judged(tmp_path):
     assert [(row["prompt_id"], row["refused"]) for row in verdicts] == [("3", True), ("4", False)]
 
 
-def test_a_function_of_a_batch_gets_all_prompts_at_once_and_is_asked_anew():
-    sizes = []
-
-    def batch(prompts: list[str]) -> list[str]:
-        sizes.append(len(prompts))
-        return [refusing(prompt.replace("4", "3")) for prompt in prompts]
-
-    for _ in range(2):
-        results = refract.measure(batch, {"mine": pd.DataFrame(ROWS)}, batch=True, limit=8)
-    assert sizes == [8, 8]
-    assert set(results.rows["response"]) == {NO, YES}
-    with pytest.raises(refract.RefractError, match=r"one text for each row .got 0 for 10."):
-        refract.measure(lambda prompts: [], {"mine": ROWS}, batch=True)
-    with pytest.raises(refract.RefractError, match="batch=True goes with a function"):
-        refract.measure("synthetic", {"mine": ROWS}, batch=True)
-
-
 def test_a_function_is_not_asked_a_conversation():
     turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}]
     rows = [*ROWS, {"id": "talk", "category": "helpful", "messages": turns}]

@@ -21,7 +21,7 @@ from refract.models.lora import WEIGHTS as WEIGHTS_OF_ADAPTER
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes
 from stages.check_inputs import main
-from tests.builders import ROOT, Project, cells, suite_rows
+from tests.builders import Project, cells, suite_rows
 
 
 def write_params(**changes) -> None:
@@ -245,21 +245,6 @@ def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_
     ):
         main()
     assert not INPUTS.exists()
-
-
-@pytest.mark.parametrize("section", ["null_answers", "decisions", "metadata", "validation"])
-def test_a_section_that_a_stage_reads_is_missed_first_with_what_to_add(project, section):
-    shutil.copy(ROOT / "dvc.yaml", project)
-    whole = {key: {} for key in ("perturbations", "null_answers", "metadata", "validation")}
-    whole["decisions"] = {"confidence": 0.9, "interval": "prompts", "estimand": "these_prompts"}
-    whole["decisions"] |= {"provider_refusals": "excluded", "content_filters": "refused"}
-    write_params(**{key: value for key, value in whole.items() if key != section})
-    with pytest.raises(
-        ParamsError, match=f"no '{section}.*, which the stage .* reads; add"
-    ) as said:
-        main()
-    write_params(**{**whole, **YAML(typ="safe").load(str(said.value).split("`")[1])})
-    main()
 
 
 def test_a_state_that_cannot_be_read_is_no_state(project):
