@@ -47,4 +47,4 @@ def label(
     write_sample(out, sample)
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
     count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
-    say(f"{out}: {count}, to be labelled in this order in the column label")
+    say(f"{out}: {count}, to be labelled in this order")

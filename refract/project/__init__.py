@@ -4,7 +4,6 @@ It is the current folder's, or else the default one, which comes with the packag
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +24,6 @@ from refract.core.params import (
     grid,
     load_params,
     named_judges,
-    read_yaml,
 )
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
