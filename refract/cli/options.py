@@ -24,6 +24,13 @@ judge_model = partial(
 judge_base_url = partial(
     Option, metavar="URL", help="Its server; default: its definition's or its provider's."
 )
+judge_set = partial(
+    Option,
+    "--judge-set",
+    metavar="KEY=VALUE",
+    help="Any other setting of the judge (YAML), or as model.KEY of the model that judges, such as "
+    "model.max_tokens=2000. Repeatable.",
+)
 confidence_level = partial(
     Option, help="Confidence of intervals and decisions; default: .95, or the project's."
 )
@@ -100,6 +107,16 @@ def listed(values: Sequence[str] | None) -> list[str]:
     """The values of a repeatable option, each of which may hold several with commas."""
     parts = ",".join(values or ()).split(",")
     return [part.strip() for part in parts if part.strip()]
+
+
+def one_of(option: str, values: Sequence[str] | None) -> str | None:
+    """The value of an option that is given once, or not. Raises :class:`UsageError`."""
+    if len(values or ()) > 1:
+        raise UsageError(
+            f"{option} takes one (got {', '.join(values or ())}); define several judges in params.yaml "
+            "and name each with --judge"
+        )
+    return values[0] if values else None
 
 
 def mapping(option: str, pairs: Sequence[str] | None) -> dict[str, str]:

@@ -16,6 +16,8 @@ from refract.cli.options import (
     confidence_level,
     judge_base_url,
     judge_model,
+    judge_set,
+    one_of,
     yaml_values,
 )
 from refract.core.errors import UsageError
@@ -128,8 +130,9 @@ class RunOptions:
             "stands before one that labels something else, or the protocol's. Repeatable.",
         ),
     ] = None
-    judge_model: Annotated[str | None, judge_model(rich_help_panel=JUDGING)] = None
+    judge_model: Annotated[list[str] | None, judge_model(rich_help_panel=JUDGING)] = None
     judge_base_url: Annotated[str | None, judge_base_url(rich_help_panel=JUDGING)] = None
+    judge_set: Annotated[list[str] | None, judge_set(rich_help_panel=JUDGING)] = None
     cut_off: Annotated[
         Literal["judged", "excluded"] | None,
         of_judges(
@@ -218,8 +221,9 @@ class RunRequest:
         self.judges = find_judges(
             options.judge,
             self.project,
-            options.judge_model,
+            one_of("--judge-model", options.judge_model),
             base_url=options.judge_base_url,
+            settings=yaml_values("--judge-set", options.judge_set),
             alone=options.protocol is not None,
         )
 

@@ -4,10 +4,13 @@ passes, whether a filter stopped the request."""
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
+from refract.core.showing import say
 from refract.core.types import FinishReason
 from refract.models.protocol import Answer
 
@@ -20,6 +23,7 @@ WORDS: dict[FinishReason, str] = {
     "blocklist prohibited_content spii sensitive moderation content_moderation moderated blocked "
     "flagged unsafe content_policy_violation policy_violation image_safety model_armor",
     "refusal": "refusal",
+    "loop": "repetition repetition_detected",
 }
 FINISHED: dict[str, FinishReason] = {}
 for _ending, _words in WORDS.items():
@@ -100,8 +104,8 @@ def finish_reason(reason: object, calls: Sequence[object] = (), text: object = "
 
 
 def error_inside(payload: Any) -> tuple[int, str] | None:
-    """The status and the message of an error that a server sent as a success; None without one,
-    or without a status."""
+    """The status and the message of an error that a server sent as a success, of one without a code
+    500; None without one, or with a code that is no status."""
     if not isinstance(payload, dict):
         return None
     choices = payload.get("choices")
@@ -110,20 +114,31 @@ def error_inside(payload: Any) -> tuple[int, str] | None:
     if choice.get("finish_reason") in PASSING:
         return 503, f"the completion ended with {choice['finish_reason']}"
     error = choice.get("error") or (not choice and payload.get("error"))
+    if isinstance(error, str) and error:
+        error = {"message": error}
     if not isinstance(error, dict):
         return None
-    code = str(error.get("code") or error.get("type"))
+    code = str(error.get("code") or error.get("type") or 500)
     status = int(code) if re.fullmatch(r"[45]\d\d", code) else STATUS.get(code)
     return (status, str(error.get("message") or code)) if status else None
 
 
 def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
     """The answer. Raises :class:`InvalidResponse` for one that ended by itself and holds
-    nothing but parts of such kinds, which the adapter does not read."""
+    nothing but parts of such kinds, which the adapter does not read. Beside words they are said."""
     nothing = not (answer.response or answer.tool_calls)
     if kinds and nothing and answer.finish_reason == "stop":
         raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}")
+    for kind in kinds:
+        _say_unread(str(kind))
     return answer
+
+
+@cache
+def _say_unread(kind: str) -> None:
+    """Once for each kind."""
+    text = f"parts of type {kind[:60]!r} in replies are not read: answers are judged without them"
+    say(text, file=sys.stderr)
 
 
 def error_parts(body: Any) -> tuple[str, set[str]]:

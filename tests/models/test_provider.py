@@ -392,6 +392,7 @@ def completion(content, finish="stop", **message):
         (completion([{"type": "output_text", "output_text": SAYS}]), (SAYS, "stop", None, "")),
         (completion([{"type": "refusal", "refusal": SAYS}]), (SAYS, "refusal", None, "")),
         (completion([{"type": "image"}]), ("", "error", None, "nothing but image")),
+        (completion("No. No. No.", "repetition"), ("No. No. No.", "loop", None, "")),
         (completion(f"<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>{SAYS}"),
          (SAYS, "stop", "Hm.", "")),
     ],
@@ -404,11 +405,20 @@ def test_endings_and_parts_of_other_servers_are_what_they_are(given, expected):
     assert says in (answer.error or {"message": ""})["message"]
 
 
+def test_parts_beside_the_words_that_are_not_read_are_said_once(capsys):
+    given = completion([{"type": "text", "text": SAYS}, {"type": "smell"}])
+    with FaultServer(given={"r": given}) as server:
+        assert [server.ask("[[r]]")[0].response for _ in range(2)] == [SAYS, SAYS]
+    assert capsys.readouterr().err.count("parts of type 'smell' in replies are not read") == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [
         {"error": {"message": "slow down", "code": 429}},
         {"choices": None, "error": {"message": "slow down", "code": "rate_limit_exceeded"}},
+        {"error": {"message": "slow down"}},
+        {"error": "slow down"},
         {"choices": [{"message": {"content": "Sure"}, "finish_reason": "network_error"}]},
         {"choices": [{"message": {"content": "Sure"}, "finish_reason": "error",
                       "error": {"code": 502, "message": "upstream died"}}]},
