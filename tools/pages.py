@@ -82,8 +82,8 @@ def statistics_page(text: str) -> str:
     return with_parts(text, parts)
 
 
-def exact_page(text: str) -> str:
-    """packages/refract-exact/docs/exact-answers.md, with what a GPU needs by count."""
+def benchmarks_page(text: str) -> str:
+    """benchmarks/README.md, with what a GPU needs by count."""
     return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
 
 
@@ -188,7 +188,7 @@ def readme(text: str) -> str:
 PAGES: dict[str, Callable[[str], str]] = {
     "README.md": readme,
     "docs/cli.md": cli_page,
-    "packages/refract-exact/docs/exact-answers.md": exact_page,
+    "benchmarks/README.md": benchmarks_page,
     "docs/statistics.md": statistics_page,
     "docs/python.md": python_page,
 }
