@@ -304,7 +304,9 @@ def _as_json(content: bytes, where: str) -> str:
     except RecursionError:
         raise ParamsError(f"{where} is nested too deeply, or an alias in it holds itself") from None
     except (YAMLError, AttributeError, ValueError, TypeError, OverflowError) as error:
-        raise ParamsError(f"{where} is not YAML: {error}") from None
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        said = f"line {mark.line + 1}: {problem}" if mark and problem else str(error)
+        raise ParamsError(f"{where} is not YAML: {said}") from None
     try:
         # Hashes and results are JSON, which has neither dates nor infinities.
         return json.dumps(mapping, allow_nan=False)

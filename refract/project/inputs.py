@@ -267,7 +267,8 @@ def check_files(params: Mapping[str, Any]) -> None:
 
 
 def _absent(path: str) -> str:
-    return f"no file or folder {path!r} (seen from {Path.cwd()}); correct it"
+    what = "a folder, and no file," if Path(path).is_dir() else "no file or folder"
+    return f"{what} {path!r} (seen from {Path.cwd()}); correct it"
 
 
 def errors_to_ask_again(folder: Path) -> int:

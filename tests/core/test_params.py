@@ -39,8 +39,8 @@ def test_values_mean_what_they_mean_to_dvc(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "is not YAML"),
-        ("a: 1\na: 2\n", "is not YAML"),
+        ("a: [", "is not YAML: line 1: "),
+        ("a: 1\na: 2\n", 'is not YAML: line 2: found duplicate key "a" with value "2"'),
         ("- a\n", "must hold a mapping .got list"),
         ("a: 2024-01-01\n", "holds a value that JSON cannot express .*; put it in quotes"),
         ("a: {1: x, b: y}\n", "a has the key 1, which must be a text; put it in quotes"),
