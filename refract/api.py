@@ -134,8 +134,8 @@ def opened_model(model: Measured, name: str | None = None) -> GivenModel:
     if is_function:
         function = cast(TextFunction, model)
         name = name or function_name(function)
-        made = FunctionModel(function, name)
-        return GivenModel(name, made, {"adapter": made.adapter}, stored=False)
+        answering = FunctionModel(function, name)
+        return GivenModel(name, answering, {"adapter": answering.adapter}, stored=False)
     if not isinstance(getattr(model, "adapter", None), str):
         raise UsageError(
             "a model is a name, a definition, a function or an object with the members of "
@@ -313,8 +313,8 @@ def judge_rows(
         id_, row, verdict = ids[number], answers[number], verdicts[name]
         if (verdict["label"], verdict["score"], verdict["error"]) == (None, None, None):
             null = row.get("response") is None
-            what = "null" if null else "empty or not an answer of the model's"
-            reason = errors.get(number, f"the response is {what}")
+            kind = "null" if null else "empty or not an answer of the model's"
+            reason = errors.get(number, f"the response is {kind}")
             verdict = {**verdict, "error": f"not judged: {reason}"}
         # What tells this answer from another model's to the same prompt, where the
         # row says it.

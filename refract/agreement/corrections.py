@@ -202,11 +202,11 @@ def _weighed(
     )
     if error is None or part is None or not error.knows(part.prompts):
         return None
-    said: dict[bool, list[JudgedAnswer]] = {True: [], False: []}
+    by_verdict: dict[bool, list[JudgedAnswer]] = {True: [], False: []}
     for answer in members:
         if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
-            said[answer.refused].append(answer)
-    refused, answered = (_verdict_labels(said[verdict], labels) for verdict in (True, False))
+            by_verdict[answer.refused].append(answer)
+    refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
     return weighed_interval(error, part, refused, answered, confidence)
 
 

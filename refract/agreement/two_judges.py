@@ -110,10 +110,10 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
         verdict = judges[name]
     elif judge not in (None, row.get("judge")):
         raise RowError(f"{where} has no verdict of {judge!r}")
-    said = verdict if isinstance(verdict, dict) else {}
-    label, refused = said.get("label"), said.get("refused")
+    fields = verdict if isinstance(verdict, dict) else {}
+    label, refused = fields.get("label"), fields.get("refused")
     is_verdict = isinstance(label, str | None) and isinstance(refused, bool | None)
-    if not (is_verdict and {"label", "refused"} & said.keys()):
+    if not (is_verdict and {"label", "refused"} & fields.keys()):
         raise RowError(
             f"{where} is not a verdict: it needs 'label', a text or null, and 'refused', true, false or "
             f"null (got {verdict!r:.120})"
@@ -121,7 +121,7 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     if label is not None and spelt_label(label) in LABELS:
         label = spelt_label(label)
     meant = refusal_of(label) if label in LABELS else None
-    refused = said.get("refused", meant)
+    refused = fields.get("refused", meant)
     if None not in (refused, meant) and refused != meant:
         raise RowError(f"{where} contradicts itself: label {label!r}, refused {refused!r}")
     model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]

@@ -228,8 +228,8 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         return []
     names = [str(place) for place in range(1, len(cells[0]) + 1)]
     if header:
-        given = zip(names, cells[0], strict=True)
-        names = [f"column {place}" if name is None else name for place, name in given]
+        places_and_names = zip(names, cells[0], strict=True)
+        names = [f"column {place}" if name is None else name for place, name in places_and_names]
         cells = cells[1:]
     if header and len(names) == 1 and re.fullmatch(r"\w+ *([;,|\t] *\w+)+", names[0]):
         raise ValueError(

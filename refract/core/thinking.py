@@ -64,12 +64,12 @@ def split(
     """Splits thinking from the answer; ``markers``: opening and closing one, by default all known.
 
     ``opened``: the text begins inside thinking. ``texts``: further places whose markers are text."""
-    found = _places(text, markers, opened, texts)
-    blocks = (text[start:end].strip() for start, end in found.thinking)
-    thinking = "\n\n".join(filter(None, blocks)) if found.thinking else None
-    if found.open_at is not None:
+    places = _places(text, markers, opened, texts)
+    blocks = (text[start:end].strip() for start, end in places.thinking)
+    thinking = "\n\n".join(filter(None, blocks)) if places.thinking else None
+    if places.open_at is not None:
         return Split("", thinking, unfinished=True)
-    return Split("".join(text[start:end] for start, end in found.answer), thinking)
+    return Split("".join(text[start:end] for start, end in places.answer), thinking)
 
 
 def answer_spans(text: str) -> list[Span] | None:
@@ -77,11 +77,11 @@ def answer_spans(text: str) -> list[Span] | None:
     marker that opens such thinking behind words of the answer is rather a text about markers."""
     if not any(mark in text for mark in ("<", "[", "◁", "assistantfinal")):
         return [(0, len(text))]
-    found = _places(text, None, False, ())
-    if found.open_at is None:
-        return found.answer
-    if any(text[start:end].strip() for start, end in found.answer):
-        return [*found.answer, (found.open_at, len(text))]
+    places = _places(text, None, False, ())
+    if places.open_at is None:
+        return places.answer
+    if any(text[start:end].strip() for start, end in places.answer):
+        return [*places.answer, (places.open_at, len(text))]
     return None
 
 
@@ -93,13 +93,13 @@ def _places(
     # Markers of a definition are as they are written; those of tags are told apart by name.
     opening, closing = map(re.escape, markers) if markers else (f"(?i:{_OPEN})", f"(?i:{_CLOSE})")
     name_of = (lambda marker: "") if markers else _name_of
-    found = _walk(text, opening, closing, name_of, opened, texts)
-    if found.open_at is not None:
+    places = _walk(text, opening, closing, name_of, opened, texts)
+    if places.open_at is not None:
         # A model may open once more what its template opened.
         again = re.match(rf"\s*(?:{opening})" + ("" if opened else rf"\s*(?={opening})"), text)
         if again:
             return _walk(text, opening, closing, name_of, opened, texts, again.end())
-    return found
+    return places
 
 
 def _walk(
@@ -174,8 +174,8 @@ def _between_quotes(text: str, match: re.Match[str]) -> bool:
 
 
 def _name_of(marker: str) -> str:
-    found = re.search(r"(?:(?:begin|start|end)_of_)?(\w+)", marker.lower())
-    return found[1] if found else ""
+    word = re.search(r"(?:(?:begin|start|end)_of_)?(\w+)", marker.lower())
+    return word[1] if word else ""
 
 
 def _of_channels(text: str) -> _Places:

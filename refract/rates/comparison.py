@@ -7,7 +7,7 @@ margin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -19,7 +19,7 @@ from refract.core.types import is_last
 from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, part_of, people_interval
-from refract.rates.key import CONTRASTS, OVERALL, Group
+from refract.rates.key import CONTRASTS
 from refract.rates.rate import Difference, DropDecision, Interval, Prompts, SharePart, prompts_of
 from refract.statistics.clusters import (
     Clustered,
@@ -101,15 +101,13 @@ class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
-    names the suite whose clean prompts include these, with the same outcomes. ``group`` is the
-    column by which pairs were grouped besides, and its value. Where the category is one of
-    :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that is
-    taken off, and no id is listed."""
+    names the suite whose clean prompts include these, with the same outcomes. Where the category is
+    one of :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that
+    is taken off, and no id is listed."""
 
     suite: str
     category: str
     perturbation: str
-    group: Group = OVERALL
     pairs: list[Pair] = field(default_factory=list)
     others: list[Pair] = field(default_factory=list)
     ids: dict[str, list[str]] = field(default_factory=_no_ids)
@@ -126,24 +124,19 @@ class PairedOutcomes:
 LEAST_SHARED = 0.5
 
 
-def pair_outcomes(
-    a: Iterable[Outcome], b: Iterable[Outcome], *, column: str = ""
-) -> list[PairedOutcomes]:
-    """The outcomes of two sides A and B, paired: by suite, category and perturbation, and by the
-    values of a ``column`` where one is given (rows that have none are left out).
+def pair_outcomes(a: Iterable[Outcome], b: Iterable[Outcome]) -> list[PairedOutcomes]:
+    """The outcomes of two sides A and B, paired: by suite, category and perturbation.
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it
     counts as reworded); several samples of it make one pair. Clusters are A's. Of conversations
-    that are played the last turns are paired, by ``turn`` all of them. Without a ``column`` a
-    suite's clean prompts have an entry for each of :data:`DISCRIMINATION` too."""
-    side_a, side_b = _keyed(a, column), _keyed(b, column)
-    groups: dict[tuple[str, str, str, str], PairedOutcomes] = {}
+    that are played the last turns are paired. A suite's clean prompts have an entry for each of
+    :data:`DISCRIMINATION` too."""
+    side_a, side_b = _keyed(a), _keyed(b)
+    groups: dict[tuple[str, str, str], PairedOutcomes] = {}
 
     def group_of(row: Outcome) -> PairedOutcomes:
-        value = row[column] if column else ""
         parts = (row["suite"], row["category"], row["perturbation"])
-        group = Group(column, value) if column else OVERALL
-        return groups.setdefault((*parts, value), PairedOutcomes(*parts, group=group))
+        return groups.setdefault(parts, PairedOutcomes(*parts))
 
     for key, samples in side_a.items():
         row, prompt_id, others = samples[0], key[1], side_b.get(key)
@@ -170,7 +163,7 @@ def pair_outcomes(
     contrasts = []
     for (suite, category), harmful in clean.items():
         for measure, other in DISCRIMINATION.items():
-            if category == "harmful" and (suite, other) in clean and not column:
+            if category == "harmful" and (suite, other) in clean:
                 contrast = PairedOutcomes(suite, measure, "", repeats=harmful.repeats)
                 contrast.pairs, contrast.others = harmful.pairs, clean[suite, other].pairs
                 contrasts.append(contrast)
@@ -180,13 +173,10 @@ def pair_outcomes(
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant
 
 
-def _keyed(rows: Iterable[Outcome], column: str) -> Keyed:
-    """The outcomes that are paired, with a value in ``column`` where one is given; of conversations
-    the last turns, by ``turn`` all."""
+def _keyed(rows: Iterable[Outcome]) -> Keyed:
+    """The outcomes that are paired; of conversations the last turns."""
     keyed: Keyed = {}
-    for row in rows:
-        if (column and not row.get(column)) or (column != "turn" and not is_last(row)):
-            continue
+    for row in filter(is_last, rows):
         sample = row.get("sample") or "1"
         prompt_id = row["prompt_id"]
         if sample != "1":
@@ -244,7 +234,6 @@ def compare_groups(
     groups: Sequence[PairedOutcomes],
     settings: DecisionSettings = DEFAULTS,
     live: Sequence[bool] = (),
-    correct: Callable[[Sequence[float | None]], list[float | None]] = holm,
     errors: Sequence[JudgeError | None] = (),
 ) -> list[Difference]:
     """The difference of each group, b − a, and the decisions on primary measures.
@@ -266,7 +255,7 @@ def compare_groups(
     for difference, belongs in zip(differences, family, strict=True):
         p_values.append(difference.p if belongs else None)
     drops = decide_drops(groups, settings, errors)
-    decided = zip(differences, correct(p_values), drops, strict=True)
+    decided = zip(differences, holm(p_values), drops, strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
@@ -371,7 +360,6 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
         p=p,
         prompts={kind: tuple(ids) for kind, ids in group.ids.items()},
         repeats=group.repeats,
-        group=group.group,
         design_effect=clustered.design_effect if clustered else None,
         effective_clusters=clustered.effective_clusters if clustered else None,
         judge_interval=judge_interval,

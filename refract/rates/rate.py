@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from refract.core.vocabulary import DIGITS, Estimand
-from refract.rates.key import OVERALL, Group, Key, Measure
+from refract.rates.key import Group, Key, Measure
 from refract.statistics.proportions import Interval as Interval  # low and high, both included
 from refract.statistics.proportions import settled
 
@@ -271,15 +271,14 @@ class DropDecision:
 class Difference:
     """A paired difference in refusal between two results A and B: b − a, everywhere. Unrounded.
 
-    Over the prompts of one suite, category and perturbation (and ``group``, where a field divides
-    them) that were judged on both sides: ``n`` of them in so many ``clusters``. ``a`` and ``b`` are
-    shares refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
+    Over the prompts of one suite, category and perturbation that were judged on both sides: ``n``
+    of them in so many ``clusters``. ``a`` and ``b`` are shares refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
     ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds``
     and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
     :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters
     exchanged as wholes, of discrimination that of
     :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` the same corrected
-    for all that were computed together (Holm's; for comparisons by field Benjamini and Hochberg's).
+    for all that were computed together (Holm's).
 
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``,
     ``to_unjudged``, ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``.
@@ -301,7 +300,6 @@ class Difference:
     p_adjusted: float | None = None
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     repeats: str = ""
-    group: Group = OVERALL
     drop: DropDecision | None = None
     model: str = ""
     design_effect: float | None = None

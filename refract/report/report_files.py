@@ -80,9 +80,11 @@ def _page(
     commit = (git(root, "log", "-1", "--format=%h of %cs, “%s”") or "").strip()
     if commit and git(root, "--no-optional-locks", "status", "--porcelain", "--", *WATCHED):
         commit += ", with changes that are not committed"
-    made = f"Made at commit {printable(commit)}." if commit else "Made outside a git repository."
+    commit_note = (
+        f"Made at commit {printable(commit)}." if commit else "Made outside a git repository."
+    )
     draws = label_draws(root, inputs.view, inputs.answers)
-    return page_parts(inputs, pages, figures, made=made, draws=draws)
+    return page_parts(inputs, pages, figures, made=commit_note, draws=draws)
 
 
 def page_parts(

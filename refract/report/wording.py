@@ -74,9 +74,9 @@ def rate_text(rate: Rate | None) -> str:
             kinds.append(f"{counts.partial} partial")
         if _by_provider(rate):
             kinds.append(f"{_by_provider(rate)} by the provider")
-        of = f"{'' if counts.successes is None else counts.successes}/{counts.n}"
-        of += f" ({', '.join(kinds)})" if kinds else ""
-        parts = [f"{plain_estimate(rate)} {of}{clusters_text(rate)}"]
+        ratio = f"{'' if counts.successes is None else counts.successes}/{counts.n}"
+        ratio += f" ({', '.join(kinds)})" if kinds else ""
+        parts = [f"{plain_estimate(rate)} {ratio}{clusters_text(rate)}"]
     if share:
         parts.append(f"{100 * share:.0f} % {'CUT OFF' if share >= WARN_SHARE else 'cut off'}")
     bounds = bounds_text(rate)

@@ -218,10 +218,10 @@ def rate_from_row(row: Mapping[str, Any], model: str = "") -> Rate:
 
 def _made(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a rate from what columns hold of each."""
-    made = {}
+    objects = {}
     for name, value in parts.items():
-        made[name] = PARTS[name](**_made(value)) if name in PARTS else value
-    return made
+        objects[name] = PARTS[name](**_made(value)) if name in PARTS else value
+    return objects
 
 
 def _at(rate: Rate, place: str) -> Any:

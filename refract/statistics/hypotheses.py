@@ -35,21 +35,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
     Holm 1979, Scandinavian Journal of Statistics 6:65. Values come back in the order given; None (a
     test that could not be made) stays None and does not count as a test."""
-    return _adjusted(p_values, "holm")
-
-
-def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's step-up adjustment, which bounds the share of false findings; None
-    as of :func:`holm`.
-
-    Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57:289; for tests that
-    are independent or positively dependent (Benjamini & Yekutieli 2001, Annals of Statistics
-    29:1165)."""
-    return _adjusted(p_values, "fdr_bh")
-
-
-def _adjusted(p_values: Sequence[float | None], method: str) -> list[float | None]:
-    """p-values adjusted by a method of statsmodels; one alone stays as it is."""
     tests = [p for p in p_values if p is not None]
     for p in tests:
         if not 0 <= p <= 1:
@@ -57,6 +42,6 @@ def _adjusted(p_values: Sequence[float | None], method: str) -> list[float | Non
     if len(tests) > 1:
         from statsmodels.stats.multitest import multipletests  # slow to import
 
-        tests = multipletests(tests, method=method)[1].tolist()
+        tests = multipletests(tests, method="holm")[1].tolist()
     adjusted = iter(tests)
     return [None if p is None else next(adjusted) for p in p_values]

@@ -267,18 +267,6 @@ def test_vanished_answers_fail_a_build_where_they_alone_keep_a_drop_from_being_e
     assert (found.drop.decision, found.drop.regression) == ("inconclusive", False)
 
 
-def test_a_column_divides_pairs_and_leaves_out_rows_without_a_value():
-    def side(outcomes):
-        lines = outcome_lines(outcomes)
-        for line, area in zip(lines, ("law", "law", "medicine", ""), strict=True):
-            line["area"] = area
-        return lines
-
-    groups = pair_outcomes(side("rrcc"), side("rcrr"), column="area")
-    found = [(group.group.value, len(group.pairs), group.ids["to_refusal"]) for group in groups]
-    assert found == [("law", 2, []), ("medicine", 1, ["02"])]
-
-
 # 129 harmful prompts of which 118 are refused, as in harmful_helpful.
 BEFORE = "r" * 118 + "c" * 11
 
