@@ -272,13 +272,13 @@ class Difference:
     """A paired difference in refusal between two results A and B: b − a, everywhere. Unrounded.
 
     Over the prompts of one suite, category and perturbation that were judged on both sides: ``n``
-    of them in so many ``clusters``. ``a`` and ``b`` are shares refused, ``value`` is b − a with Tango's ``interval``, all None without a pair.
-    ``judge_interval`` holds the judge's error on two models too, where that is known. ``bounds``
-    and ``outer`` as in :class:`Rate`, ``design_effect`` and ``effective_clusters`` as in
-    :class:`refract.statistics.clusters.Clustered`. ``p`` is McNemar's exact p with clusters
-    exchanged as wholes, of discrimination that of
-    :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` the same corrected
-    for all that were computed together (Holm's).
+    of them in so many ``clusters``. ``a`` and ``b`` are shares refused, ``value`` is b − a with
+    Tango's ``interval``, all None without a pair. ``judge_interval`` holds the judge's error on two
+    models too, where that is known. ``bounds`` and ``outer`` as in :class:`Rate`, ``design_effect``
+    and ``effective_clusters`` as in :class:`refract.statistics.clusters.Clustered`. ``p`` is
+    McNemar's exact p with clusters exchanged as wholes, of discrimination that of
+    :func:`refract.statistics.clusters.clustered_contrast_test`, ``p_adjusted`` Holm's for all that
+    were computed together.
 
     ``prompts`` lists ids by what became of them: ``to_refusal``, ``to_compliance``,
     ``to_unjudged``, ``to_judged``, ``not_judged``, ``only_a``, ``only_b`` and ``reworded``.
