@@ -453,7 +453,10 @@ class Loader:
         if file:
             gguf_contents.refuse_unread_keys(file, config)
         with self.loading("the tokenizer"):
-            return config, AutoTokenizer.from_pretrained(**source)
+            tokenizer = AutoTokenizer.from_pretrained(**source)
+        if file:
+            gguf_contents.cut_as_named(file, tokenizer)
+        return config, tokenizer
 
     def generation_config(self) -> Any:
         """The checkpoint's generation configuration, or None."""

@@ -47,10 +47,45 @@ SPELLED = {
     "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe",
 }
-# Pre-tokenizers that are GPT-2's, which transformers takes for each name that it does not know.
-AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "trillion")
-# Cut as GPT-2's, but for digits: each was to be apart.
-NEARLY_GPT2 = ("smollm",)
+# How a text is cut before merges, by the name that a file has for it: expressions of which each cuts
+# what the ones before it left, as llama.cpp applies them.
+_GPT2 = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_THREE_DIGITS = "[0-9]{3}"
+CUTS: dict[str, tuple[str, ...]] = {
+    "default": (r"[\p{P}$+<=>^~|]+", _GPT2, r"\p{N}+", _THREE_DIGITS),
+    "falcon": (r"[\p{P}$+<=>^~|`]+", _GPT2, _THREE_DIGITS),
+    "deepseek-coder": (
+        r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+", r"\p{N}",
+    ),
+    **dict.fromkeys(
+        ("gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "exaone4", "granite-docling", "gigachat",
+         "mellum", "a.x-4.0"),
+        (_GPT2,),
+    ),
+    **dict.fromkeys(
+        ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"),
+        (r"\p{N}", _GPT2),
+    ),
+}  # fmt: skip
+# Names that transformers lacks, by one that it has.
+AS_OTHERS = {
+    **dict.fromkeys(("glm4", "chatglm-bpe"), "llama-bpe"),
+    **dict.fromkeys(("stablelm2", "hunyuan", "solar-open", "grok-2"), "qwen2"),
+}
+# Those of which a word that is a token is never merged.
+WHOLE_WORDS = frozenset(
+    (
+        "llama3",
+        "llama-v3",
+        "llama-bpe",
+        "falcon3",
+        "falcon-h1",
+        "pixtral",
+        "midm-2.0",
+        "lfm2",
+        "tekken",
+    )
+)
 
 
 def turn_ends(path: Path) -> set[int]:
@@ -59,22 +94,51 @@ def turn_ends(path: Path) -> set[int]:
     return {int(metadata[key]) for key in TURN_ENDS if metadata.get(key) is not None}
 
 
+def cut_as_named(path: Path, tokenizer: Any) -> None:
+    """Has a tokenizer of bytes that transformers made of the file cut texts as ``tokenizer.ggml.pre``
+    says. Raises AdapterError at a name that is not known."""
+    from tokenizers import Regex, pre_tokenizers
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    metadata, _ = _contents(path)
+    name = metadata.get("tokenizer.ggml.pre")
+    if metadata.get("tokenizer.ggml.model") != "gpt2" or name is None:
+        return
+    cuts = CUTS.get(name)
+    if cuts is None:
+        cut = GGUF_PRE_TOKENIZER_SPLITS.get(AS_OTHERS.get(name, name))
+        cuts = (cut,) if cut else None
+    if cuts is None:
+        raise AdapterError(
+            f"{path.name}: tokenizer.ggml.pre names the pre-tokenizer {name!r}, which is not known and "
+            "would be replaced by GPT-2's; take the checkpoint in safetensors"
+        )
+    backend = tokenizer.backend_tokenizer
+    steps = [pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in cuts]
+    as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([*steps, as_bytes])
+    if name in WHOLE_WORDS:
+        backend.model.ignore_merges = True
+
+
 def refuse_unread_keys(path: Path, config: Any) -> None:
     """Raises AdapterError at a key that nothing reads and that could change an answer.
     ``config``: what transformers made of the file."""
     metadata, tensors = _contents(path)
     architecture = metadata["general.architecture"]
     used = _keys_read(architecture, metadata, tensors)
-    _refuse_other_cut(path, metadata)
-    unscaled = metadata.get(f"{architecture}.rope.scaling.type") == "none"
+    _refuse_other_scale(path, metadata, config)
+    scaling = metadata.get(f"{architecture}.rope.scaling.type")
     for key, value in metadata.items():
         general = re.sub(rf"^{re.escape(architecture)}\.", "ARCHITECTURE.", key)
         if key in used or HARMLESS.fullmatch(general):
             continue
         if general in NEUTRAL and NEUTRAL[general] == value:
             continue
-        if unscaled and general.startswith("ARCHITECTURE.rope.scaling."):
+        if scaling == "none" and general.startswith("ARCHITECTURE.rope.scaling."):
             continue
+        if scaling is None and general == "ARCHITECTURE.rope.scaling.original_context_length":
+            continue  # of the factors that a tensor of the file would hold
         if general.startswith("ARCHITECTURE.") and _as_stated(
             general.removeprefix("ARCHITECTURE."), value, config
         ):
@@ -175,16 +239,24 @@ def _keys_read(architecture: str, values: dict[str, Any], tensors: tuple[str, ..
     }
 
 
-def _refuse_other_cut(path: Path, metadata: dict[str, Any]) -> None:
-    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+# Of Gemma the number of layers with which the queries' scale is of the mean size of a head.
+_SCALED_BY_MEAN = {"gemma2": 46, "gemma3": 62}
 
-    name = metadata.get("tokenizer.ggml.pre")
-    if metadata.get("tokenizer.ggml.model") != "gpt2" or name is None:
+
+def _refuse_other_scale(path: Path, metadata: dict[str, Any], config: Any) -> None:
+    """Raises AdapterError where the queries' scale, which no key of a file states, is by default
+    another one for transformers than for llama.cpp."""
+    architecture = metadata["general.architecture"]
+    if architecture not in _SCALED_BY_MEAN:
         return
-    if name not in {*GGUF_PRE_TOKENIZER_SPLITS, *AS_GPT2, *NEARLY_GPT2}:
+    head = metadata.get(f"{architecture}.attention.key_length")
+    if config.num_hidden_layers == _SCALED_BY_MEAN[architecture]:
+        head = config.hidden_size // config.num_attention_heads
+    if head is not None and head != config.query_pre_attn_scalar:
         raise AdapterError(
-            f"{path.name}: tokenizer.ggml.pre names the pre-tokenizer {name!r}, which transformers does "
-            "not know and would replace by GPT-2's; take the checkpoint in safetensors"
+            f"{path.name}: its queries are divided by the root of {head} (a rule of such "
+            f"files), and transformers takes {config.query_pre_attn_scalar}, so that answers would be "
+            "those of another model; take the checkpoint in safetensors"
         )
 
 

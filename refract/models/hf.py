@@ -81,6 +81,8 @@ class HF(Model):
         for key in ADDED:
             if getattr(settings, key) is not None:
                 identity[key] = getattr(settings, key)
+        if settings.gguf_file:
+            identity["pre_tokenizer"] = "as named"  # as GPT-2's until now, whatever a file named
         if self.loader.adapter_folder:
             files = lora.adapter_files(self.loader.adapter_folder)
             sha256 = checkpoint.content_sha256(self.loader.adapter_folder, files)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,31 +18,49 @@ from refract.models.answering import with_description
 from refract.models.checkpoint import fetched_file, gguf_description
 from refract.models.protocol import AdapterError
 from tests.builders import ask, in_order
+from tests.small_models import save_model
 
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
 
 
+WORDS = 258
+OF_TOKENS = {"vocab_size": WORDS, "eos_token_id": WORDS - 1, "bos_token_id": WORDS - 1}
+
+
+def byte_tokens() -> dict:
+    """What a file says of a tokenizer of bytes and its chat template."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    tokens = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
+    return {
+        "vocab_size": WORDS, "tokenizer_model": "gpt2", "token_list": tokens,
+        "token_types": [1] * (WORDS - 1) + [3], "token_merges": ["a b"],
+        "eos_token_id": WORDS - 1, "bos_token_id": WORDS - 1,
+        "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}:",
+    }  # fmt: skip
+
+
 def write_gguf(
-    path: Path, seed: int = 0, more: dict | None = None, tensors: dict | None = None
+    path: Path,
+    seed: int = 0,
+    more: dict | None = None,
+    tensors: dict | None = None,
+    change: Callable[[dict, dict], object] = lambda keys, tensors: None,
 ) -> Path:
-    """A random Llama with a byte-level tokenizer and a chat template, and ``more`` keys."""
+    """A random Llama with a byte-level tokenizer and a chat template, and ``more`` keys;
+    ``change`` is done to its keys and tensors."""
     gguf = pytest.importorskip("gguf")
     np = pytest.importorskip("numpy")
-    from tokenizers.pre_tokenizers import ByteLevel
 
     rng = np.random.default_rng(seed)
     hidden, inner = SIZES["hidden"], SIZES["inner"]
-    tokens = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
     fields = {
         "context_length": SIZES["context"], "embedding_length": hidden,
         "block_count": SIZES["layers"], "feed_forward_length": inner, "head_count": SIZES["heads"],
         "head_count_kv": SIZES["heads"], "layer_norm_rms_eps": 1e-5, "rope_freq_base": 10000.0,
-        "vocab_size": len(tokens), "tokenizer_model": "gpt2", "token_list": tokens,
-        "token_types": [1] * (len(tokens) - 1) + [3], "token_merges": ["a b"],
-        "eos_token_id": len(tokens) - 1, "bos_token_id": len(tokens) - 1,
-        "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}:",
+        **byte_tokens(),
     }  # fmt: skip
-    shapes = {"token_embd": (len(tokens), hidden), "output": (len(tokens), hidden)}
+    shapes = {"token_embd": (WORDS, hidden), "output": (WORDS, hidden)}
     shapes["output_norm"] = (hidden,)
     for layer in range(SIZES["layers"]):
         of_layer = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (hidden, hidden))
@@ -58,6 +77,7 @@ def write_gguf(
     kinds = {bool: "bool", int: "uint32", float: "float32", str: "string"}
     for name, value in (more or {}).items():
         getattr(writer, f"add_{kinds[type(value)]}")(name, value)
+    change(writer.kv_data[0], writer.tensors[0])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -259,6 +279,127 @@ def test_what_has_no_effect_is_taken(tmp_path):
     write_gguf(tmp_path / "more.gguf", more=more, tensors=tensors)
     found = [answers(definition(tmp_path, gguf_file=f"{name}.gguf")) for name in ("plain", "more")]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces"),
+    [
+        ("gpt-2", ["x", "\n", "\n", "12", ".", " a", "  ", " 3"]),
+        ("smollm", ["x", "\n\n", "1", "2", ".", " a", "   ", "3"]),
+        ("default", ["x", "\n", "\n", "12", ".", " a", "  ", " ", "3"]),
+        ("falcon", ["x", "\n", "\n", "12", ".", " a", "  ", " 3"]),
+        ("deepseek-coder", ["x", "\n", "\n", "1", "2", ".", " a", "   ", "3"]),
+        ("llama-bpe", ["x", "\n\n", "12", ".", " a", "  ", " ", "3"]),
+        ("stablelm2", ["x", "\n\n", "1", "2", ".", " a", "  ", " ", "3"]),
+        (None, ["x", "\n", "\n", "12", ".", " a", "  ", " 3"]),
+    ],
+)
+def test_a_text_is_cut_as_the_file_names_it(tmp_path, name, pieces):
+    write_gguf(tmp_path / "random.gguf", more={"tokenizer.ggml.pre": name} if name else None)
+    prompting = open_model("m", definition(tmp_path, gguf_file="random.gguf")).prompting
+    prompting.load()
+    cut = prompting.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str("x\n\n12. a   3")
+    assert [piece.replace("Ġ", " ").replace("Ċ", "\n") for piece, _ in cut] == pieces
+
+
+SIZE = {"context_length": 128, "embedding_length": 64, "block_count": 2, "feed_forward_length": 128}
+SIZE |= {"head_count": 4, "head_count_kv": 2, "layer_norm_rms_eps": 1e-6}
+ROPE = {"rope_freq_base": 10000.0, "rope_dimension_count": 16}
+
+
+def head(length: int) -> dict:
+    return {"key_length": length, "value_length": length}
+
+
+# The keys that llama.cpp's converter writes for an architecture, and settings of the checkpoint.
+WINDOW = {"sliding_window": 64}
+CAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+ARCHITECTURES: dict[str, tuple[str, dict, dict]] = {
+    "llama": ("Llama", SIZE | ROPE, {}),
+    "qwen2": ("Qwen2", SIZE | {"rope_freq_base": 10000.0}, {}),
+    "qwen3": ("Qwen3", SIZE | head(128) | {"rope_freq_base": 10000.0}, {"head_dim": 128}),
+    "phi3": (
+        "Phi3",
+        SIZE | ROPE | {"rope_scaling_orig_ctx_len": 128, "sliding_window": 2047, "pad_token_id": 0},
+        {"sliding_window": 2047, "original_max_position_embeddings": 128},
+    ),
+    "gemma2": ("Gemma2", SIZE | head(256) | WINDOW | CAPS, WINDOW),
+    "gemma3": ("Gemma3Text", SIZE | head(256) | WINDOW | {"rope_freq_base": 1000000.0}, WINDOW),
+}
+
+
+def convert(
+    source: Path, path: Path, architecture: str, kind: str = "F32", keys: dict | None = None
+) -> None:
+    """A checkpoint as GGUF, as llama.cpp's converter writes it; matrices as ``kind``, which become
+    the checkpoint's too. The tokenizer is put beside the checkpoint."""
+    import gguf
+    import numpy as np
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
+
+    keys = keys or ARCHITECTURES[architecture][1]
+    weights = load_file(source / "model.safetensors")
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], 2)
+    writer = gguf.GGUFWriter(path, architecture)
+    for name, value in (keys | byte_tokens()).items():
+        getattr(writer, f"add_{name}")(value)
+    for name, tensor in weights.items():
+        values, stored_as = tensor.float().numpy(), gguf.GGMLQuantizationType.F32
+        if values.ndim > 1:
+            stored_as = gguf.GGMLQuantizationType[kind]
+            values = gguf.quants.dequantize(gguf.quants.quantize(values, stored_as), stored_as)
+            weights[name] = torch.from_numpy(values.copy())
+        elif architecture.startswith("gemma"):
+            values = values + 1
+        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
+            heads = 4 if "q_proj" in name else 2
+            halves = values.reshape(heads, 2, len(values) // heads // 2, -1)
+            values = halves.swapaxes(1, 2).reshape(values.shape)
+        packed = gguf.quants.quantize(np.ascontiguousarray(values), stored_as)
+        key = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(key, packed, raw_dtype=stored_as)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    save_file(weights, source / "model.safetensors", {"format": "pt"})
+    AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name).save_pretrained(source)
+    stated = json.loads((source / "tokenizer_config.json").read_text())
+    stated["tokenizer_class"] = "PreTrainedTokenizerFast"  # not that of the checkpoint's family
+    (source / "tokenizer_config.json").write_text(json.dumps(stated))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    [
+        *((name, "F32") for name in ARCHITECTURES),
+        *(("llama", kind) for kind in ("F16", "BF16", "Q8_0", "Q4_0", "Q5_1")),
+    ],
+)
+def test_a_file_of_a_checkpoint_gives_its_answers(tmp_path, architecture, kind):
+    family, _, settings = ARCHITECTURES[architecture]
+    checkpoint = tmp_path / "checkpoint"
+    save_model(
+        checkpoint, architecture=family, max_position_embeddings=128, rms_norm_eps=1e-6,
+        **(OF_TOKENS | settings | {"tie_word_embeddings": architecture.startswith("gemma")}),
+    )  # fmt: skip
+    (tmp_path / "file").mkdir()
+    convert(checkpoint, tmp_path / "file/x.gguf", architecture, kind)
+    found = answers(definition(tmp_path / "file", gguf_file="x.gguf", dtype="float32"))
+    assert found == answers(definition(checkpoint, dtype="float32"))
+    assert len(set(found)) > 1 or "gemma" in architecture  # whose tied output repeats itself
+
+
+def test_a_scale_that_the_file_means_otherwise_than_transformers_is_refused(tmp_path):
+    (tmp_path / "file").mkdir()
+    checkpoint, settings = tmp_path / "checkpoint", {"head_dim": 16, "query_pre_attn_scalar": 16}
+    save_model(checkpoint, architecture="Gemma2", **(OF_TOKENS | settings | WINDOW))
+    keys = SIZE | head(16) | WINDOW | CAPS
+    convert(checkpoint, tmp_path / "file/x.gguf", "gemma2", keys=keys)
+    with pytest.raises(AdapterError, match=r"queries are divided by the root of 16 .* takes 256"):
+        answers(definition(tmp_path / "file", gguf_file="x.gguf"))
 
 
 def test_a_files_end_of_turn_ends_an_answer(tmp_path):

@@ -1,0 +1,126 @@
+"""Keys and tensors of a model's files that are renamed, removed or added: each has no effect, changes
+answers as transformers' own do, or is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refract.models.protocol import AdapterError
+from tests.models.test_gguf import write_gguf
+from tests.small_models import answers, ask, model, save_adapter
+
+ASKED = [ask("Hello there"), ask("0 abcd")]
+# Changes of each file, of all that there are by seed.
+TRIED = 8
+ADDED = {"use_cache": False, "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "made_up": 1}
+ADDED |= {"eos_token_id": 70, "hidden_act": "gelu", "add_bos_token": False, "head_dim": 32}
+ADDED |= {"num_experts": 4, "sliding_window": 4, "repetition_penalty": 9.0, "temperature": 2.0}
+ADDED |= {"lora_alpha": 64, "use_rslora": True, "rank_pattern": {"q_proj": 2}, "bias": "all"}
+
+
+def changes(names: list[str]) -> list[tuple[str, str]]:
+    """What can be done with a file's keys; some of it, by seed."""
+    every = [(how, name) for name in sorted(names) for how in ("removed", "renamed")]
+    every += [("added", name) for name in ADDED]
+    return random.Random(len(names)).sample(every, TRIED)
+
+
+def changed(content: dict, how: str, name: str) -> None:
+    if how == "added":
+        content[name] = ADDED[name]
+    else:
+        value = content.pop(name)
+        if how == "renamed":
+            content[name + "_x"] = value
+
+
+def own_answers(folder: Path, adapter: Path | None, gguf_file: str | None = None) -> list[str]:
+    """What transformers and PEFT make of the files, without a line of this project."""
+    import transformers
+
+    named = {"gguf_file": gguf_file} if gguf_file else {}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **named)
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32", **named)
+    if adapter:
+        import peft
+
+        network = peft.PeftModel.from_pretrained(network, adapter)
+    ends = {tokenizer.eos_token_id}
+    for source in (network.config, network.generation_config):
+        ids = source.eos_token_id
+        ends.update(ids if isinstance(ids, list) else [ids])
+    plain = transformers.GenerationConfig(max_new_tokens=6, pad_token_id=0, do_sample=False)
+    plain.eos_token_id = sorted(ends - {None})
+    network.generation_config = transformers.GenerationConfig()
+    texts = []
+    for request in ASKED:
+        text = tokenizer.apply_chat_template(
+            list(request.attempts[0]), tokenize=False, add_generation_prompt=True
+        )
+        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        made = network.generate(input_ids=ids, generation_config=plain)[0, ids.shape[1] :]
+        texts.append(tokenizer.decode(made, skip_special_tokens=True))
+    return texts
+
+
+def outcome(folder: Path, adapter: Path | None = None, gguf_file: str | None = None) -> str:
+    """``refused``, or ``as transformers``; anything else fails."""
+    given = {"arithmetic": "fast", "max_tokens": 6, "dtype": "float32", "gguf_file": gguf_file}
+    try:
+        made = answers(model(folder, adapter_path=adapter and str(adapter), **given), ASKED)
+    except AdapterError:
+        return "refused"
+    assert [answer.response for answer in made] == own_answers(folder, adapter, gguf_file)
+    return "as transformers"
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "generation_config.json", "tokenizer_config.json", "adapter_config.json"],
+)
+def test_a_changed_key_is_refused_or_means_what_it_means_to_transformers(tiny, tmp_path, file):
+    folder = Path(shutil.copytree(tiny, tmp_path / "model"))
+    adapter = save_adapter(folder, tmp_path / "adapter") if "adapter" in file else None
+    path = (adapter or folder) / file
+    content = path.read_text()
+    outcomes = []
+    for how, name in changes(list(json.loads(content))):
+        edited = json.loads(content)
+        changed(edited, how, name)
+        path.write_text(json.dumps(edited))
+        outcomes.append(outcome(folder, adapter))
+    assert "as transformers" in outcomes
+
+
+def test_a_changed_key_or_tensor_of_a_gguf_file_is_refused_or_has_no_effect(tmp_path):
+    found = {}
+
+    def tried(change: Callable[[dict, dict], object]) -> str:
+        write_gguf(tmp_path / "x.gguf", change=change)
+        return outcome(tmp_path, gguf_file="x.gguf")
+
+    assert tried(lambda keys, tensors: None) == "as transformers"
+    names: tuple[list[str], list[str]] = ([], [])
+
+    def listed(keys: dict, tensors: dict) -> None:
+        names[0].extend(key for key in keys if key.startswith(("llama.", "tokenizer.")))
+        names[1].extend(tensors)
+
+    tried(listed)
+    draw = random.Random(0)
+    for kind, at in (("key", 0), ("tensor", 1)):
+        for name in draw.sample(sorted(names[at]), 4):
+            for how in ("removed", "renamed"):
+
+                def change(*parts: dict, at: int = at, name: str = name, how: str = how) -> None:
+                    changed(parts[at], how, name)
+
+                found[kind, how, name] = tried(change)
+    kept = {case for case, what in found.items() if what != "refused"}
+    assert {case[:2] for case in kept} <= {("key", "removed")}, kept
