@@ -10,6 +10,7 @@ from typing import Any
 
 from refract.core.errors import UsageError
 from refract.core.file_formats import listed
+from refract.core.jsonl import parse_json
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import Answer, stop_details
@@ -23,6 +24,7 @@ ENDINGS |= dict.fromkeys(
     ("end_turn", "stop_sequence", "tool_calls", "tool_use", "eos_token"), "stop"
 )
 ENDINGS |= dict.fromkeys(("max_tokens", "model_length"), "length")
+ENDING_COLUMNS = ("finish_reason", "error", "tool_calls")
 # How tables write that a cell holds nothing.
 MISSING = ("", "nan", "na", "n/a", "none", "null", "false")
 USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMNS}
@@ -102,13 +104,15 @@ def is_failed_check(row: Row, response: Any) -> bool:
 
 def recorded_answer(row: Row, response: Any) -> Answer:
     """The answer that a row holds: an error for one, and for anything but a text."""
-    ending: Any = row.get("finish_reason") or "stop"
+    cells = {name: row[name] for name in ENDING_COLUMNS if not _is_missing(row.get(name))}
+    ending: Any = cells.get("finish_reason", "stop")
     ending = ENDINGS.get(str(ending).lower(), ending)
-    error = None if _is_missing(row.get("error")) else row["error"]
+    error = cells.get("error")
     if response is None and ending in ("refusal", "content_filter"):
         response = ""
-    calls, problem = row.get("tool_calls") or [], ""
+    calls, problem = cells.get("tool_calls", []), ""
     try:
+        calls = parse_json(calls) if isinstance(calls, str) else calls
         calls = [call.get("function") or call for call in calls]  # as OpenAI's API has them
         calls = [tool_call(call["name"], call.get("arguments", {})) for call in calls]
     except (AttributeError, KeyError, TypeError, ValueError):
