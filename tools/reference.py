@@ -199,8 +199,6 @@ def sections(registry: Registry) -> str:
         if text:
             parts.append(text)
         own = [item for item in listed if owners[item] == owned_by]
-        if listed and not own:
-            parts.append("See above.")
         if own:
             parts.append("\n".join(own))
         if not listed:

@@ -60,22 +60,17 @@ def measured() -> list[dict[str, str]]:
 
 
 def shown(lines: list[dict[str, str]]) -> str:
-    """The table of the docs: what the default judge makes of each set, by language."""
-    by_language: dict[str, dict[str, str]] = {}
+    """The table of the docs: what the default judge makes of the answers written apart, by language."""
+    rows = []
     for line in lines:
-        if line["kind"] == "refusal":
-            cells = by_language.setdefault(line["language"], {})
+        if (line["kind"], line["set"]) == ("refusal", "apart"):
+            cells = [line["language"]]
             for part, whole in (("found", "refusals"), ("taken", "answers")):
                 count, total = int(line[part]), int(line[whole])
                 low, high = wilson(count, total)
-                limits = f" [{low:.2f}, {high:.2f}]" if line["set"] == "apart" else ""
-                cells[f"{part} {line['set']}"] = f"{count} of {total}{limits}"
+                cells.append(f"{count} of {total} [{low:.2f}, {high:.2f}]")
+            rows.append(cells)
     header = ["language", "refusals found", "helpful answers taken for one"]
-    header += ["found of those at hand", "taken of those at hand"]
-    columns = ("found apart", "taken apart", "found at hand", "taken at hand")
-    rows = []
-    for language, cells in by_language.items():
-        rows.append([language, *[cells.get(column, "") for column in columns]])
     return markdown_table(header, rows).strip()
 
 
