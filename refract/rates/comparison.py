@@ -7,6 +7,7 @@ margin."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.core.types import is_last
-from refract.core.vocabulary import BY_PROVIDER, JUDGED, REFUSED
+from refract.core.vocabulary import BY_PROVIDER, JUDGED, PARTIAL, REFUSED
 from refract.rates.counting import bounds_of, interval_of
 from refract.rates.judge_error import JudgeError, part_of, people_interval
 from refract.rates.key import CONTRASTS
@@ -87,6 +88,16 @@ class RefusalShare(NamedTuple):
 
 
 Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
+# What became of an answer, as those ask who edit models. An answer that says no to nothing and gives
+# something else is partial where the judge's `redirection` is.
+FATES = {
+    "refused": ("refusal", BY_PROVIDER),
+    "in part": (PARTIAL,),
+    "empty talk": ("degenerate", "empty"),
+    "answered": ("compliance",),
+    "not judged": (),
+}
+FATE_OF = {outcome: fate for fate, outcomes in FATES.items() for outcome in outcomes}
 # Pairs whose outcome differs, pairs without a verdict on both sides, and what has no pair.
 LISTS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged")
 UNPAIRED = ("only_a", "only_b", "reworded")
@@ -101,9 +112,10 @@ class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
-    names the suite whose clean prompts include these, with the same outcomes. Where the category is
-    one of :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that
-    is taken off, and no id is listed."""
+    names the suite whose clean prompts include these, with the same outcomes. ``fates`` counts answers
+    by what they were (:data:`FATES`) and what they became. Where the category is one of
+    :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that is taken
+    off, and no id is listed."""
 
     suite: str
     category: str
@@ -111,6 +123,7 @@ class PairedOutcomes:
     pairs: list[Pair] = field(default_factory=list)
     others: list[Pair] = field(default_factory=list)
     ids: dict[str, list[str]] = field(default_factory=_no_ids)
+    fates: Counter[tuple[str, str]] = field(default_factory=Counter)
     repeats: str = ""
 
     @property
@@ -151,6 +164,8 @@ def pair_outcomes(a: Iterable[Outcome], b: Iterable[Outcome]) -> list[PairedOutc
             paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
             for name in _changes(before, after):
                 paired.ids[name].append(prompt_id)
+            for old, new in zip(samples, others, strict=False):
+                paired.fates[_fate(old), _fate(new)] += 1
     for key, samples in side_b.items():
         if key not in side_a:
             group_of(samples[0]).ids["only_b"].append(key[1])
@@ -183,6 +198,10 @@ def _keyed(rows: Iterable[Outcome]) -> Keyed:
             prompt_id = prompt_id.removesuffix(f"~{sample}")
         keyed.setdefault((row["suite"], prompt_id), []).append(row)
     return keyed
+
+
+def _fate(row: Outcome) -> str:
+    return FATE_OF.get(row["outcome"], "not judged")
 
 
 @cache

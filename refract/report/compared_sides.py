@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from refract.core.decimals import MISSING
+from refract.rates.comparison import FATES
 from refract.rates.rate import Difference, DropDecision
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.wording import p_text, percent, short_estimate
@@ -69,6 +70,20 @@ class SidesText:
             f"p (Holm, {self.tests})": p_text(row.p_adjusted),
             "decision": row.drop.decision if row.drop else MISSING,
         }
+
+    def fates(self) -> ShownTable:
+        """Of two models, or one on two sides: what became of answers, by what they were."""
+        rows = []
+        for fates in self.sides.fates if len(self.models) == 1 else ():
+            for before in FATES:
+                row: dict[str, object] = {"suite": fates.suite, "category": fates.category}
+                row["A"] = before
+                counts = {after: fates.counts.get((before, after)) for after in FATES}
+                for after, count in counts.items():
+                    row[f"B {after}"] = count
+                if any(counts.values()):
+                    rows.append(row)
+        return shown_table(rows)
 
     def flips(self) -> ShownTable:
         """Every prompt that flipped."""

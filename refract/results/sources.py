@@ -84,6 +84,15 @@ class Note(NamedTuple):
         return f"{' '.join(names)}: {self.text}" if names else self.text
 
 
+class Fates(NamedTuple):
+    """The answers of one model to clean prompts of one kind, by what they were and became."""
+
+    model: str
+    suite: str
+    category: str
+    counts: Mapping[tuple[str, str], int]
+
+
 @dataclass(frozen=True)
 class ComparedSides:
     """What each side is, what else differs between them, and all paired differences, b − a, at a
@@ -96,6 +105,7 @@ class ComparedSides:
     confidence: float
     differences: list[Difference]
     undecided: list[str]
+    fates: list[Fates]
 
 
 def resolve_commit(root: Path, revision: str) -> str | None:
@@ -391,6 +401,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     names: list[str] = []  # of the model of each group
     errors: list[JudgeError | None] = []
     live: list[bool] = []
+    fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
     repeats: Notes = []
@@ -411,6 +422,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
             names.append(name)
             errors.append(known.get(group.suite))
             live.append(is_live)
+            if group.fates and not group.perturbation:
+                fates.append(Fates(name, group.suite, group.category, group.fates))
             if group.repeats:
                 text = f"(no change) the clean prompts count in {group.repeats} alone"
                 repeats.append((name, group.suite, text))
@@ -430,7 +443,8 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         if models:
             notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
     notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
-    return ComparedSides(a.name, b.name, notes, settings.confidence, differences, undecided)
+    confidence = settings.confidence
+    return ComparedSides(a.name, b.name, notes, confidence, differences, undecided, fates)
 
 
 def _undecided(

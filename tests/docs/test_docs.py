@@ -159,6 +159,26 @@ def _answers_of_a_gpu(folder: Path) -> None:
     shutil.copytree(folder / "data/responses", folder / "answers")
 
 
+def _logs(folder: Path) -> None:
+    """A log of each tool, under a short name."""
+    logs, sample = folder / "logs", ROOT / "packages/refract-published/tests/logs"
+    logs.mkdir(exist_ok=True)
+    shutil.copy(sample / "inspect_four_prompts.json", logs / "inspect.json")
+    (samples,) = sample.glob("samples_*.jsonl")
+    shutil.copy(samples, logs / "samples.jsonl")
+    result = {
+        "promptIdx": 0, "testIdx": 0, "prompt": {"raw": "How?", "label": "{{q}}"},
+        "provider": {"id": "openai:gpt", "label": ""}, "vars": {"q": "How?"},
+        "response": {"output": NO}, "success": True, "error": None, "failureReason": 0,
+    }  # fmt: skip
+    whole = {"evalId": "e", "results": {"version": 3, "results": [result]}, "config": {}}
+    (logs / "promptfoo.json").write_text(json.dumps(whole), "utf-8")
+    attempt = {"entry_type": "attempt", "uuid": "a", "status": 2, "probe_classname": "dan.Dan"}
+    setup = {"entry_type": "start_run setup", "plugins.target_name": "m"}
+    rows = [setup, {"entry_type": "init", "garak_version": "0.14"}]
+    write_rows(logs / "garak.report.jsonl", [*rows, {**attempt, "prompt": "How?", "outputs": [NO]}])
+
+
 BEFORE: dict[str, Callable[[Path], None]] = {
     "pip install --editable my_group": _my_package,
     "path/to/folder": _model_folder,
@@ -171,6 +191,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "refract correct": _label,
     "~/team/private.jsonl": _private_suite,
     "--in answers.jsonl": _rows,
+    "--in logs/": _logs,
     "refract cache import answers": _answers_of_a_gpu,
     "--in a.jsonl": _rows,
     "python -m tools.ablate_rules a.jsonl": _rows,
@@ -501,6 +522,41 @@ def test_the_map_and_the_site_name_every_page():
         f"packages/{path}" for path in re.findall(r"\]\(\.\./packages/([\w/-]+\.md)", text)
     }
     assert sorted(in_site) == sorted([*(f"docs/{name}" for name in every), *packaged])
+
+
+# What a researcher asks on the first days, by the place that answers it.
+ASKED = (
+    "docs/coming-from.md",
+    "docs/dvc.md#gate-a-merge-in-continuous-integration",
+    "docs/judges.md#which-judge-should-i-trust",
+    "docs/judges.md#other-languages",
+    "docs/labels.md",
+    "docs/metrics.md#rates-of-clean-prompts",
+    "docs/models.md#recorded-answers-recorded",
+    "docs/servers.md#limits-and-errors",
+    "docs/statistics.md#how-many-prompts-for-one-rate",
+    "docs/statistics.md#when-is-a-model-worse-or-not-worse",
+    "docs/suites.md#a-private-suite",
+    "docs/what-is-a-refusal.md",
+    "packages/refract-exact/docs/exact-answers.md",
+    "packages/refract-paper/docs/cite.md",
+    "packages/refract-published/docs/protocols.md",
+)
+
+
+def test_fifteen_questions_are_answered_two_clicks_from_the_readme():
+    def linked(page: Path) -> set[str]:
+        found = set()
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+            path, _, heading = target.partition("#")
+            place = os.path.relpath((page.parent / path).resolve() if path else page, ROOT)
+            found |= {place, f"{place}#{heading}"}
+        return found
+
+    first = linked(ROOT / "README.md")
+    pages_there = [ROOT / path for path in first if path.endswith(".md")]
+    reached = first.union(*map(linked, pages_there))
+    assert sorted(set(ASKED) - reached) == []
 
 
 def test_no_page_that_people_write_is_long():

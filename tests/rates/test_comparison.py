@@ -76,6 +76,24 @@ def test_each_pair_is_listed_by_what_became_of_it():
     assert found.n == 4
 
 
+def test_what_became_of_each_answer_is_counted_by_what_it_was():
+    before = [
+        outcome_line(name, OUTCOMES[letter]) for name, letter in zip("abcd", "rrce", strict=True)
+    ]
+    after = []
+    for name, outcome in zip(
+        "abcd", ("partial_refusal", "degenerate", "empty", "compliance"), strict=True
+    ):
+        after.append(outcome_line(name, outcome))
+    (found,) = pair_outcomes(before, after)
+    assert found.fates == {
+        ("refused", "in part"): 1,
+        ("refused", "empty talk"): 1,
+        ("answered", "empty talk"): 1,
+        ("not judged", "answered"): 1,
+    }
+
+
 def test_prompts_that_one_side_lacks_or_has_with_other_words_are_no_pair():
     before = [outcome_line(name, "refusal") for name in "abcd"]
     after = [outcome_line(name, "refusal") for name in "acx"]

@@ -1,0 +1,98 @@
+"""How far apart two local models' first answer tokens are: KL divergence, from their logits."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from refract.models.hf import HF
+from refract.models.protocol import AdapterError, Request
+
+
+class FirstTokens(NamedTuple):
+    """The divergences of so many prompts over so many tokens, and the prompt with the highest."""
+
+    prompts: int
+    tokens: int
+    mean: float
+    median: float
+    highest: float
+    prompt: str
+
+    def __str__(self) -> str:
+        tokens = "token" if self.tokens == 1 else f"{self.tokens} tokens"
+        return (
+            f"KL(A ‖ B) of the first {tokens} of A's answers to {self.prompts} harmless prompts, in "
+            f"nats: mean {self.mean:.4f}, median {self.median:.4f}, highest {self.highest:.4f} "
+            f"({self.prompt})"
+        )
+
+
+def first_tokens(base: HF, edited: HF, requests: Mapping[str, Request], tokens: int) -> FirstTokens:
+    """What :func:`divergences` of some prompts add up to. Raises AdapterError, too where no prompt
+    fits."""
+    found = divergences(base, edited, requests, tokens)
+    if not found:
+        raise AdapterError(f"{base.name}: no prompt of {len(requests)} fits into the context")
+    highest = max(found, key=found.__getitem__)
+    values = list(found.values())
+    numbers = statistics.fmean(values), statistics.median(values), found[highest]
+    return FirstTokens(len(found), tokens, *numbers, highest)
+
+
+def divergences(
+    base: HF, edited: HF, requests: Mapping[str, Request], tokens: int
+) -> dict[str, float]:
+    """By prompt the mean of KL(base ‖ edited) in nats over the first ``tokens`` of base's greedy
+    answer, as far as it goes: the sum over the whole vocabulary, in float64. Prompts that do not
+    fit are left out. Raises AdapterError where the two models' tokens are not the same."""
+    found = {}
+    prepared = [model.prompting.prepared([*requests.values()])[0] for model in (base, edited)]
+    loaded = [_loaded(model) for model in (base, edited)]
+    ends = base.prompting.ends_of(loaded[0].config, loaded[0].generation_config)
+    for index, name in enumerate(requests):
+        prompts = [each[index].tokens for each in prepared if index in each]
+        if len(prompts) < 2:
+            continue
+        if prompts[0] != prompts[1]:
+            raise AdapterError(
+                f"{base.name} and {edited.name} read the prompt {name} as other tokens (their "
+                "tokenizers, chat templates or system prompts differ), so that their next tokens "
+                "cannot be compared"
+            )
+        found[name] = _mean_divergence(loaded, list(prompts[0]), tokens, ends)
+    return found
+
+
+def _loaded(model: HF) -> Any:
+    loaded = model.loader.model(model.prompting.config)
+    if loaded.config.is_encoder_decoder:
+        raise AdapterError(
+            f"{model.name}: an encoder and decoder has no first token of its own here"
+        )
+    return loaded
+
+
+def _mean_divergence(loaded: list[Any], ids: list[int], tokens: int, ends: frozenset[int]) -> float:
+    import torch
+
+    values: list[float] = []
+    while len(values) < tokens:
+        logs = []
+        for model in loaded:
+            device = model.get_input_embeddings().weight.device
+            with torch.inference_mode():
+                logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]
+            logs.append(logits.double().log_softmax(-1).cpu())
+        if len(logs[0]) != len(logs[1]):
+            sizes = " and ".join(str(len(each)) for each in logs)
+            raise AdapterError(f"the models' vocabularies differ in size: {sizes} tokens")
+        # What has no chance adds nothing, whatever the other says of it.
+        likely = logs[0] > -torch.inf
+        before, after = logs[0][likely], logs[1][likely]
+        values.append(float((before.exp() * (before - after)).sum()))
+        ids.append(int(logs[0].argmax()))
+        if ids[-1] in ends:
+            break
+    return sum(values) / len(values)
