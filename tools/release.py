@@ -41,7 +41,7 @@ TESTS = (
     "packages/refract-paper/tests/test_latex.py",
     "packages/refract-published/tests/test_logs.py",
     "packages/refract-published/tests/test_protocols.py",
-    "tests/judges/test_refusal_judge.py",
+    "tests/judges/test_rules_judge.py",
 )
 REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Sure: knead the dough, then bake it."
 SECTION = "Rates over model size"  # the last of the demo's report that needs more than one model
@@ -115,7 +115,9 @@ def try_with(python: Path, source: Path, dist: Path, folder: Path) -> str:
     run(*pip, "--no-deps", wheels.pop(HEAVY), cwd=folder)
     run(*pip, "--find-links", dist, *wheels.values(), *TESTED_WITH, cwd=folder)
     run(new, "-c", "import refract_exact", cwd=folder)
-    return run(new, "-m", "pytest", "-q", *TESTS, cwd=source, **here).splitlines()[-1]
+    return run(new, "-m", "pytest", "-q", "-W", "ignore", *TESTS, cwd=source, **here).splitlines()[
+        -1
+    ]
 
 
 def main() -> None:
