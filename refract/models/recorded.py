@@ -20,7 +20,7 @@ from pydantic import Field
 
 from refract.core.errors import RowError
 from refract.core.file_formats import SUFFIXES, Log, id_text, listed, read_log
-from refract.core.jsonl import sha256_file
+from refract.core.jsonl import canonical_json, sha256_file
 from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
 from refract.core.types import Row
@@ -117,6 +117,10 @@ class Recorded(Model):
         """Answers in order; raises :class:`AdapterError` when the file cannot be used."""
         by_id, by_prompt = self._answers
         alone = differing = 0
+        endings: dict[str, set[str]] = {}  # conversations by their last text
+        for request in requests:
+            conversation = canonical_json([*request.attempts[0]])
+            endings.setdefault(request.attempts[0][-1]["content"], set()).add(conversation)
         for index, request in enumerate(requests):
             step = request.metadata.get("step")
             if step and step > 1:
@@ -126,7 +130,8 @@ class Recorded(Model):
             prompt = request.attempts[0][-1]["content"]
             id_ = request.metadata["source_id" if step else "prompt_id"]
             places = [(by_id, (id_, _folded(prompt))), (by_id, (id_, None))]
-            places.append((by_prompt, ("", prompt)))
+            if len(endings[prompt]) == 1:
+                places.append((by_prompt, ("", prompt)))
             there = [answers[key] for answers, key in places if key in answers]
             found = [row for row in there if row is not None]
             if found:
@@ -136,6 +141,9 @@ class Recorded(Model):
             else:
                 differing += bool(there)
                 text = f"{self.path.name} has {self._lacking(id_, differ=bool(there))}"
+                if len(endings[prompt]) > 1:
+                    text += f"; {len(endings[prompt])} conversations of the suite end in its text, "
+                    text += "so that an id has to tell them apart"
                 yield index, Answer.failed("NoRecordedAnswer", text)
         if differing:
             logger.warning(
@@ -194,7 +202,7 @@ class Recorded(Model):
         by_id: Answers = {}
         by_prompt: Answers = {}
         for row in rows:
-            prompt = row.get(prompts or "")
+            prompt = _last_text(row.get(prompts or ""))
             answer = recorded_answer(row, row.get(responses))
             recorded = RecordedAnswer(prompt, answer, row.get("category"))
             id_ = row.get(ids or "")
@@ -261,6 +269,12 @@ class Recorded(Model):
         if named is not None and named not in present:
             raise AdapterError(f"{self.where} has no column {named!r}; it has {listed(present)}")
         return named or usual_column(role, present)
+
+
+def _last_text(prompt: Any) -> Any:
+    """A prompt, or the text of its last message where it is a conversation."""
+    last = prompt[-1] if isinstance(prompt, list) and prompt else None
+    return last.get("content") if isinstance(last, dict) else prompt
 
 
 def _folded(prompt: Any) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,21 @@ def test_an_answer_that_is_not_there_says_what_is(tmp_path, row, said):
     rows = [first, {**row, "response": "y"}] if "epoch" in row else [{**row, "response": "y"}]
     (answer,) = ask(model(file(tmp_path, *rows)), ("a", "one"))
     assert answer.error["message"] == f"answers.jsonl has {said}"
+
+
+def test_conversations_that_end_alike_are_told_apart_by_id_alone(tmp_path):
+    path = file(
+        tmp_path, {"id": "a", "prompt": [{"role": "user", "content": "one"}], "response": "x"}
+    )
+    requests = []
+    for id_, system in (("a", "Be safe."), ("b", "Be bad.")):
+        asked_ = request_of("one", prompt_id=id_)
+        system_ = {"role": "system", "content": system}
+        requests.append(replace(asked_, attempts=((system_, *asked_.attempts[0]),)))
+    first, second = in_order(model(path), requests)
+    assert first == Answer("x")
+    assert "2 conversations of the suite end in its text" in second.error["message"]
+    assert in_order(model(path), requests[1:]) == [Answer("x")]
 
 
 def test_an_answer_that_is_filed_under_another_category_is_no_answer_to_this_prompt(tmp_path):

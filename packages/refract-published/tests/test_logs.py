@@ -412,6 +412,11 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
             b'{"doc_id": 0, "doc": {}, "arguments": {}, "resps": {}}\n',
             "doc_id 0: resps must be a list",
         ),
+        (
+            "a.json",
+            b'{"results": {"t": {"acc": 0.5}}, "configs": {}, "versions": {}}',
+            "has no 'doc_id'; answers are in samples_.*, which --log_samples writes",
+        ),
     ],
 )
 def test_a_log_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):
