@@ -173,9 +173,11 @@ def readme(text: str) -> str:
     text = with_parts(text, {"people": people_table()})
     models = grid(load_params(ROOT / "params.yaml"), "models")
     results = read_tree(ROOT, models)
-    rates = {model: result.rates for model, result in results.items()}
+    rates = {}
+    for model, result in results.items():
+        rates[model] = [rate for rate in result.rates if rate.suite == SUITE]
     provenance = {model: result.provenance for model, result in results.items()}
-    view = View(rates, provenance).only([], [SUITE])
+    view = View(rates, provenance)
     suite, *header = (table := first_table(view)).header
     assert (suite, {row[0] for row in table.rows}) == ("suite", {SUITE})
     notes = [note for note in table.notes if note != view.interval_note]
