@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from refract.cli.options import Confidence, IntervalOf, decided_by
-from refract.cli.printing import print_table, print_text
+from refract.cli.options import Confidence, decided_by
+from refract.cli.printing import print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows
 from refract.core.params import decision_settings
@@ -59,7 +59,6 @@ def compare(
         ),
     ] = None,
     confidence: Confidence = None,
-    interval: IntervalOf = None,
 ) -> None:
     """Compare two results prompt by prompt, and decide: worse, not worse than a margin, or unclear.
 
@@ -67,7 +66,7 @@ def compare(
 
     Example: refract compare main --fail-on regression
     """
-    settings = decided_by(decision_settings(Path.cwd()), confidence, interval=interval)
+    settings = decided_by(decision_settings(Path.cwd()), confidence)
     found = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
     sides = compare_sides(*found, settings)
     apart = _apart(*found, kl) if kl else None
@@ -89,7 +88,7 @@ def compare(
         title = f"Primary measures: {texts.counts()}."
         say(f"**{title}**" if markdown else title)
         for line in texts.regressions():
-            print_text(f"- {cell(line) if markdown else line}")
+            say(f"- {cell(line) if markdown else line}")
         for model in texts.models:
             _print_table(model, texts.table(model), markdown=markdown)
         fates = texts.fates()
@@ -103,7 +102,7 @@ def compare(
         if notes:
             say()
         for note in notes:
-            print_text(f"- {note}")
+            say(f"- {note}")
     failures = texts.failures(fail_on) if fail_on else []
     for line in failures:
         say(line, file=sys.stderr)

@@ -13,7 +13,6 @@ from typer import Option
 
 from refract.core.errors import UsageError
 from refract.core.params import DecisionSettings
-from refract.core.vocabulary import Estimand
 
 # Options that some commands put into a panel of their help.
 judge_model = partial(
@@ -46,23 +45,6 @@ NoStore = Annotated[
     bool, Option("--no-store", help="Take no stored answers and verdicts, and store none.")
 ]
 Suites = Annotated[list[str] | None, Option("--suite", help="Suites: NAME,...; default: all.")]
-IntervalOf = Annotated[
-    Literal["prompts", "prompts_and_judge"] | None,
-    Option(
-        "--interval",
-        help="What intervals and decisions allow for: which prompts were drawn alone, or the judge's "
-        "error too, where it is known; default: the project's.",
-    ),
-]
-EstimandOf = Annotated[
-    Estimand | None,
-    Option(
-        "--estimand",
-        help="What rates are about: prompts like these, of which a suite is a sample, or these prompts "
-        "alone; default: the project's.",
-    ),
-]
-
 # What makes a project a project; no command writes over it.
 PROJECT_FILES = ("params.yaml", "dvc.yaml", "dvc.lock")
 # What the pipeline's commands read.

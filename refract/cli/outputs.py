@@ -11,8 +11,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from refract.cli.options import EstimandOf, Models, Suites, listed, yaml_values
-from refract.cli.printing import print_by_suite, print_table, print_text
+from refract.cli.options import Models, Suites, listed, yaml_values
+from refract.cli.printing import print_by_suite, print_table
 from refract.core.params import decision_settings, grid
 from refract.core.progress import ran_file, warning_lines
 from refract.core.registry import find
@@ -31,7 +31,6 @@ from refract.results.sources import Side, read_side
 
 
 def show(
-    estimand: EstimandOf = None,
     timing: Annotated[
         bool, Option("--timing", help="Also how long calls to served models took.")
     ] = False,
@@ -44,7 +43,7 @@ def show(
     params = read_project(root).params
     models = grid(params, "models")
     absent = without_results(root, models)
-    about = estimand or decision_settings(root).estimand
+    about = decision_settings(root).estimand
     side, view = results_view(root, [model for model in models if model not in absent] or models)
     titles = read_titles(params.get("metadata"), models, grid(params, "suites"))
     rates = {model: [rate.asked(about) for rate in view.rates[model]] for model in view.rates}
@@ -55,12 +54,12 @@ def show(
         print_by_suite(table)
         say()
     for line in [*table.notes, *limits.notes]:
-        print_text(line)
+        say(line)
     for other in (limits, further):
         if other.rows:
             print_table(other.header, other.rows)
     for line in prompt_readers(view):
-        print_text(f"warning: {line}")
+        say(f"warning: {line}")
     missing = rows_missing(root, view.provenance)
     reasons = [*side.reasons, *changed_files(params)]
     notes = notes_of(absent, reasons, missing)
@@ -79,7 +78,7 @@ def show(
     ]
     for line in lines:
         if line:
-            print_text(line)
+            say(line)
 
 
 def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -14,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from refract.core.decimals import estimate_text
-from refract.core.showing import printable, say, text_columns
+from refract.core.showing import printable, text_columns
 from refract.core.types import Row
 from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.rate import Interval
@@ -65,23 +63,6 @@ def print_by_suite(table: ShownTable) -> None:
         block = table._replace(header=[suite, *table.header[2:]], rows=rows).filled
         # Numbers stand left, so that the marks behind some of them move none.
         print_table([titles.get(name, name) for name in block.header], block.rows, rule=False)
-
-
-def print_text(text: str) -> None:
-    """A line for people: in a terminal broken at blanks alone, but for those of an interval and before
-    it, and further lines of it indented."""
-    console = Console()
-    if console.is_terminal:
-        indent = " " * (len(text) - len(text.lstrip()) + 2)
-        kept = re.sub(r"\S+ \[[-+., \d]*\]", lambda match: match[0].replace(" ", "\N{NBSP}"), text)
-        text = textwrap.fill(
-            kept,
-            console.width,
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        ).replace("\N{NBSP}", " ")
-    say(text)
 
 
 def print_confusion(corner: str, counts: Mapping[str, Mapping[str, int]]) -> None:

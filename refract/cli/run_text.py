@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from refract.cli.printing import print_table, print_text
+from refract.cli.printing import print_table
 from refract.core.params import DecisionSettings
+from refract.core.showing import say
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_PROVIDER
@@ -60,7 +61,7 @@ def print_rates(evaluation: Evaluation, view: View) -> None:
         rows.append(row)
     table = shown_table(rows)
     print_table(table.header, table.rows)
-    print_text(view.interval_note)
+    say(view.interval_note)
 
 
 def print_summary(evaluation: Evaluation, view: View) -> None:
@@ -93,4 +94,4 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
         if unjudged:
             parts.append(f"{unjudged} not judged")
         summary = "; ".join(parts) or "nothing was judged"
-        print_text(f"{evaluation.model}, {result.label}: {summary}")
+        say(f"{evaluation.model}, {result.label}: {summary}")

@@ -47,10 +47,6 @@ class Export:
         """The exporter's own settings. Raises :class:`refract.core.errors.ParamsError`."""
         return read_settings(kind, "--set", self.values or {})
 
-    def wants(self, model: str, suite: str) -> bool:
-        """Whether a model and suite are among those that are named, if any are."""
-        return model in (self.models or [model]) and suite in (self.suites or [suite])
-
     @cached_property
     def results(self) -> Results:
         """The tables of a project's folder or of a results file; notes on them are printed."""

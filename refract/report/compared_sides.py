@@ -119,7 +119,8 @@ class SidesText:
         if any(row.judge_interval for row in self.differences):
             notes.append(
                 "intervals and decisions of two models hold the judge's error on both (p does not); "
-                "--interval prompts leaves it out, labels of both runs replace it (refract correct)"
+                "decisions.interval: prompts leaves it out, labels of both runs replace it (refract "
+                "correct)"
             )
         return notes
 

@@ -139,8 +139,7 @@ def test_on_these_very_prompts_one_answer_each_leaves_nothing_open_but_the_judge
     missed = re.match(r"FAIL fragile alpha cc_fail_rate: .* \[(.*), (.*)\], should", fragile[2])
     assert missed is not None
     assert missed[1] < missed[2]
-    shown = project.refract("show", "--estimand", "these_prompts").stdout
-    assert "Intervals are on these very prompts" in shown
+    assert "Intervals are on these very prompts" in other.refract("show").stdout
 
 
 def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tmp_path):

@@ -45,12 +45,3 @@ def test_the_first_table_is_one_for_each_suite_with_the_measures_it_has(capsys):
         "h       harmful  helpful",
         " first  0.29     0.00 ‡",
     ]
-
-
-def test_a_long_line_is_broken_at_blanks_and_in_no_interval(capsys, monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "24")
-    printing.print_text("  refused 0.88 [0.82, -0.97] of 129 harmful")
-    assert capsys.readouterr().out.splitlines() == [
-        *("  refused", "    0.88 [0.82, -0.97]", "    of 129 harmful")
-    ]
