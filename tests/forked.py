@@ -31,7 +31,7 @@ from types import ModuleType
 
 SCRIPTS = {"refract": ("refract.cli", "main"), "dvc": ("dvc.cli", "main")}
 LIBRARIES = (
-    *("numpy", "pandas", "scipy.stats", "statsmodels.stats.multitest", "networkx", "tomllib"),
+    *("numpy", "pandas", "scipy.stats", "networkx", "tomllib"),
     *("matplotlib.style", "matplotlib.figure", "matplotlib.backends.backend_svg", "PIL.features"),
     *("pydantic.fields", "pydantic.networks", "pydantic.type_adapter", "pydantic.plugin._loader"),
     *("ruamel.yaml", "jinja2", "rich.table", "typer", "markdown_it", "encodings.utf_8_sig"),
