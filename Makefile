@@ -41,9 +41,10 @@ mutants: setup
 machines: setup
 	python -m tools.machines --environments .venv/releases
 
-# Answers of small models of many families beside an independent float64, a quarter of an hour.
+# Answers of small models of many families beside an independent float64, half an hour.
 families: setup
 	OMP_NUM_THREADS=1 python benchmarks/bench_families.py
+	OMP_NUM_THREADS=1 python benchmarks/bench_families.py --every --out benchmarks/families.md
 
 lint: setup
 	ruff check .

@@ -1,20 +1,28 @@
-"""Answers of small random models of many families beside greedy decoding in float64 that shares no
-code with the adapter: a model built anew, and for each token a pass over the row alone.
+"""Answers of small random models of transformers' families beside greedy decoding in float64 that
+shares no code with the adapter: a model built anew, and for each token a pass over the row alone.
 
-    python benchmarks/bench_families.py [FAMILY ...] --out benchmarks/families.md
+    python benchmarks/bench_families.py [FAMILY ...] --out near_ties.md
+    python benchmarks/bench_families.py --every --out benchmarks/families.md
 
 Half of the output layer's rows are copies of the others with noise of 1e-7 to 1e-3, so that near-ties
 are frequent. Each family answers ``--prompts`` prompts of unlike lengths in float32, in bfloat16, and
 in float16 one row at a time. The table has how rows were decoded, how many answers there were in all,
 and how many are wrong; or the sentence with which a family is refused.
+
+``--every``: each type of model that the installed transformers has as a causal language model, as small
+as its configuration gets by common names of sizes, two answers each in float32: one line for each way in
+which they end.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import random
+import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +33,9 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
-from refract.models import ladder  # noqa: E402
 from refract.models.hf import HF  # noqa: E402
 from refract.models.protocol import AdapterError, unpacked_tokens  # noqa: E402
+from refract_exact import ladder  # noqa: E402
 from tests.builders import ask, in_order  # noqa: E402
 from tests.small_models import save_tokenizer  # noqa: E402
 
@@ -159,6 +167,139 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         | {"decoder_start_token_id": 0},
     ),
 }
+
+
+# Sizes by all the names that configurations have for them.
+EVERY: dict[str, Any] = COMMON | SIZES | HEAD | WINDOW | EXPERTS | GPT | MLA | BART | TOKENS
+EVERY |= {"n_group": 1, "num_layers": 3, "num_heads": 4, "n_layers": 3, "n_heads": 4, "d_ff": 128}
+EVERY |= {"ffn_dim": 128, "ffn_hidden_size": 128, "embedding_size": 64, "emb_dim": 64, "dim": 64}
+EVERY |= {"is_decoder": True, "vocab_size_per_layer_input": 320, "hidden_size_per_layer_input": 16}
+EVERY |= {"num_kv_shared_layers": 0, "global_head_dim": 32, "query_pre_attn_scalar": 16}
+EVERY |= {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 16}
+EVERY |= {
+    "mamba_expand": 2,
+    "state_size": 16,
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+}
+EVERY |= {"linear_key_head_dim": 16, "linear_value_head_dim": 16, "mamba_num_heads": 8}
+EVERY |= {"mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 1, "attention_window_size": 32}
+EVERY |= {
+    "index_head_dim": 16,
+    "index_n_heads": 4,
+    "index_topk": 64,
+    "lru_width": 64,
+    "moe_topk": 2,
+}
+EVERY |= {"moe_num_experts": 8, "moe_k": 2, "shared_expert_intermediate_size": 64, "n_words": 320}
+EVERY |= {"use_mamba_kernels": False, "decoder_start_token_id": 1, "num_shared_experts": 1}
+EVERY |= {"image_size": 32, "patch_size": 8, "depth": 2, "embed_dim": 64, "word_embed_proj_dim": 64}
+# What some cannot have beside the others.
+WITHOUT = ((), ("sliding_window",), ("head_dim",), ("num_key_value_heads",))
+WITHOUT += (("head_dim", "num_key_value_heads"), ("n_layer", "n_head", "n_embd"))
+MOST_WEIGHTS = 20_000_000
+SECONDS = 120
+
+
+def sizes_of(kind: Any, depth: int = 0) -> dict[str, Any]:
+    """The sizes of :data:`EVERY` that a configuration's class knows, those of its parts too."""
+    renamed = getattr(kind, "attribute_map", {})
+    known = {*inspect.signature(kind.__init__).parameters, *renamed}
+    with suppress(Exception):  # some have no defaults
+        known |= set(kind().to_dict())
+    sizes = {name: size for name, size in EVERY.items() if name in known}
+    sizes = {name: size for name, size in sizes.items() if renamed.get(name) not in sizes}
+    for name, part in (getattr(kind, "sub_configs", None) or {}).items():
+        if depth < 2 and inspect.isclass(part) and part.__name__ != "AutoConfig":
+            sizes[name] = sizes_of(part, depth + 1)
+    return sizes
+
+
+def save_any(kind: str, folder: Path) -> None:
+    """A small random model of a configuration's class. Raises what its code does where none can be
+    built by common sizes."""
+    config_class, problem = getattr(transformers, kind), None
+    for left in WITHOUT:
+        sizes = {name: size for name, size in sizes_of(config_class).items() if name not in left}
+        try:
+            config = config_class(**sizes)
+            with torch.device("meta"):
+                model = transformers.AutoModelForCausalLM.from_config(config)
+            if sum(p.numel() for p in model.parameters()) > MOST_WEIGHTS:
+                raise ValueError("its default sizes are large")
+            torch.manual_seed(0)
+            model = transformers.AutoModelForCausalLM.from_config(config).eval()
+            generator = torch.Generator().manual_seed(1)
+            with torch.no_grad():
+                for name, weight in model.named_parameters():
+                    if weight.dim() > 1 and "norm" not in name and weight.std() < 0.05:
+                        weight.normal_(0, 0.15, generator=generator)
+                model(input_ids=torch.arange(6, 20)[None])
+            model.save_pretrained(folder)
+            save_tokenizer(folder)
+            return
+        except Exception as error:
+            problem = problem or error
+    assert problem
+    raise problem
+
+
+def ended(kind: str) -> tuple[str, int]:
+    """How answers of a family end, and how many are wrong."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            save_any(kind, folder)
+        except Exception:
+            return "not built by common names of sizes", 0
+        adapter = HF("family", HF.Settings(model_id=name, device="cpu", max_tokens=4))
+        requests = [ask(text) for text in texts(2)]
+        try:
+            answers = in_order(adapter, requests)
+        except AdapterError as error:
+            reason = str(error).partition(": ")[2]
+            cause = reason.partition(" ends in ")[2] or reason.partition(" ")[2]
+            return f"refused: {cause.partition(';')[0][:120]}", 0
+        route = adapter.loaded().decoder.route
+        try:
+            independent = Independent(folder, kind)
+        except Exception as error:
+            return f"answered; its reference failed ({type(error).__name__})", 0
+        wrong = 0
+        for request, answer in zip(requests, answers, strict=True):
+            prompt = adapter.prompting.prepare(request).tokens
+            wrong += not independent.holds(prompt, unpacked_tokens(answer.tokens or ""))
+        return "whole passes" if route.longest == 0 else "slots of one cache", wrong
+
+
+def try_every(out: Path | None) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    found: dict[str, list[str]] = {}
+    for family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        signal.alarm(SECONDS)
+        try:
+            how, wrong = ended(CONFIG_MAPPING_NAMES[family])
+        except TimeoutError:
+            how, wrong = f"not done in {SECONDS} s", 0
+        except Exception as error:
+            how, wrong = f"TRACEBACK {type(error).__name__}: {error!s:.80}", 0
+        signal.alarm(0)
+        how += f", {wrong} of 2 WRONG" if wrong else ""
+        found.setdefault(how, []).append(family)
+        print(family, how, sep=": ", flush=True)
+        lines = [
+            f"{sum(map(len, found.values()))} families of transformers {transformers.__version__}."
+        ]
+        for how, families in sorted(found.items(), key=lambda item: -len(item[1])):
+            lines.append(f"- **{how}** ({len(families)}): {', '.join(families)}")
+        if out:
+            out.write_text("\n\n".join([lines[0], "\n".join(lines[1:])]) + "\n", encoding="utf-8")
 
 
 def save(family: str, folder: Path) -> None:
@@ -305,11 +446,15 @@ def main() -> None:
     parser.add_argument("families", nargs="*", help="all, where none is named")
     parser.add_argument("--prompts", type=int, default=6)
     parser.add_argument("--tokens", type=int, default=12)
+    parser.add_argument("--every", action="store_true", help="every family that transformers has")
     parser.add_argument("--out", type=Path, help="a file for the table")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     ladder.WITHOUT_DRAFTS = frozenset()  # few bits draft, as on a GPU
+    if options.every:
+        try_every(options.out)
+        return
     unknown = set(options.families) - set(FAMILIES)
     if unknown:
         sys.exit(f"unknown families: {', '.join(sorted(unknown))} (of {', '.join(FAMILIES)})")

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from refract.core.jsonl import parse_json
 from refract.models.protocol import AdapterError, first_line
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -76,6 +77,9 @@ def add_adapter(model: Any, folder: Path) -> None:
     from peft import LoraConfig, PeftModel
 
     try:
+        stated = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
+        if stated.get("peft_type") != "LORA":
+            raise ValueError(f"peft_type must be LORA (got {stated.get('peft_type')!r:.40})")
         config = LoraConfig.from_pretrained(str(folder))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are about merging and training

@@ -60,10 +60,13 @@ def own_answers(folder: Path, adapter: Path | None, gguf_file: str | None = None
     network.generation_config = transformers.GenerationConfig()
     texts = []
     for request in ASKED:
-        text = tokenizer.apply_chat_template(
-            list(request.attempts[0]), tokenize=False, add_generation_prompt=True
-        )
-        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        messages, templated = list(request.attempts[0]), tokenizer.chat_template is not None
+        text = messages[0]["content"]
+        if templated:
+            text = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+        ids = tokenizer(text, add_special_tokens=not templated, return_tensors="pt")["input_ids"]
         made = network.generate(input_ids=ids, generation_config=plain)[0, ids.shape[1] :]
         texts.append(tokenizer.decode(made, skip_special_tokens=True))
     return texts
