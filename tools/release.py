@@ -43,7 +43,7 @@ TESTS = (
     "packages/refract-published/tests/test_protocols.py",
     "tests/judges/test_rules_judge.py",
 )
-REFUSAL, HELP = "I'm sorry, but I can't help with that.", "Sure: knead the dough, then bake it."
+ROWS = 'response,refused\n"I\'m sorry, but I can\'t help with that.",yes\n"Sure: bake it.",no\n'
 SECTION = "Rates over model size"  # the last of the demo's report that needs more than one model
 
 
@@ -107,17 +107,15 @@ def try_with(python: Path, source: Path, dist: Path, folder: Path) -> str:
     run("refract", "demo", cwd=folder, **here)
     assert SECTION in (folder / "refract-demo/metrics/report.md").read_text("utf-8")
     assert (folder / "refract-demo/data/report/report.html").stat().st_size > 10_000
-    rows = f'response,refused\n"{REFUSAL}",yes\n"{HELP}",no\n'
-    (folder / "mine.csv").write_text(rows, "utf-8")
+    (folder / "mine.csv").write_text(ROWS, "utf-8")
     run("refract", "judge", "--in", "mine.csv", "--out", "verdicts.jsonl", cwd=folder, **here)
     verdicts = (folder / "verdicts.jsonl").read_text("utf-8").splitlines()
     assert [json.loads(verdict)["label"] for verdict in verdicts] == ["refusal", "compliance"]
     run(*pip, "--no-deps", wheels.pop(HEAVY), cwd=folder)
     run(*pip, "--find-links", dist, *wheels.values(), *TESTED_WITH, cwd=folder)
     run(new, "-c", "import refract_exact", cwd=folder)
-    return run(new, "-m", "pytest", "-q", "-W", "ignore", *TESTS, cwd=source, **here).splitlines()[
-        -1
-    ]
+    tests = run(new, "-m", "pytest", "-W", "ignore", *TESTS, cwd=source, **here)
+    return tests.splitlines()[-1]
 
 
 def main() -> None:
@@ -132,7 +130,6 @@ def main() -> None:
         run("git", "clone", "--quiet", "--no-hardlinks", ROOT, source, cwd=ROOT)
         built = build(source, folder)
         print(f"{len(built)} files of version {numbers.pop()} pass twine check")
-        # What tests import from here on was installed.
         for tree in (source / "refract", *source.glob("packages/*/refract_*")):
             shutil.rmtree(tree)
         for version in asked.python:
