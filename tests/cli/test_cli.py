@@ -403,6 +403,7 @@ def test_answers_with_numbers_as_ids_and_without_ids_are_judged(cli):
 # refract demo and lint
 
 
+@pytest.mark.slow
 def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli, monkeypatch):
     """Here without DVC, which runs the stages in processes; `make release` runs it as it is."""
     from stages import report
