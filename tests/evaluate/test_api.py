@@ -215,13 +215,13 @@ def test_two_results_are_compared_prompt_by_prompt(tmp_path):
 
 
 def test_results_in_memory_are_compared_as_their_files_are(cli):
-    suite = ("--suite", "harmful_helpful", "--limit", 60, "--name", "model")
+    suite = ("--suite", "harmful_helpful", "--limit", 30, "--name", "model", "--judge", "rules")
     for model in ("synthetic", "synthetic_fragile"):
         assert cli("run", "--model", model, *suite, "--out", f"{model}.json").code == 0
     files = refract.compare("synthetic.json", "synthetic_fragile.json")
     sides = []
     for model in ("synthetic", "synthetic_fragile"):
-        sides.append(refract.measure(model, "harmful_helpful", limit=60, name="model"))
+        sides.append(refract.measure(model, "harmful_helpful", "rules", limit=30, name="model"))
     memory = refract.compare(*sides)
     assert memory.rows.equals(files.rows)
     assert memory.notes == files.notes
