@@ -132,7 +132,8 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts
         rows = [{**row, "type": "homonyms"} for row in suite_rows(name)]
         write_rows(Path(f"{name}.jsonl"), rows)
     rows = ("--rows", "r.rows.jsonl") if texts else ()
-    assert cli("run", *RUNS[kind], "--out", "r.json", *rows).code == 0
+    done = cli("run", *RUNS[kind], "--out", "r.json", *rows)
+    assert done.code == (kind == "nothing judged")
     done = cli(
         *("export", "r.json", "--as", "eee", "--set", "organization=Lab"),
         *("--out", "records"),

@@ -141,4 +141,4 @@ def test_every_reference_has_a_title_and_an_author_and_no_two_are_one_paper():
     for key, of in references().items():
         assert {"title", "author"} <= of.keys(), key
         assert key == "refract" or "year" in of or "url" in of, key
-        assert re.fullmatch(r"[a-z]+\d{4}\w*|refract|giskard", key), key
+        assert re.fullmatch(r"[a-z]+\d{4}\w*|refract|giskard|natong", key), key
