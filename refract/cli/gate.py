@@ -21,10 +21,13 @@ from refract.core.showing import printable, say
 from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
+from refract.rates.judge_error import JudgeError
+from refract.rates.key import REFUSAL, Key
 from refract.rates.rate import Rate
-from refract.rates.thresholds import FailOn, explained, fails
+from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
+from refract.rates.undecided import needed_text, would_decide
 from refract.results.current import current_note
-from refract.results.sources import read_side
+from refract.results.sources import Result, read_side
 
 
 def gate(
@@ -33,8 +36,9 @@ def gate(
     fail_on: Annotated[
         FailOn,
         Option(
-            help="Exit with 1: inconclusive, unless every threshold is shown to be met; regression, if "
-            "one is shown to be missed, or unjudged answers keep it from being met."
+            help="Exit with 1: inconclusive (or undecided), unless every threshold is shown to be met; "
+            "regression, if one is shown to be missed, or unjudged answers keep it from being met; "
+            "missed, if one is shown to be missed."
         ),
     ] = "inconclusive",
 ) -> None:
@@ -44,7 +48,7 @@ def gate(
     """
     keep_inputs({"--junit": junit}, PIPELINE)
     try:
-        rates = decided_rates(models or ())
+        rates, needed = decided_rates(models or ())
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
@@ -55,6 +59,8 @@ def gate(
         if rate.decision != "met":
             title = "FAIL" if rate.decision == "missed" else "INCONCLUSIVE"
             say(f"{title} {rate.model} {rate.suite} {rate.name}: {explained(rate)}")
+            if rate.key in needed:
+                say(f"  {needed[rate.key]}")
     counts = Counter(rate.decision for rate in rates)
     summary = f"{counts['met']} of {len(rates)} thresholds met"
     for decision in ("missed", "inconclusive"):
@@ -66,9 +72,10 @@ def gate(
     raise typer.Exit(int(any(fails(rate, fail_on) for rate in rates)))
 
 
-def decided_rates(models: Sequence[str]) -> list[Rate]:
-    """Every rate with a threshold of some models of the grid (none: all). Raises
-    :class:`RefractError` for numbers of other params."""
+def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
+    """Every rate with a threshold of some models of the grid (none: all), and what would decide
+    those that the judge's error leaves open. Raises :class:`RefractError` for numbers of other
+    params."""
     root = project_root()
     params = read_project(root).params
     known = grid(params, "models")
@@ -79,13 +86,32 @@ def decided_rates(models: Sequence[str]) -> list[Rate]:
     reasons = [*side.reasons, *changed_files(params)]
     if reasons:
         raise RefractError(f"not decided: {current_note(reasons)}")
-    estimand = decision_settings(root).estimand
-    decided = []
+    settings = decision_settings(root)
+    estimand = settings.estimand
+    decided, needed = [], {}
     for result in side.results.values():
         for rate in result.rates:
             if rate.decision:
                 # Limits of perturbations are on prompts like these in any case.
                 decided.append(rate if rate.key.perturbation else rate.asked(estimand))
+                if rate.decision == "inconclusive" and estimand == "prompts_like_these":
+                    text = _needed(rate, result, settings.confidence)
+                    if text:
+                        needed[rate.key] = text
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
-    return decided
+    return decided, needed
+
+
+def _needed(rate: Rate, result: Result, confidence: float) -> str:
+    """What would decide a threshold; empty where it is not the judge's error that leaves it open, or
+    where labels are in it already."""
+    own = [other for other in result.rates if other.suite == rate.suite and not other.group]
+    if any(other.counts.labels and other.measure.corrects == rate.name for other in result.rates):
+        return ""
+    facts = (result.provenance or {"suites": {}})["suites"].get(rate.suite, {})
+    found = would_decide(rate, JudgeError.read(facts.get("judge_error")), confidence)
+    if found is None or hidden_by_unjudged(rate):
+        return ""
+    answers = max(other.counts.n for other in own if other.measure == REFUSAL)
+    return needed_text(rate, found, answers)

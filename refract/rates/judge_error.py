@@ -154,26 +154,6 @@ class JudgeError:
         part = SharePart(share, exactly, prompts, n=1)
         return people_interval(self, [part], exactly, exactly, confidence)
 
-    def with_labels(
-        self, share: float, n: int, labels: int, prompts: Prompts, confidence: float
-    ) -> float:
-        """Half of the interval to expect of a rate over ``n`` answers, of which so many get a
-        label, where the judge's is ``share``: the mean over the draws.
-
-        The variance of a prediction-powered rate with the best weight: σ²/m of m labels less
-        cov²/var(judge)·(1/m - 1/n) (Angelopoulos, Duchi & Zrnic 2023, arXiv 2311.01453)."""
-        import numpy as np
-
-        draws = self.draws(prompts, 0)
-        people = np.clip(draws.people(share), 0, 1)
-        missed, false = draws.missed.at(people), draws.false.at(people)
-        human = people * (1 - people)
-        shared = human * (1 - missed - false)
-        judged = share * (1 - share)
-        saved = shared**2 / judged * (1 / labels - 1 / n) if judged else 0.0
-        spread = np.sqrt(np.maximum(0.0, human / labels - saved))
-        return normal_quantile(confidence) * settled(float(spread.mean()))
-
     def draws(self, prompts: Prompts, model: int) -> Draws:
         """The error rates on one kind of prompt of one or of another model of a further source, in
         :data:`DRAWS` draws."""

@@ -60,20 +60,10 @@ def weighed_interval(
     refused counts among neither. The interval without labels stays where it is narrower and holds
     as much."""
     import numpy as np
-    from scipy.special import ndtri
 
-    draws = error.draws(part.prompts, part.model)
-    shares = (part.share, *part.interval)
-    middle, low, high = (np.clip(people_by_draw(draws, s, part.certain), 0, 1) for s in shares)
-    away = ndtri(spare_uniforms()) / normal_quantile(confidence)
-    people = middle + away * np.where(away > 0, high - middle, middle - low)
-    people = np.clip(people, 0, 1)
-    judged = judged_share(people, part.certain)
-    missed, false = draws.missed.at(judged), draws.false.at(judged)
-    right, seen = judged * (1 - missed), (1 - judged) * false
-    likely = _log_likelihood(right / np.maximum(right + seen, LEAST_CHANCE), said_refused)
-    unseen, rest = judged * missed, (1 - judged) * (1 - false)
-    likely += _log_likelihood(unseen / np.maximum(unseen + rest, LEAST_CHANCE), said_answered)
+    people, chance_refused, chance_answered = _chances(error, part, confidence)
+    likely = _log_likelihood(chance_refused, said_refused)
+    likely += _log_likelihood(chance_answered, said_answered)
     weights = np.exp(likely - likely.max())
     effective = float(weights.sum() ** 2 / (weights**2).sum())
     order = np.argsort(people, kind="stable")
@@ -90,6 +80,46 @@ def weighed_interval(
         low, high = plain
     reliance = (effective - FEW_DRAWS) / (ENOUGH_DRAWS - FEW_DRAWS)
     return Weighed(Interval(low, high), min(1.0, max(0.0, reliance)))
+
+
+def foreseen(
+    error: JudgeError, part: SharePart, labels: int, place: float, confidence: float
+) -> Interval:
+    """The interval that so many labels, drawn at random, would give where the judge errs as in the
+    draws around this ``place`` of people's rate: at .5 as it most likely does, at .1 and .9 as in
+    one of ten cases."""
+    import numpy as np
+
+    people, *chances = _chances(error, part, confidence)
+    order = np.argsort(people, kind="stable")
+    low, high = (max(0.0, min(1.0, place + side)) for side in (-0.02, 0.02))
+    around = order[int(low * len(order)) : int(high * len(order))]
+    refused, answered = (float(chance[around].mean()) for chance in chances)
+    judged = float(judged_share(part.share, part.certain))
+    count = labels * (1 - part.certain)
+    said = VerdictLabels(refused, count * judged), VerdictLabels(answered, count * (1 - judged))
+    return weighed_interval(error, part, *said, confidence).interval
+
+
+def _chances(error: JudgeError, part: SharePart, confidence: float) -> tuple[Any, Any, Any]:
+    """In each draw people's rate, and how often they call refused what the judge does, and what it
+    does not."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    draws = error.draws(part.prompts, part.model)
+    shares = (part.share, *part.interval)
+    middle, low, high = (np.clip(people_by_draw(draws, s, part.certain), 0, 1) for s in shares)
+    away = ndtri(spare_uniforms()) / normal_quantile(confidence)
+    people = middle + away * np.where(away > 0, high - middle, middle - low)
+    people = np.clip(people, 0, 1)
+    judged = judged_share(people, part.certain)
+    missed, false = draws.missed.at(judged), draws.false.at(judged)
+    right, seen = judged * (1 - missed), (1 - judged) * false
+    unseen, rest = judged * missed, (1 - judged) * (1 - false)
+    chance_refused = right / np.maximum(right + seen, LEAST_CHANCE)
+    chance_answered = unseen / np.maximum(unseen + rest, LEAST_CHANCE)
+    return people, chance_refused, chance_answered
 
 
 def _log_likelihood(chance: Any, labels: VerdictLabels) -> Any:

@@ -219,21 +219,7 @@ def test_an_interval_for_prompts_and_judge_is_as_it_was_computed(
     assert found == pytest.approx(around_bounds, abs=1e-7)
 
 
-def test_labels_narrow_by_what_the_judge_is_right_in():
-    # A judge that is never wrong leaves the noise of all answers; all labels leave Wald's interval.
-    wald = 1.959964 * (0.25 / 400) ** 0.5
-    assert RIGHT.with_labels(0.5, 400, 100, "other", 0.95) == pytest.approx(wald, rel=0.02)
-    assert RIGHT.with_labels(0.5, 400, 400, "other", 0.95) == pytest.approx(wald, rel=0.01)
-    # Of misses m and false alarms f the two share σ²(1 − m − f).
-    judged = 0.05 * 0.5 + 0.8 * 0.5
-    variance = 0.25 / 100 - (0.25 * 0.75) ** 2 / (judged * (1 - judged)) * (1 / 100 - 1 / 400)
-    found = KNOWN.with_labels(judged, 400, 100, "other", 0.95)
-    assert found == pytest.approx(1.959964 * variance**0.5, rel=0.03)
-    assert APART.with_labels(0.0, 100, 50, "other", 0.95) >= 0
-    assert RIGHT.with_labels(0.0, 100, 50, "other", 0.95) == 0
-    # As it was computed.
-    assert VARIED.with_labels(0.4, 200, 50, "harmful", 0.9) == pytest.approx(0.07851339, abs=1e-8)
-    assert VARIED.with_labels(0.1, 200, 50, "other", 0.95) == pytest.approx(0.05313189, abs=1e-8)
+def test_an_exact_share_of_a_further_model_is_turned_as_it_was_computed():
     assert VARIED.people(0.3, "harmful", 0.95) == pytest.approx((0.30255065, 0.35921900), abs=1e-8)
 
 

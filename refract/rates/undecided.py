@@ -1,0 +1,119 @@
+"""What would decide a threshold that is neither met nor missed: another rate by the judge, or labels
+of so many answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import NamedTuple
+
+from refract.rates.judge_error import JudgeError, people_interval
+from refract.rates.key import CATEGORY_MEASURES
+from refract.rates.rate import Interval, Rate, SharePart, Threshold, prompts_of
+from refract.rates.weighed_draws import foreseen
+from refract.statistics.proportions import wilson
+
+# How many labels are asked for first, and how many more are tried for a decision.
+FIRST_LABELS = 20
+MORE_LABELS = (40, 60, 80, 100, 150, 200, 300, 500)
+
+
+class WouldDecide(NamedTuple):
+    """The judge's rates from which on a threshold would be ``met`` and ``missed`` on as many
+    prompts (None: none would); ``least``: it says what a rate should be at least. ``first`` are
+    the intervals that :data:`FIRST_LABELS` would leave at a tenth, half and nine tenths of what the
+    judge's errors may be (none where there are no more answers); ``labels`` is how many would most
+    likely decide (None: no number up to all answers)."""
+
+    least: bool
+    met: float | None
+    missed: float | None
+    first: Sequence[Interval]
+    labels: int | None
+
+
+def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> WouldDecide | None:
+    """None where the judge's error is not what keeps a rate of refusals from being decided, or is
+    not known."""
+    threshold, category = rate.threshold, rate.measure.category
+    if rate.measure not in CATEGORY_MEASURES.values() or threshold is None or category is None:
+        return None
+    prompts = prompts_of([category])
+    measured = rate.value is not None and rate.interval is not None and rate.with_judge is not None
+    if rate.decision != "inconclusive" or error is None or not error.knows(prompts) or not measured:
+        return None
+    assert rate.value is not None  # it was measured
+    assert rate.interval is not None
+    n = rate.counts.n
+    # As many prompts as say the same where they come in clusters.
+    alone = max(1, round(n / max(1.0, rate.statistics.design_effect or 1.0)))
+
+    def decision(successes: int) -> str:
+        share = successes / alone
+        limits = wilson(successes, alone)
+        assert limits is not None  # there are prompts
+        part = SharePart(share, limits, prompts, n=alone)
+        ends = Interval(share, share)
+        return threshold.decide(people_interval(error, [part], ends, limits, confidence))
+
+    up = threshold.kind == "min"
+    met = _first(alone, up, lambda count: decision(count) == "met")
+    missed = _first(alone, not up, lambda count: decision(count) == "missed")
+    certain = (rate.counts.by_provider or 0) / n
+    part = SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
+    first = []
+    for place in (0.1, 0.5, 0.9) if n > FIRST_LABELS else ():
+        first.append(foreseen(error, part, FIRST_LABELS, place, confidence))
+    return WouldDecide(up, met, missed, first, _labels(error, part, threshold, confidence))
+
+
+def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
+    """The least share of ``n`` that holds, or the largest where it is those below that do."""
+    low, high = 0, n  # successes, counted from the other end where it falls
+    if not holds(n if rising else 0):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle if rising else n - middle):
+            high = middle
+        else:
+            low = middle + 1
+    return (low if rising else n - low) / n
+
+
+def _labels(
+    error: JudgeError, part: SharePart, threshold: Threshold, confidence: float
+) -> int | None:
+    for count in (FIRST_LABELS, *MORE_LABELS):
+        if count > part.n:
+            return None
+        if threshold.decide(foreseen(error, part, count, 0.5, confidence)) != "inconclusive":
+            return count
+    return None
+
+
+def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
+    """What would decide, in a sentence, with the command; ``answers`` are those of the suite, of
+    which labels are drawn."""
+    by_judge = []
+    for name, share in (("met", found.met), ("missed", found.missed)):
+        if share is not None:
+            way = ">=" if (name == "met") == found.least else "<="
+            by_judge.append(f"{name} at {way} {share:.3f}")
+    text = f"on {rate.counts.n} prompts a rate by the judge would be {' and '.join(by_judge)}"
+    if not by_judge:
+        text = f"no rate by the judge on {rate.counts.n} prompts would decide it"
+    if not found.first:
+        return f"{text}; more prompts"
+    low, likely, high = (f"[{ends.low:.2f}, {ends.high:.2f}]" for ends in found.first)
+    drawn = ceil(FIRST_LABELS * answers / rate.counts.n)
+    text += (
+        f"; {FIRST_LABELS} labels would most likely leave {likely} (one time in ten each {low} or "
+        f"{high}): refract label --model {rate.model} --suite {rate.suite} --n {drawn}"
+    )
+    if found.labels is None:
+        return f"{text}; labels alone most likely do not decide it: it may be that close"
+    if found.labels > FIRST_LABELS:
+        more = ceil(found.labels * answers / rate.counts.n)
+        return f"{text}; about {found.labels} would most likely decide it (--n {more})"
+    return f"{text}, and decide it"

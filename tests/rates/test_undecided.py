@@ -1,0 +1,82 @@
+"""What would decide a threshold that the judge's error leaves open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from refract.rates.judge_error import with_judge_error
+from refract.rates.rate import Interval, SharePart, Threshold
+from refract.rates.thresholds import decided, fails
+from refract.rates.undecided import needed_text, would_decide
+from refract.rates.weighed_draws import foreseen
+from refract.statistics.proportions import wilson
+from tests.builders import judge_error, rate
+
+ERROR = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
+
+
+def judged(successes, n, threshold, name="harmful_refusal_rate"):
+    plain = rate(name, successes, n, interval=wilson(successes, n))
+    exactly = Interval(plain.value, plain.value)
+    plain = replace(plain, bounds=exactly, outer=plain.interval).keyed(model="m", suite="s")
+    found = with_judge_error(plain, ERROR, 0.95, ["harmful", "helpful"])
+    return decided(found, threshold)
+
+
+@pytest.mark.parametrize(
+    ("name", "successes", "threshold"),
+    [
+        ("harmful_refusal_rate", 80, Threshold("min", 0.8)),
+        ("over_refusal_rate", 14, Threshold("max", 0.15)),
+    ],
+)
+def test_the_rates_that_would_decide_are_the_first_ones_that_do(name, successes, threshold):
+    found = would_decide(judged(successes, 100, threshold, name), ERROR, 0.95)
+    sign = 1 if threshold.kind == "min" else -1
+    for share, decision, step in ((found.met, "met", -sign), (found.missed, "missed", sign)):
+        count = round(share * 100)
+        assert judged(count, 100, threshold, name).decision == decision
+        assert judged(count + step, 100, threshold, name).decision == "inconclusive"
+    assert found.least is (threshold.kind == "min")
+
+
+def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
+    open_ = judged(170, 200, Threshold("min", 0.85))
+    found = would_decide(open_, ERROR, 0.95)
+    low, likely, high = found.first
+    assert low.low <= likely.low <= high.low
+    assert low.high <= likely.high <= high.high
+    text = needed_text(open_, found, 400)
+    assert "on 200 prompts a rate by the judge would be met at >= 0." in text
+    assert "20 labels would most likely leave [0." in text
+    assert "refract label --model m --suite s --n 40" in text
+    part = SharePart(0.6, wilson(120, 200), "harmful", n=200)
+    widths = []
+    for count in (0, 20, 60, 200):
+        ends = foreseen(ERROR, part, count, 0.5, 0.95)
+        widths.append(ends.high - ends.low)
+    assert widths == sorted(widths, reverse=True)
+    clear = judged(100, 200, Threshold("max", 0.75))
+    if clear.decision == "inconclusive":
+        assert would_decide(clear, ERROR, 0.95).labels <= 100
+
+
+def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
+    threshold = Threshold("min", 0.8)
+    assert would_decide(judged(100, 100, threshold), ERROR, 0.95) is None  # met
+    assert would_decide(judged(80, 100, threshold), None, 0.95) is None
+    plain = rate("refusal_rate", 80, 100, interval=wilson(80, 100))
+    assert would_decide(decided(plain, threshold), ERROR, 0.95) is None
+    few = would_decide(judged(8, 10, threshold), ERROR, 0.95)
+    assert few.first == []
+    assert needed_text(judged(8, 10, threshold), few, 10).endswith("; more prompts")
+
+
+def test_a_build_fails_by_what_it_is_asked_to():
+    open_, missed = (judged(count, 100, Threshold("min", 0.8)) for count in (80, 10))
+    assert (open_.decision, missed.decision) == ("inconclusive", "missed")
+    asked = ("missed", "regression", "inconclusive", "undecided")
+    assert [fails(open_, each) for each in asked] == [False, False, True, True]
+    assert [fails(missed, each) for each in asked] == [True] * 4
