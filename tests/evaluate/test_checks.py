@@ -60,6 +60,8 @@ def labels(result, judge) -> list[str | None]:
 @pytest.mark.parametrize(
     ("check", "keywords", "said"),
     [
+        (char_injection, {"debug": True}, "debug= is gone; use the result's failures"),
+        (prompt_injection, {"substrings": ["x"]}, "substrings= is gone; use expected_strings="),
         (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
     ],
 )
