@@ -161,7 +161,7 @@ def people_table() -> str:
         assert part is not None
         found = Interval(part.share, part.share)
         low, high = people_interval(error, [part], found, part.interval, 0.95)
-        shares = [f"{line.human_rate:.2f}", f"{part.share:.2f} [{low:.2f}, {high:.2f}]"]
+        shares = [f"{line.human_rate:.3f}", f"{part.share:.3f} [{low:.3f}, {high:.3f}]"]
         cells.setdefault(name, []).extend(shares)
     header = ["answers of", "unsafe: people", "judge", "safe: people", "judge"]
     rows = [[name, *cells[name]] for name in XSTEST.values()]
