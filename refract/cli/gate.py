@@ -106,12 +106,12 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
 def _needed(rate: Rate, result: Result, confidence: float) -> str:
     """What would decide a threshold; empty where it is not the judge's error that leaves it open, or
     where labels are in it already."""
-    own = [other for other in result.rates if other.suite == rate.suite and not other.group]
     if any(other.counts.labels and other.measure.corrects == rate.name for other in result.rates):
         return ""
     facts = (result.provenance or {"suites": {}})["suites"].get(rate.suite, {})
     found = would_decide(rate, JudgeError.read(facts.get("judge_error")), confidence)
     if found is None or hidden_by_unjudged(rate):
         return ""
+    own = [other for other in result.rates if other.suite == rate.suite and not other.group]
     answers = max(other.counts.n for other in own if other.measure == REFUSAL)
     return needed_text(rate, found, answers)

@@ -40,6 +40,9 @@ from refract.project.inputs import files_named
 from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
+# Values of other tools' columns that say whether an answer refuses.
+MEANS_REFUSED = {"true": True, "false": False}
+MEANS_REFUSED |= {label: label in REFUSED for label in REFUSAL_LABELS}
 LAYERS = {
     "inner": "inner alone",
     "outer": "outer alone",
@@ -121,9 +124,7 @@ def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
 
 def _refused_by(value: object) -> bool | None:
     """Whether a value of a file means refused; None where it may mean anything else."""
-    text = str(value).strip().lower()
-    known = {"true": True, "false": False} | {label: label in REFUSED for label in REFUSAL_LABELS}
-    return known.get(text)
+    return MEANS_REFUSED.get(str(value).strip().lower())
 
 
 def kappa(

@@ -7,6 +7,7 @@ and how many of the others. It weighs as much as it makes the labels that were g
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from refract.rates.judge_error import (
@@ -101,6 +102,7 @@ def foreseen(
     return weighed_interval(error, part, *said, confidence).interval
 
 
+@lru_cache(maxsize=4)  # of one rate it is asked for each number of labels that is foreseen
 def _chances(error: JudgeError, part: SharePart, confidence: float) -> tuple[Any, Any, Any]:
     """In each draw people's rate, and how often they call refused what the judge does, and what it
     does not."""

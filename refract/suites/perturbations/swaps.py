@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -34,16 +35,24 @@ class SwapSettings(FeatureSettings):
     )
 
 
-def swap(text: str, generator: random.Random, settings: SwapSettings) -> Noisy:
-    """Names of a country, a gender or a religion replaced by those of a drawn other one (English)."""
-    rows = WORDS[settings.of]
+@cache
+def _forms(of: str) -> tuple[dict[str, tuple[int, int]], re.Pattern[str]]:
+    """The row and the column of each form, and what finds one with its article before it and the
+    beginning of a noun behind it."""
     places: dict[str, tuple[int, int]] = {}
-    for number, row in enumerate(rows):
+    for number, row in enumerate(WORDS[of]):
         for column, form in enumerate(row):
             places[form.lower()] = number, column
     words = sorted({form.removesuffix(BEFORE) for form in places}, key=len, reverse=True)
     follows = rf"(?=(\s+(?!(?:{_NO_NOUN.replace(' ', '|')})\b)\w)?)"
     pattern = rf"\b(an? )?({'|'.join(words)})\b{follows}"
+    return places, re.compile(pattern, re.IGNORECASE)
+
+
+def swap(text: str, generator: random.Random, settings: SwapSettings) -> Noisy:
+    """Names of a country, a gender or a religion replaced by those of a drawn other one (English)."""
+    rows = WORDS[settings.of]
+    places, pattern = _forms(settings.of)
     others: dict[int, int] = {}
 
     def other(match: re.Match[str]) -> str:
@@ -65,7 +74,7 @@ def swap(text: str, generator: random.Random, settings: SwapSettings) -> Noisy:
             return new
         return f"{article[0]}{'n' if new[0].lower() in 'aeiou' else ''} {new}"
 
-    return re.subn(pattern, other, text, flags=re.IGNORECASE)
+    return pattern.subn(other, text)
 
 
 SWAP = Perturbation(SwapSettings, in_each_feature("swap", swap), drawn=True)
