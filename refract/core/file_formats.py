@@ -22,6 +22,8 @@ from refract.core.types import Row
 # What pip installs to read a file, by its suffix.
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
+# Names of several columns in one cell.
+_SEVERAL = re.compile(r"\w+ *([;,|\t] *\w+)+")
 DEEPEST = 200  # lists and objects within each other
 # How promptfoo heads the columns of a table, and begins their cells.
 PROMPTFOO = re.compile(r"\[[^\]]+\] ")
@@ -113,7 +115,7 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
             return _named(_xlsx_cells(path), header=header)
         text = _decoded(path.read_bytes(), encoding)
         first, separator = text.split("\n", 1)[0].strip(), {".csv": ",", ".tsv": "\t"}[suffix]
-        if header and separator not in first and re.fullmatch(r"\w+([;,|\t] *\w+)+", first):
+        if header and separator not in first and _SEVERAL.fullmatch(first):
             raise ValueError(f"{first!r:.80} is one cell: cells of {suffix} end at {separator!r}")
         return _named(_csv_cells(text, separator), header=header)
     except ImportError:
@@ -231,7 +233,7 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         places_and_names = zip(names, cells[0], strict=True)
         names = [f"column {place}" if name is None else name for place, name in places_and_names]
         cells = cells[1:]
-    if header and len(names) == 1 and re.fullmatch(r"\w+ *([;,|\t] *\w+)+", names[0]):
+    if header and len(names) == 1 and _SEVERAL.fullmatch(names[0]):
         raise ValueError(
             f"its one column is called {names[0]!r}: cells are not separated like that"
         )
