@@ -287,9 +287,8 @@ def parse_yaml(content: bytes, where: str) -> dict[str, Any]:
     return mapping
 
 
-@lru_cache(
-    maxsize=16
-)  # reading params.yaml takes a twentieth of a second, and commands do it often
+# Reading params.yaml takes a twentieth of a second, and commands do it often.
+@lru_cache(maxsize=16)
 def _as_json(content: bytes, where: str) -> str:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

@@ -211,9 +211,8 @@ class Provider(Model):
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
-        self.seconds: list[
-            float
-        ] = []  # that each call took which was answered, its repeats included
+        # That each call took which was answered, its repeats included.
+        self.seconds: list[float] = []
 
     @cached_property
     def begun(self) -> turn.Begun:

@@ -51,7 +51,6 @@ LIMIT = "max_tokens"
 # Settings that say where something was, and how it was reached.
 PLACES = ("model_id", "adapter_path", "base_url", "api_key_env", "gguf_file", "trust_remote_code")
 MISSING = Answer.failed("Missing", "no answer is recorded")
-# What of a suite's provenance is not compared: what files are called where it was written.
 # Facts of a results file that its answers, one's own model and the weights give, and the parts
 # of it that are compared with these or with what is counted again.
 FACTS = {
@@ -63,6 +62,7 @@ COMPARED = {
     *("judges", "decisions", "null_answers", "suites"),
     *("schema_version", "sha256", "rows_sha256", "outcomes_sha256"),
 }
+# What of a suite's provenance is not compared: what files are called where it was written.
 OF_PLACE = ("argument", "definition", "unread")
 # What is said of counts besides those of answers that hold.
 COUNTS = {
