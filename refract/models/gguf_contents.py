@@ -51,41 +51,71 @@ SPELLED = {
 # what the ones before it left, as llama.cpp applies them.
 _GPT2 = r"'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _THREE_DIGITS = "[0-9]{3}"
+_CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+# Letters that have a case, as far as a list of DeepSeek's has them: no Georgian small letter, say.
+_CASED = (
+    r"[[\p{Lu}\p{Ll}\p{Lt}]&&"
+    "[A-\u0556\u10a0-\u10c5\u13a0-\u13fd\u1c90-\u1cbf\u1d00-\u1d9a\u1e00-\u2cf3\ua640-\ua78e\uab70-\uff5a"
+    "\U00010400-\U000104fb\U00010c80-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943]]"
+)
+_MARKS = "[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"
+_WORDS = r" ?[^(\s|.,!?" "\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"
 CUTS: dict[str, tuple[str, ...]] = {
     "default": (r"[\p{P}$+<=>^~|]+", _GPT2, r"\p{N}+", _THREE_DIGITS),
     "falcon": (r"[\p{P}$+<=>^~|`]+", _GPT2, _THREE_DIGITS),
-    "deepseek-coder": (
-        r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+", r"\p{N}",
+    "deepseek-coder": (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK, r"\p{N}"),
+    "deepseek-llm": (r"[\r\n]", rf"\s?{_CASED}+", rf"\s?{_MARKS}", r"\s+$", _CJK, r"\p{N}+"),
+    "deepseek-v3": (
+        r"\p{N}{1,3}",
+        "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+        r"[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
     ),
+    "seed-coder": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ),
+    "viking": (_WORDS, r"\p{N}"),
+    **dict.fromkeys(("bloom", "poro-chat", "gpt3-finnish"), (_WORDS,)),
     **dict.fromkeys(
-        ("gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "exaone4", "granite-docling", "gigachat",
-         "mellum", "a.x-4.0"),
+        (
+            "gpt-2",
+            "phi-2",
+            "mpt",
+            "olmo",
+            "jais",
+            "trillion",
+            "exaone4",
+            "granite-docling",
+            "gigachat",
+            "mellum",
+            "a.x-4.0",
+        ),
         (_GPT2,),
     ),
     **dict.fromkeys(
-        ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"),
+        (
+            "smollm",
+            "starcoder",
+            "refact",
+            "command-r",
+            "codeshell",
+            "exaone",
+            "minerva-7b",
+            "mellum2",
+        ),
         (r"\p{N}", _GPT2),
     ),
-}  # fmt: skip
-# Names that transformers lacks, by one that it has.
-AS_OTHERS = {
-    **dict.fromkeys(("glm4", "chatglm-bpe"), "llama-bpe"),
-    **dict.fromkeys(("stablelm2", "hunyuan", "solar-open", "grok-2"), "qwen2"),
+    # By a name that transformers has.
+    "minicpm5": (r"\p{N}{1,3}", "llama-bpe"),
+    **dict.fromkeys(("glm4", "chatglm-bpe"), ("llama-bpe",)),
+    **dict.fromkeys(("stablelm2", "hunyuan", "solar-open", "grok-2"), ("qwen2",)),
 }
 # Those of which a word that is a token is never merged.
-WHOLE_WORDS = frozenset(
-    (
-        "llama3",
-        "llama-v3",
-        "llama-bpe",
-        "falcon3",
-        "falcon-h1",
-        "pixtral",
-        "midm-2.0",
-        "lfm2",
-        "tekken",
-    )
-)
+WHOLE_WORDS = {
+    "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken",
+    "minicpm5",
+}  # fmt: skip
 
 
 def turn_ends(path: Path) -> set[int]:
@@ -96,25 +126,29 @@ def turn_ends(path: Path) -> set[int]:
 
 def cut_as_named(path: Path, tokenizer: Any) -> None:
     """Has a tokenizer of bytes that transformers made of the file cut texts as ``tokenizer.ggml.pre``
-    says. Raises AdapterError at a name that is not known."""
+    says. Raises AdapterError without a name, or at one that is not known."""
     from tokenizers import Regex, pre_tokenizers
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
     metadata, _ = _contents(path)
     name = metadata.get("tokenizer.ggml.pre")
-    if metadata.get("tokenizer.ggml.model") != "gpt2" or name is None:
+    if metadata.get("tokenizer.ggml.model") != "gpt2":
         return
-    cuts = CUTS.get(name)
-    if cuts is None:
-        cut = GGUF_PRE_TOKENIZER_SPLITS.get(AS_OTHERS.get(name, name))
-        cuts = (cut,) if cut else None
-    if cuts is None:
+    if name is None:
+        raise AdapterError(
+            f"{path.name} does not say how texts are cut (llama.cpp would guess its default, "
+            "transformers GPT-2's); name the pre-tokenizer of its checkpoint: gguf-new-metadata "
+            f"--pre-tokenizer NAME {path.name} new.gguf"
+        )
+    known = GGUF_PRE_TOKENIZER_SPLITS
+    if name not in CUTS and name not in known:
         raise AdapterError(
             f"{path.name}: tokenizer.ggml.pre names the pre-tokenizer {name!r}, which is not known and "
             "would be replaced by GPT-2's; take the checkpoint in safetensors"
         )
     backend = tokenizer.backend_tokenizer
-    steps = [pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in cuts]
+    cuts = [Regex(known.get(cut, cut)) for cut in CUTS.get(name, (name,))]
+    steps = [pre_tokenizers.Split(cut, behavior="isolated") for cut in cuts]
     as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*steps, as_bytes])
     if name in WHOLE_WORDS:

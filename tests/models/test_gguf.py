@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +35,7 @@ def byte_tokens() -> dict:
 
     tokens = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
     return {
-        "vocab_size": WORDS, "tokenizer_model": "gpt2", "token_list": tokens,
+        "vocab_size": WORDS, "tokenizer_model": "gpt2", "tokenizer_pre": "gpt-2", "token_list": tokens,
         "token_types": [1] * (WORDS - 1) + [3], "token_merges": ["a b"],
         "eos_token_id": WORDS - 1, "bos_token_id": WORDS - 1,
         "chat_template": "{% for m in messages %}{{ m['content'] }}{% endfor %}:",
@@ -250,8 +252,6 @@ def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(t
         {"lama.rope.freq_base": 5000.0},
         {"split.count": 2},
         {"tokenizer.ggml.normalizer.lowercase": True},
-        {"tokenizer.ggml.pre": "no-such"},
-        {"tokenizer.ggml.pre": "deepseek-llm"},
     ],
 )
 def test_a_key_that_nothing_applies_is_refused_by_name(tmp_path, key):
@@ -274,11 +274,24 @@ def test_what_has_no_effect_is_taken(tmp_path):
     write_gguf(tmp_path / "plain.gguf")
     more = {"llama.rope.scaling.type": "none", "llama.attention.key_length": 8}
     more |= {"llama.attention.sliding_window": 128, "quantize.imatrix.file": "x"}
-    more |= {"general.license": "x", "tokenizer.ggml.pre": "gpt-2", "split.count": 1}
+    more |= {"general.license": "x", "split.count": 1}
     tensors = {"rope_freqs.weight": [1.0] * 4}
     write_gguf(tmp_path / "more.gguf", more=more, tensors=tensors)
     found = [answers(definition(tmp_path, gguf_file=f"{name}.gguf")) for name in ("plain", "more")]
     assert found[0] == found[1]
+
+
+def pieces_of(folder: Path, name: str, *texts: str) -> list[list[str]]:
+    """How texts are cut with a file that names its pre-tokenizer so."""
+    write_gguf(folder / "random.gguf", change=lambda keys, _: set_pre(keys, name))
+    prompting = open_model("m", definition(folder, gguf_file="random.gguf")).prompting
+    prompting.load()
+    cut = prompting.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str
+    return [[text[slice(*place)] for _, place in cut(text)] for text in texts]
+
+
+def set_pre(keys: dict, name: str) -> None:
+    keys["tokenizer.ggml.pre"].value = name
 
 
 @pytest.mark.parametrize(
@@ -289,17 +302,82 @@ def test_what_has_no_effect_is_taken(tmp_path):
         ("default", ["x", "\n", "\n", "12", ".", " a", "  ", " ", "3"]),
         ("falcon", ["x", "\n", "\n", "12", ".", " a", "  ", " 3"]),
         ("deepseek-coder", ["x", "\n", "\n", "1", "2", ".", " a", "   ", "3"]),
+        ("deepseek-llm", ["x", "\n", "\n", "12", ".", " a", "   ", "3"]),
+        ("deepseek-v3", ["x", "\n\n", "12", ".", " a", "   ", "3"]),
+        ("seed-coder", ["x", "\n\n", "1", "2", ".", " a", "  ", " ", "3"]),
+        ("minicpm5", ["x", "\n\n", "12", ".", " a", "   ", "3"]),
+        ("bloom", ["x", "\n\n", "12", ".", " a", "  ", " 3"]),
+        ("viking", ["x", "\n\n", "1", "2", ".", " a", "  ", " ", "3"]),
         ("llama-bpe", ["x", "\n\n", "12", ".", " a", "  ", " ", "3"]),
         ("stablelm2", ["x", "\n\n", "1", "2", ".", " a", "  ", " ", "3"]),
-        (None, ["x", "\n", "\n", "12", ".", " a", "  ", " 3"]),
     ],
 )
 def test_a_text_is_cut_as_the_file_names_it(tmp_path, name, pieces):
-    write_gguf(tmp_path / "random.gguf", more={"tokenizer.ggml.pre": name} if name else None)
-    prompting = open_model("m", definition(tmp_path, gguf_file="random.gguf")).prompting
-    prompting.load()
-    cut = prompting.tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str("x\n\n12. a   3")
-    assert [piece.replace("Ġ", " ").replace("Ċ", "\n") for piece, _ in cut] == pieces
+    assert pieces_of(tmp_path, name, "x\n\n12. a   3") == [pieces]
+
+
+def runs(pieces: list[str], holds: Callable[[str], bool], *, blank=False, most=9**9) -> list[str]:
+    """Pieces with runs of such characters cut out, each with the blank before it if ``blank``."""
+    cut: list[str] = []
+    for piece in pieces:
+        at = rest = 0
+        while at < len(piece):
+            begin = at + (blank and piece[at].isspace() and holds(piece[at + 1 : at + 2] or "\0"))
+            end = begin
+            while end < len(piece) and holds(piece[end]) and end - begin < most:
+                end += 1
+            if end == begin:
+                at += 1
+                continue
+            cut += [piece[rest:at], piece[at:end]]
+            at = rest = end
+        cut.append(piece[rest:])
+    return [piece for piece in cut if piece]
+
+
+def cut_by_hand(text: str) -> list[str]:
+    """DeepSeek LLM's cuts, without an expression."""
+
+    def letter(char: str) -> bool:
+        others = ("GEORGIAN LETTER", "ARMENIAN SMALL", "MATHEMATICAL")
+        cased = unicodedata.category(char) in ("Lu", "Ll", "Lt")
+        return cased and not unicodedata.name(char).startswith(others)
+
+    def mark(char: str) -> bool:
+        # Letters of ASCII are among them, so that a letter with an accent stands alone.
+        return "!" <= char <= "/" or ":" <= char <= "~" or char in "\uff0c\u2018\u201c\u3000\u3002"
+
+    pieces = runs([text], lambda char: char in "\r\n", most=1)
+    pieces = runs(runs(pieces, letter, blank=True), mark, blank=True)
+    ended = []
+    for piece in pieces:
+        ended += [piece.rstrip(), piece[len(piece.rstrip()) :]]
+    pieces = runs(
+        [piece for piece in ended if piece],
+        lambda char: "\u0800" <= char <= "\u9fa5" or "\uac00" <= char <= "\ud7ff",
+    )
+    return runs(pieces, lambda char: unicodedata.category(char)[0] == "N")
+
+
+def test_texts_are_cut_as_deepseek_llms_rules_written_out_by_hand(tmp_path):
+    draw = random.Random(0)
+    letters = "aZ\u00df\u00c9\u0436\u0561\u10d0\u10a0\u01c5\U0001d400\U0001f600\u0301\u4e00\u3042"
+    letters += (
+        "\uac00\u0e53\u0661\u00b2\u216009  \u3000\u00a0\t\n\r.'~_[^`\u2018\u201c\uff0c\u3002\u2014"
+    )
+    texts = ["".join(draw.choices(letters, k=draw.randint(1, 30))) for _ in range(400)]
+    assert pieces_of(tmp_path, "deepseek-llm", *texts) == [cut_by_hand(text) for text in texts]
+
+
+def test_a_file_that_names_no_pre_tokenizer_or_an_unknown_one_is_refused(tmp_path):
+    with pytest.raises(AdapterError, match="names the pre-tokenizer 'no-such', which is not known"):
+        pieces_of(tmp_path, "no-such")
+
+    write_gguf(tmp_path / "x.gguf", change=lambda keys, _: keys.pop("tokenizer.ggml.pre"))
+    with pytest.raises(
+        AdapterError, match=r"does not say how texts are cut .* --pre-tokenizer NAME"
+    ):
+        answers(definition(tmp_path, gguf_file="x.gguf"))
 
 
 SIZE = {"context_length": 128, "embedding_length": 64, "block_count": 2, "feed_forward_length": 128}
