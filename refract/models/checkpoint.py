@@ -530,6 +530,8 @@ class Loader:
                 bits = {f"load_in_{settings.quantization}": True}
                 arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
                 arguments.setdefault("device_map", {"": device})
+            elif settings.gguf_file:  # also where kernels could take blocks as they are
+                arguments["quantization_config"] = transformers.GgufConfig(dequantize=True)
             with quiet:
                 model, loaded = getattr(transformers, kind).from_pretrained(**arguments)
             if hasattr(model, "peft_config"):  # transformers loads its base, of which no hash knows

@@ -78,39 +78,19 @@ CUTS: dict[str, tuple[str, ...]] = {
     "viking": (_WORDS, r"\p{N}"),
     **dict.fromkeys(("bloom", "poro-chat", "gpt3-finnish"), (_WORDS,)),
     **dict.fromkeys(
-        (
-            "gpt-2",
-            "phi-2",
-            "mpt",
-            "olmo",
-            "jais",
-            "trillion",
-            "exaone4",
-            "granite-docling",
-            "gigachat",
-            "mellum",
-            "a.x-4.0",
-        ),
+        ("gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "exaone4", "granite-docling", "gigachat",
+         "mellum", "a.x-4.0"),
         (_GPT2,),
     ),
     **dict.fromkeys(
-        (
-            "smollm",
-            "starcoder",
-            "refact",
-            "command-r",
-            "codeshell",
-            "exaone",
-            "minerva-7b",
-            "mellum2",
-        ),
+        ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"),
         (r"\p{N}", _GPT2),
     ),
     # By a name that transformers has.
     "minicpm5": (r"\p{N}{1,3}", "llama-bpe"),
     **dict.fromkeys(("glm4", "chatglm-bpe"), ("llama-bpe",)),
     **dict.fromkeys(("stablelm2", "hunyuan", "solar-open", "grok-2"), ("qwen2",)),
-}
+}  # fmt: skip
 # Those of which a word that is a token is never merged.
 WHOLE_WORDS = {
     "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken",

@@ -7,8 +7,9 @@ import json
 import random
 import unicodedata
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -406,11 +407,42 @@ ARCHITECTURES: dict[str, tuple[str, dict, dict]] = {
 }
 
 
+# Where a block has its scales, in float16, of types that gguf writes none of.
+SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+IN_BLOCKS = ("IQ1_S", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS")
+SCALES |= dict.fromkeys(IN_BLOCKS, (0,))
+
+
+def blocks_of(kind: str, rows: int, columns: int, seed: int) -> Any:
+    """Valid random blocks whose weights deviate by .2."""
+    import gguf
+    import numpy as np
+
+    stored_as = gguf.GGMLQuantizationType[kind]
+    weights, size = gguf.GGML_QUANT_SIZES[stored_as]
+    drawn = np.random.default_rng(seed).integers(0, 256, (rows * columns // weights, size))
+    blocks = drawn.astype(np.uint8)
+    deviation = 0.2
+    for scale in (1.0, None):  # first as they would deviate
+        as_bytes = np.array([scale or 0.2 / deviation], np.float16).view(np.uint8)
+        for at in SCALES.get(kind, ()):
+            blocks[:, at : at + 2] = as_bytes
+        if kind == "IQ1_M":  # four bits of it in each of four numbers
+            value = int(as_bytes.view(np.uint16)[0])
+            parts = blocks[:, 48:].view(np.uint16)
+            for place in range(4):
+                parts[:, place] = parts[:, place] & 0xFFF | value >> 4 * place << 12 & 0xF000
+        if kind == "NVFP4":
+            blocks[:, :4] = 0x18
+        deviation = gguf.quants.dequantize(blocks, stored_as).std()
+    return blocks.reshape(rows, -1)
+
+
 def convert(
-    source: Path, path: Path, architecture: str, kind: str = "F32", keys: dict | None = None
+    source: Path, path: Path, architecture: str, kinds: Sequence[str] = (), keys: dict | None = None
 ) -> None:
-    """A checkpoint as GGUF, as llama.cpp's converter writes it; matrices as ``kind``, which become
-    the checkpoint's too. The tokenizer is put beside the checkpoint."""
+    """A checkpoint as GGUF, as llama.cpp's converter writes it; matrices as one of ``kinds`` each,
+    which become the checkpoint's too. The tokenizer is put beside the checkpoint."""
     import gguf
     import numpy as np
     import torch
@@ -419,25 +451,31 @@ def convert(
 
     keys = keys or ARCHITECTURES[architecture][1]
     weights = load_file(source / "model.safetensors")
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], 2)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture.upper()], 4)
     writer = gguf.GGUFWriter(path, architecture)
     for name, value in (keys | byte_tokens()).items():
         getattr(writer, f"add_{name}")(value)
+    matrices = 0
     for name, tensor in weights.items():
-        values, stored_as = tensor.float().numpy(), gguf.GGMLQuantizationType.F32
-        if values.ndim > 1:
+        packed, stored_as = tensor.float().numpy(), gguf.GGMLQuantizationType.F32
+        if packed.ndim > 1:
+            kind = kinds[matrices % len(kinds)] if kinds else "F32"
             stored_as = gguf.GGMLQuantizationType[kind]
-            values = gguf.quants.dequantize(gguf.quants.quantize(values, stored_as), stored_as)
+            try:
+                packed = gguf.quants.quantize(packed, stored_as)
+            except NotImplementedError:
+                packed = blocks_of(kind, *packed.shape, matrices)
+            matrices += 1
+            values = gguf.quants.dequantize(packed, stored_as)
             weights[name] = torch.from_numpy(values.copy())
         elif architecture.startswith("gemma"):
-            values = values + 1
+            packed = packed + 1
         if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
             heads = 4 if "q_proj" in name else 2
-            halves = values.reshape(heads, 2, len(values) // heads // 2, -1)
-            values = halves.swapaxes(1, 2).reshape(values.shape)
-        packed = gguf.quants.quantize(np.ascontiguousarray(values), stored_as)
+            halves = packed.reshape(heads, 2, len(packed) // heads // 2, -1)
+            packed = halves.swapaxes(1, 2).reshape(packed.shape)
         key = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        writer.add_tensor(key, packed, raw_dtype=stored_as)
+        writer.add_tensor(key, np.ascontiguousarray(packed), raw_dtype=stored_as)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -449,14 +487,8 @@ def convert(
     (source / "tokenizer_config.json").write_text(json.dumps(stated))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "kind"),
-    [
-        *((name, "F32") for name in ARCHITECTURES),
-        *(("llama", kind) for kind in ("F16", "BF16", "Q8_0", "Q4_0", "Q5_1")),
-    ],
-)
-def test_a_file_of_a_checkpoint_gives_its_answers(tmp_path, architecture, kind):
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_file_of_a_checkpoint_gives_its_answers(tmp_path, architecture):
     family, _, settings = ARCHITECTURES[architecture]
     checkpoint = tmp_path / "checkpoint"
     save_model(
@@ -464,10 +496,39 @@ def test_a_file_of_a_checkpoint_gives_its_answers(tmp_path, architecture, kind):
         **(OF_TOKENS | settings | {"tie_word_embeddings": architecture.startswith("gemma")}),
     )  # fmt: skip
     (tmp_path / "file").mkdir()
-    convert(checkpoint, tmp_path / "file/x.gguf", architecture, kind)
+    convert(checkpoint, tmp_path / "file/x.gguf", architecture)
     found = answers(definition(tmp_path / "file", gguf_file="x.gguf", dtype="float32"))
     assert found == answers(definition(checkpoint, dtype="float32"))
     assert len(set(found)) > 1 or "gemma" in architecture  # whose tied output repeats itself
+
+
+# The types that weights of llama.cpp's files have.
+KINDS = ("F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "TQ1_0", "TQ2_0", "MXFP4", "NVFP4")
+KINDS += (*SCALES, "IQ1_M")
+
+
+def test_weights_of_every_type_of_block_give_their_checkpoints_answers(tmp_path):
+    checkpoint, sizes = tmp_path / "checkpoint", {"hidden_size": 256, "intermediate_size": 256}
+    layers = {"num_hidden_layers": 4, "max_position_embeddings": 128, "rms_norm_eps": 1e-6}
+    save_model(checkpoint, **(OF_TOKENS | sizes | layers | {"tie_word_embeddings": False}))
+    (tmp_path / "file").mkdir()
+    keys = SIZE | ROPE | {"embedding_length": 256, "feed_forward_length": 256, "block_count": 4}
+    keys["rope_dimension_count"] = 64
+    convert(checkpoint, tmp_path / "file/x.gguf", "llama", KINDS, keys)
+    found = answers(definition(tmp_path / "file", gguf_file="x.gguf", dtype="float32"))
+    assert found == answers(definition(checkpoint, dtype="float32"))
+    assert len(set(found)) == 3
+
+
+def test_weights_of_a_type_that_nothing_reads_are_refused_by_its_name(tmp_path):
+    from gguf import GGMLQuantizationType
+
+    def stored_as_whole_numbers(_: dict, tensors: dict) -> None:
+        tensors["blk.0.attn_q.weight"].dtype = GGMLQuantizationType.I32
+
+    write_gguf(tmp_path / "x.gguf", change=stored_as_whole_numbers)
+    with pytest.raises(AdapterError, match="Dequantization for I32 is not yet implemented"):
+        answers(definition(tmp_path, gguf_file="x.gguf"))
 
 
 def test_a_scale_that_the_file_means_otherwise_than_transformers_is_refused(tmp_path):
