@@ -14,6 +14,7 @@ import contextlib
 import gc
 import importlib
 import io
+import json
 import marshal
 import os
 import runpy
@@ -243,6 +244,27 @@ def serve(listener: socket.socket) -> Job:
                 caller.sendall(code.to_bytes(4, "big", signed=True))
 
 
+def write_locks_fast() -> None:
+    """Has DVC read and write dvc.lock by libyaml: the same bytes in a fifth of the time, a quarter of
+    a small run's. What can hold comments is left to the reader that keeps them."""
+    from dvc.utils.serialize import _yaml
+    from ruamel.yaml import YAML
+
+    read, write = _yaml.parse_yaml_for_update, _yaml._dump
+
+    def parse(text: str, path: str) -> dict:
+        return (_yaml.parse_yaml if str(path).endswith(".lock") else read)(text, path)
+
+    def dump(content: dict, stream: io.TextIOBase) -> None:
+        if type(content) is not dict or "schema" not in content:
+            return write(content, stream)
+        yaml = YAML(typ="safe")
+        yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False
+        yaml.dump(json.loads(json.dumps(content)), stream)  # plain dicts
+
+    _yaml.parse_yaml_for_update, _yaml._dump = parse, dump
+
+
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as own:
         select = selectors.DefaultSelector()
@@ -253,6 +275,7 @@ if __name__ == "__main__":
         for library in (*LIBRARIES, *HEAVY):
             with contextlib.suppress(ImportError):
                 importlib.import_module(library)
+        write_locks_fast()
         # What libraries do at exit touches most of their memory, which a child would have to copy.
         weakref.finalize._registry.clear()
         with contextlib.suppress(KeyError, AttributeError):
