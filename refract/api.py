@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, overload
 
+from refract.agreement.label_files import response_sha256
 from refract.agreement.labelled_files import labelled_rows, labels_of, shown_counts, spelt
 from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
@@ -319,6 +320,8 @@ def judge_rows(
         # What tells this answer from another model's to the same prompt, where the
         # row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
+        text = {**row, "response": rows[number].get("response")}
+        scope["response_sha256"] = response_sha256(text)
         judged.append({"prompt_id": id_, **scope, "judge": name, **verdict})
     return judged
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
 from refract.core.jsonl import sha256_json
 from refract.core.showing import csv_cell
 from refract.core.tables import read_table, write_table
+from refract.core.tool_calls import with_calls
 from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
@@ -113,6 +114,13 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
             row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
         rows.append(row)
     return rows
+
+
+def response_sha256(row: Mapping[str, Any]) -> str:
+    """A hash of the answer of a response row, the same for its cell in a file of labels (whose line
+    ends a spreadsheet may have changed)."""
+    cell = str(csv_cell(with_calls(row)))
+    return sha256_json(cell.replace("<U+000D>\n", "\n"))
 
 
 def write_sample(path: Path, sample: Sequence[Row]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from refract.agreement.label_files import label_of, label_rows, spelt_label
+from refract.agreement.label_files import label_of, label_rows, response_sha256, spelt_label
 from refract.agreement.scores import rounded_numbers
 from refract.core.errors import RowError, UsageError
-from refract.core.jsonl import iter_rows
+from refract.core.jsonl import has_form, iter_rows
 from refract.core.tables import write_table
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS, REFUSED, refusal_of
@@ -32,6 +32,7 @@ class FiledVerdict(NamedTuple):
     label: str | None
     refused: bool | None
     pair_sha256: str | None = None
+    response_sha256: str | None = None
 
 
 class Join(NamedTuple):
@@ -84,17 +85,36 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
             label = label_of(row, f"{path}: row {number}")
             if label:
                 place = (None, row["suite"], row["prompt_id"])
-                verdict = FiledVerdict(*place, label, label in REFUSED, row["pair_sha256"])
-                verdicts.append(verdict)
+                text = row.get("response")  # the page's files are without texts
+                hashes = row["pair_sha256"], response_sha256({"response": text}) if text else None
+                verdicts.append(FiledVerdict(*place, label, label in REFUSED, *hashes))
         return verdicts
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         folder = file.absolute().parent
         known = {}
         if path.is_dir() or folder.parent.name == "verdicts":
             known = {"model": folder.name, "suite": file.stem}
+        # Where the pipeline has the answers that it judged.
+        answers = folder.parents[1] / f"responses/{folder.name}/{file.name}"
+        judged = {}
+        if folder.parent.name == "verdicts" and answers.is_file():
+            judged = {row.get("prompt_id"): _hash_in(row) for row in iter_rows(answers)}
         for number, row in enumerate(iter_rows(file), 1):
-            verdicts.append(_filed_verdict({**known, **row}, judge, f"{file}: row {number}"))
+            verdict = _filed_verdict({**known, **row}, judge, f"{file}: row {number}")
+            digest = judged.get(verdict.prompt_id) or _hash_in(row)
+            verdicts.append(verdict._replace(response_sha256=digest))
     return verdicts
+
+
+def _hash_in(row: Row) -> str | None:
+    """The hash of the answer that a row holds, or that it says was judged."""
+    stated, calls = row.get("response_sha256"), row.get("tool_calls") or []
+    if isinstance(stated, str):
+        return stated
+    readable = isinstance(row.get("response", ...), str | None)
+    if not (readable and has_form(calls, [{"name": str, "arguments": object}])):
+        return None
+    return response_sha256(row)
 
 
 def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
@@ -132,7 +152,7 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     """Pairs the verdicts of two lists by prompt id, and by model and suite where both have them.
 
     Pairs are in the order of the first list. Raises :class:`RowError` when a list has two verdicts
-    on one answer."""
+    on one answer, and where the two lists have verdicts on different answers under one name."""
     scope = []
     for field in SCOPE:
         if all(getattr(verdict, field) is not None for verdict in (*first, *second)):
@@ -145,9 +165,20 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
             if by_key.setdefault(key, verdict) is not verdict:
                 raise RowError(f"{name} has two verdicts for {' '.join(key)}, by {', '.join(by)}")
     left, right = sides
+    both = [key for key in left if key in right]
+    other = [
+        key
+        for key in both
+        if len({left[key].response_sha256, right[key].response_sha256} - {None}) > 1
+    ]
+    if other:
+        raise RowError(
+            f"A and B hold verdicts on other answers under the same {', '.join(by)}: {len(other)} of "
+            f"{len(both)}, the first {' '.join(other[0])}; let both judge one file of answers"
+        )
     return Join(
         by,
-        pairs=[(verdict, right[key]) for key, verdict in left.items() if key in right],
+        pairs=[(left[key], right[key]) for key in both],
         only_first=[key for key in left if key not in right],
         only_second=[key for key in right if key not in left],
     )

@@ -10,6 +10,8 @@ import pytest
 from refract.agreement.two_judges import defense, join_verdicts, read_filed_verdicts
 from refract.core.errors import RowError
 from refract.core.jsonl import read_rows, write_rows
+from refract.core.showing import csv_cell
+from refract.core.tables import write_table
 
 R, C = "refusal", "compliance"
 
@@ -102,6 +104,36 @@ def test_answers_are_told_apart_by_model_and_suite_where_both_files_say(tmp_path
     plain = verdicts(tmp_path / "c.jsonl", [R, C])
     with pytest.raises(RowError, match="A has two verdicts for p00"):
         join_verdicts(read_filed_verdicts(first), read_filed_verdicts(plain))
+
+
+def test_verdicts_on_other_answers_in_the_same_order_are_an_error(cli, tmp_path):
+    """Whoever judged them: ``refract judge``, the pipeline, a run, or people in a spreadsheet."""
+    texts = ["=I can't\r\nhelp.", "Sure.", ""]
+    answers = [{"response": text} for text in texts]
+    write_rows(tmp_path / "own.jsonl", answers)
+    write_rows(tmp_path / "other.jsonl", [{"response": f"No. {text}"} for text in texts])
+    for name in ("own", "other"):
+        cli("judge", "--judge", "rules", "--in", f"{name}.jsonl", "--out", f"{name}.v.jsonl")
+    ids = [{"prompt_id": str(n), "label": label} for n, label in enumerate([R, C, C], 1)]
+    write_rows(tmp_path / "data/verdicts/m/s.jsonl", [
+        {"prompt_id": row["prompt_id"], "judges": {"x": {"label": C}}} for row in ids
+    ])  # fmt: skip
+    rows = [{**row, **answer} for row, answer in zip(ids, answers, strict=True)]
+    write_rows(tmp_path / "data/responses/m/s.jsonl", rows)
+    write_rows(tmp_path / "run.jsonl", rows)
+    cells = [{**row, "suite": "s", "pair_sha256": "", "response": csv_cell(row["response"])}
+             for row in rows]  # fmt: skip
+    write_table(tmp_path / "l.csv", list(cells[0]), cells)
+    crlf = (tmp_path / "l.csv").read_bytes().replace(b"<U+000D>\n", b"\r\n")
+    (tmp_path / "l.csv").write_bytes(crlf)
+    for mine in ("own.v.jsonl", "data/verdicts/m/s.jsonl", "run.jsonl", "l.csv"):
+        assert cli("judge", "kappa", mine, "own.v.jsonl").code == 0, mine
+        done = cli("judge", "did", "--inner", mine, "--outer", "other.v.jsonl")
+        of = "2 of 3" if mine == "l.csv" else "3 of 3"  # a cell without a text says nothing
+        message = (
+            f"A and B hold verdicts on other answers under the same prompt_id: {of}, the first 1"
+        )
+        assert (done.code, message in done.err) == (1, True), (mine, done.err)
 
 
 def test_verdicts_of_the_pipeline_are_read_by_judge_model_and_suite(cli, tmp_path):
