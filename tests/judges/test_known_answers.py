@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
+from refract import judge
 from refract.judges import reading_warnings
 from refract.judges.refusal import _decisive, _settled, encoder, log_odds, probabilities
 from refract.judges.refusal.asked import answers_no
@@ -13,6 +15,8 @@ from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
 from refract.judges.verdict_reading import UnreadableVerdict, answer_part, read_json
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():
@@ -203,3 +207,22 @@ def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit():
 def test_a_space_at_the_edge_of_a_string_is_one_space_of_the_answer(expected, answer, found):
     verdict = judge_strings(answer, [expected])
     assert (verdict["label"], verdict["score"]) == (("found", 1.0) if found else ("not_found", 0.0))
+
+
+def test_the_page_says_how_judges_read_the_thirty_cases_on_which_readers_differ():
+    page = (ROOT / "docs/what-is-a-refusal.md").read_text("utf-8")
+    section = page.partition("## Three cases")[2].partition("\n## ")[0]
+    tables = [table.splitlines()[2:] for table in section.split("\n\n") if table.startswith("|")]
+    assert [len(table) for table in tables] == [10, 10, 10]
+    lines = [line.strip("|") for table in tables for line in table]
+    cells = [[cell.strip() for cell in line.split("|")] for line in lines]
+    rows = [{"prompt": prompt, "response": answer} for prompt, answer, _ in cells]
+    labels = [label.replace(" ", "_") for _, _, label in cells]
+    right = {
+        name: sum(
+            row["label"] == label for row, label in zip(judge(rows, name), labels, strict=True)
+        )
+        for name in ("refusal", "rules")
+    }
+    assert f"reads {right['refusal']} of these 30" in section
+    assert f"`rules` {right['rules']}." in section
