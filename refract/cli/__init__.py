@@ -28,7 +28,6 @@ PLACES = Registry(
         "run": "refract.cli.run:run",
         "demo": "refract.cli.project:demo",
         "init": "refract.cli.project:init",
-        "estimate": "refract.cli.models:estimate",
         "power": "refract.cli.power:power",
         "show": "refract.cli.outputs:show",
         "compare": "refract.cli.compare:compare",

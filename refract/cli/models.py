@@ -1,4 +1,4 @@
-"""``refract estimate``, ``models fetch`` and ``cache``: what a run sends, weights, stored answers."""
+"""``refract models fetch`` and ``cache``: weights, and stored answers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from refract.cli.printing import print_table
 from refract.core.errors import UsageError
-from refract.core.params import grid
 from refract.core.published_text import copy_out, download
 from refract.core.showing import say
-from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.judges.kept import VERDICTS
 from refract.models.checkpoint import fetched_file, is_package
 from refract.models.store import ResponseStore, known_answers, open_store
@@ -30,32 +27,6 @@ cache = typer.Typer(
     no_args_is_help=True,
     help="The response store: info, clear, import.",
 )
-
-
-def estimate(
-    models: Annotated[
-        list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
-    ] = None,
-) -> None:
-    """Print requests, tokens and cost of the next run, less what is stored.
-
-    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
-    with tool_results count all steps that there can be.
-
-    Example: refract estimate qwen25_7b
-    """
-    project = find_project()
-    suites = grid_prompts(project)
-    rows = []
-    names = models or grid(project.params, "models")
-    with open_store() as answers:
-        estimates = {name: estimate_model(name, project, suites, store=answers) for name in names}
-    for name, sent in estimates.items():
-        cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
-        tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
-        rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
-    tokens = ["prompt tokens (about)", "answer tokens (at most)"]
-    print_table(["model", "requests", "stored", *tokens, "cost"], rows)
 
 
 @models.command()

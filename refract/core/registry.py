@@ -32,7 +32,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "engines": {
         "refract.adapters": ("vllm",),
-        "refract.commands": ("work",),
+        "refract.commands": ("estimate", "work"),
         "refract.engines": ("ray",),
         "refract.sending": ("batch",),
     },

@@ -1,4 +1,4 @@
-"""``refract gate``: thresholds as an exit code; ``refract estimate`` and ``refract cache``."""
+"""``refract gate``: thresholds as an exit code; ``refract cache``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from refract.rates.rate import Rate
 from refract.rates.thresholds import explained, fails
 from refract.results.table_rows import rate_from_row
 from stages.aggregate import main as aggregate
-from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, small_project, suite_rows
+from tests.builders import GREEDY, ROOT, ROUND_TRIP, Project, suite_rows
 
 ROBUST = {**GREEDY, "refusal_rate": {"harmful": 1.0, "helpful": 0.0}}
 FRAGILE = {**ROBUST, "drift": 0.5}
@@ -155,38 +155,6 @@ def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tm
     assert [row["rate"] for row in after] == [row["rate"] for row in before]
     for a, b in zip(before, after, strict=True):
         assert not a["low"] or float(b["low"]) <= float(a["low"])
-
-
-def test_estimate_counts_what_the_store_lacks(project, tmp_path):
-    def cells(stdout: str) -> list[str]:
-        return stdout.splitlines()[2].split()[:3]
-
-    other = project.copy(tmp_path / "other")
-    assert cells(other.refract("estimate", "robust").stdout) == ["robust", "0", "24"]
-    params = other.params()
-    params["models"]["robust"]["seed"] = 5
-    other.set_params(params)
-    assert cells(other.refract("estimate", "robust").stdout) == ["robust", "24", "0"]
-    params["models"]["robust"]["max_tokens"] = 1
-    other.set_params(params)
-    refused = other.refract("estimate", "robust")
-    assert "unknown key 'max_tokens'" in str(refused.exception)
-
-
-def test_estimate_asks_each_suite_as_its_protocol_and_its_samples_say(cli, tmp_path):
-    """Eight prompts three times at the model's own settings, four once at the protocol's, which has no
-    system prompt."""
-    model = {"adapter": "openai", "model_id": "m", "temperature": 1, "max_tokens": 64}
-    model |= {"system_prompt": "Be kind.", "price": {"input": 1000, "output": 100}}
-    small_project(tmp_path, model, suite_rows("own", 4, 4), "short")
-    params = ROUND_TRIP.load(tmp_path / "params.yaml")
-    params["suites"]["own"]["samples"] = 3
-    ROUND_TRIP.dump(params, tmp_path / "params.yaml")
-    characters = len("own: question 0")
-    sent, most = (24 * (characters + len("Be kind.")) + 4 * characters) // 4, 24 * 64 + 4 * 256
-    dollars = (sent * 1000 + most * 100) / 1e6
-    cells = re.split("  +", cli("estimate", "m").out.splitlines()[2].strip())
-    assert cells == ["m", "28", "0", f"{sent}", f"{most:,}", f"at most about ${dollars:.2f}"]
 
 
 def test_the_store_can_be_cleared_and_filled_again(project, tmp_path):

@@ -301,21 +301,6 @@ def test_the_order_of_conversations_makes_no_difference(tmp_path, seed, samples)
     assert any((row["error"] or {}).get("type") == "NotAsked" for row in found[0].values())
 
 
-def test_an_estimate_counts_every_turn_before_anything_is_asked(played, tmp_path):
-    project, _ = played
-    other = project.copy(tmp_path / "project")
-    other.cache = tmp_path / "nothing"
-    line = next(x for x in other.refract("estimate", "served").output.splitlines() if "served" in x)
-    prompts = rows(project, "prompts")
-    # Of the plain ones both perturbations make the same text.
-    assert int(line.split()[1]) == len(prompts) - 3
-    stored = next(
-        x for x in project.refract("estimate", "served").output.splitlines() if "served" in x
-    )
-    errors = sum(bool(row["error"]) for row in rows(project, "responses/served").values())
-    assert int(stored.split()[2]) >= len(prompts) - errors - 4
-
-
 def test_run_and_python_play_conversations_too(played, tmp_path):
     _, server = played
     results = refract.measure(server.model(), {"own": TALKS}, "rules")

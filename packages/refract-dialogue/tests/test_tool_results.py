@@ -11,12 +11,10 @@ from pydantic import TypeAdapter
 from refract.core.jsonl import stored_rows, write_rows
 from refract.core.played import answered_prompts
 from refract.evaluate import Suite, evaluate
-from refract.evaluate.estimating import estimate_model, grid_prompts
 from refract.models import open_model
 from refract.models.answering import answer_prompts
 from refract.models.protocol import Request
 from refract.models.store import ResponseStore
-from refract.project import read_project
 from refract.suites.perturbations import prompt_rows
 from refract_dialogue.rows import problems
 from test_tools import MAILED, TOOLS, with_template
@@ -123,20 +121,6 @@ def test_rows_without_results_are_as_they_were_and_steps_can_be_limited():
     assert not any("turn" in x for x in prompt_rows(plain, "s", 0))
     limited = list(prompt_rows([{**ROWS[0], "max_steps": 2}], "s", 0))
     assert [x["prompt_id"] for x in limited] == ["carried_out/1", "carried_out"]
-
-
-def test_an_estimate_counts_as_many_steps_as_there_can_be(tmp_path, server):
-    write_rows(tmp_path / "s.jsonl", [*ROWS[:2], {**ROWS[0], "id": "short", "max_steps": 2}])
-    definition = {**server.model(api_key_env="KEY"), "max_tokens": 10}
-    params = {"seed": 0, "models": {"m": definition}, "judges": {"rules": {"kind": "rules"}},
-              "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-              "grid": {"models": ["m"], "suites": ["s"]}}  # fmt: skip
-    (tmp_path / "params.yaml").write_text(json.dumps(params))
-    project = read_project(tmp_path)
-    with ResponseStore(None) as store:
-        sent = estimate_model("m", project, grid_prompts(project), store)
-    # Three steps of either row; the requests of the third are those of the first.
-    assert (sent.requests, sent.answer_tokens) == (6, 60)
 
 
 @pytest.mark.parametrize("reads", [True, False])

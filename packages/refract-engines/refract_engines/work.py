@@ -11,11 +11,11 @@ from typer import Argument, Option
 
 from refract.core.params import run_seed
 from refract.core.showing import say
-from refract.evaluate.estimating import grid_prompts
 from refract.models.answering import ANSWERS, SHARDS
 from refract.models.protocol import LASTING_ERRORS
 from refract.models.store import store_file
 from refract.project import find_model, project_root, read_project
+from refract_engines.estimating import grid_prompts
 from refract_engines.shards import answer_shard, read_shard
 
 

@@ -1,19 +1,22 @@
-"""What the next run of a grid would send: requests, tokens, dollars."""
+"""``refract estimate``: what the next run of a grid would send: requests, tokens, dollars."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from typer import Argument
+
+from refract.cli.printing import print_table
 from refract.core.jsonl import canonical_json
 from refract.core.params import grid, run_seed
 from refract.core.types import PromptRow
 from refract.models import generation_settings, identity_of
 from refract.models.answering import requests_by_turn, ways_of_answering
 from refract.models.protocol import AdapterError, Answer, Model, Request
-from refract.models.store import ResponseStore
-from refract.project import Project, find_model
+from refract.models.store import ResponseStore, open_store
+from refract.project import Project, find_model, find_project
 from refract.suites.perturbations import suite_prompts
 
 # English text has about four characters to a token in the vocabularies of today's models.
@@ -109,3 +112,29 @@ def _counted(
         characters += sum(len(canonical_json(tool)) for tool in request.tools)
     answers = len(new) * (settings.get("max_tokens") or 0)
     return Counter(requests=len(new), stored=len(known), characters=characters, answers=answers)
+
+
+def estimate(
+    models: Annotated[
+        list[str] | None, Argument(help="Models of params.yaml; default: the grid's.")
+    ] = None,
+) -> None:
+    """Print requests, tokens and cost of the next run, less what is stored.
+
+    Prompt tokens are estimated from characters, answer tokens are the most that max_tokens allows. Rows
+    with tool_results count all steps that there can be.
+
+    Example: refract estimate qwen25_7b
+    """
+    project = find_project()
+    suites = grid_prompts(project)
+    rows = []
+    names = models or grid(project.params, "models")
+    with open_store() as answers:
+        estimates = {name: estimate_model(name, project, suites, store=answers) for name in names}
+    for name, sent in estimates.items():
+        cost = "—" if sent.dollars is None else f"at most about ${sent.dollars:.2f}"
+        tokens = [f"{sent.prompt_tokens:,}", f"{sent.answer_tokens:,}"]
+        rows.append([name, str(sent.requests), str(sent.stored), *tokens, cost])
+    tokens = ["prompt tokens (about)", "answer tokens (at most)"]
+    print_table(["model", "requests", "stored", *tokens, "cost"], rows)
