@@ -410,6 +410,12 @@ def check_sections(params: Mapping[str, Any], where: str = "params.yaml") -> Non
                     raise ParamsError(
                         f"{label} must be a mapping with its {key} (got {kind!r:.80})"
                     )
+    known = {**_entries(params, "models"), **_entries(params, "suites")}
+    for name in params.get("metadata") or () if {"models", "suites"} <= params.keys() else ():
+        if name not in known:
+            raise ParamsError(
+                f"metadata: no model or suite {name!r}{nearest(name, known)}; correct or remove it"
+            )
     named = [("grid", axis, names) for axis, names in (params.get("grid") or {}).items()]
     for name, suite in _entries(params, "suites").items():
         for key in ("judges", "perturbations"):

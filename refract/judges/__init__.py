@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from refract.core.errors import ParamsError
 from refract.core.registry import Registry, find
@@ -117,13 +117,21 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     return judge
 
 
-def family_of(name: str, definition: Mapping[str, Any]) -> str:
-    """The family of a judge's labels, by its definition alone: the files that it names need
-    not be there. Raises :class:`ParamsError`."""
+class DefinedJudge(NamedTuple):
+    """What a judge's definition alone says of it: the files that it names need not be there."""
+
+    FAMILY: str
+    hands_on: bool
+    reads: str
+
+
+def defined_judge(name: str, definition: Mapping[str, Any]) -> DefinedJudge:
+    """What of a judge decides which measures its verdicts reach. Raises :class:`ParamsError`."""
     kind, settings = read_judge(name, definition)
     # That of a published judge is by its settings.
     family = kind.FAMILY if hasattr(kind, "FAMILY") else kind(name, settings).FAMILY
-    return _family_read(family, definition)
+    reads = definition.get("reads", "answer")
+    return DefinedJudge(_family_read(family, definition), kind.hands_on, reads)
 
 
 def _family_read(family: str, definition: Mapping[str, Any]) -> str:
@@ -133,7 +141,7 @@ def _family_read(family: str, definition: Mapping[str, Any]) -> str:
     return family
 
 
-def _labels(judge: Judge) -> str:
+def _labels(judge: Judge | DefinedJudge) -> str:
     return ", ".join(FAMILIES[judge.FAMILY].labels)
 
 
@@ -167,7 +175,9 @@ def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
     return {**judges, "refusal": {"kind": "refusal"}} if kinds == ["calls"] else judges
 
 
-def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -> None:
+def check_counted(
+    suite: str, judges: Mapping[str, Judge] | Mapping[str, DefinedJudge], *, perturbed: bool
+) -> None:
     """Raises :class:`ParamsError` where verdicts of a suite's judges would
     reach no measure.
 
@@ -200,7 +210,7 @@ def check_counted(suite: str, judges: Mapping[str, Judge], *, perturbed: bool) -
             )
 
 
-def next_judge(name: str, judges: Mapping[str, Judge]) -> str | None:
+def next_judge(name: str, judges: Mapping[str, Judge] | Mapping[str, DefinedJudge]) -> str | None:
     """The first judge behind this one that reads texts and labels refusal."""
     names = list(judges)
     for other in names[names.index(name) + 1 :]:

@@ -379,10 +379,12 @@ def ways_of_answering(
     for definition, group in groups.values():
         opened = model if definition == wanted else None
         opened = opened or open_model(name, definition)
-        yield (
-            opened,
-            {suite: samples_of(opened, definition, samples.get(suite)) for suite in group},
-        )
+        times = {suite: samples_of(opened, definition, samples.get(suite)) for suite in group}
+        for suite in group:
+            if samples.get(suite, 1) > times[suite]:
+                text = "the model does not sample, and answers each prompt once"
+                say(f"{name}: {suite}: samples: {samples[suite]}: {text}", file=sys.stderr)
+        yield opened, times
 
 
 @dataclass

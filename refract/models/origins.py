@@ -65,7 +65,7 @@ def note_answers(
     seconds: Sequence[float] = (),
 ) -> None:
     """Notes which runs made the answers of each suite in ``folder``, their certificates and the
-    latency of this run's calls; a row's known run stays."""
+    latency of this run's calls."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
     made = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
@@ -115,15 +115,16 @@ def made_by(
 ) -> Row:
     """The ``runs``, the earliest first, and for each of the ``suites`` the hash of its
     responses, which run made how many rows, in their order (null: not known), and its
-    certificates in sum. What is ``noted`` of a suite goes before ``origins``."""
+    certificates in sum. What is ``noted`` of a suite's rows stays as it is, whatever a store has
+    learnt of them since: a tree that has its note in git stays clean."""
     runs: dict[str, AnswerOrigin] = {}
     makers: dict[str, list[str | None]] = {}  # the name of each row's run
     names: dict[int, str] = {}  # by the run's place in memory: rows share few runs
     for suite, rows in responses.items():
         makers[suite] = []
-        before = _noted_runs(noted, suite, hashes[suite]) or [None] * len(rows)
-        for row, noted_run in zip(rows, before, strict=True):
-            run = noted_run or origins.get(row["request_sha256"])
+        before = _noted_runs(noted, suite, hashes[suite])
+        for number, row in enumerate(rows):
+            run = before[number] if before else origins.get(row["request_sha256"])
             if run is not None and id(run) not in names:
                 names[id(run)] = canonical_json(run)
                 runs.setdefault(names[id(run)], run)
@@ -135,21 +136,15 @@ def made_by(
         stretches = []
         for name, rows_alike in groupby(row_makers):
             stretches.append([name and places[name], len(list(rows_alike))])
-        suites[suite] = {
-            "responses_sha256": hashes[suite],
-            "runs": stretches,
-            **_certified(responses[suite], certificates, _noted(noted, suite, hashes[suite])),
-        }
+        suites[suite] = {"responses_sha256": hashes[suite], "runs": stretches}
+        known = _noted(noted, suite, hashes[suite]) or _certified(responses[suite], certificates)
+        if "certificates" in known:
+            suites[suite]["certificates"] = known["certificates"]
     return {"runs": [runs[name] for name in order], "suites": suites}
 
 
-def _certified(
-    rows: Sequence[ResponseRow],
-    certificates: Mapping[str, Certificate],
-    noted: Mapping[str, Any],
-) -> Row:
-    """The ``certificates`` of a suite's rows in sum, with each margin; what is noted
-    stays unless more rows have one now."""
+def _certified(rows: Sequence[ResponseRow], certificates: Mapping[str, Certificate]) -> Row:
+    """The ``certificates`` of a suite's rows in sum, with each margin; {} without any."""
     known = []
     margins = []
     for row in rows:
@@ -159,9 +154,8 @@ def _certified(
             known.append(certificate)
             margin = certificate["margin"]
         margins.append("-" if margin is None else f"{float(f'{margin:.2g}'):g}")
-    before = noted.get("certificates", {})
-    if len(known) <= before.get("answers", 0):
-        return {"certificates": before} if "certificates" in noted else {}
+    if not known:
+        return {}
     sums = {
         "answers": len(known),
         "float64": sum(certificate["float64"] for certificate in known),

@@ -28,7 +28,7 @@ from refract.core.params import (
 from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
-from refract.judges import JUDGES, SHIPPED, family_of, open_judge, read_judge
+from refract.judges import JUDGES, SHIPPED, defined_judge, open_judge, read_judge
 from refract.models import check_engine, open_model
 from refract.rates.names import name_problems, unknown_threshold
 from refract.suites.perturbations import read_perturbation
@@ -109,7 +109,7 @@ def check_definitions(params: Mapping[str, Any]) -> None:
         families = {}
         with may_lack("suites", name):
             for judge in suite["judges"]:
-                families[judge] = family_of(judge, definition(params, "judges", judge))
+                families[judge] = defined_judge(judge, definition(params, "judges", judge)).FAMILY
             check_names(f"suites.{name}", suite, families)
             problem = unknown_threshold(suite, families, CATEGORIES)
             if problem:

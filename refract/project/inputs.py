@@ -10,7 +10,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from refract.core.errors import ParamsError, RefractError
@@ -21,7 +20,7 @@ from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
-from refract.judges import JUDGES, check_counted, family_of, judges_to_measure, read_judge
+from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
 from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
@@ -234,18 +233,14 @@ def check_files(params: Mapping[str, Any]) -> None:
                 continue
             raise ParamsError(f"{where}: file: {_absent(suite['file'])}")
         rows = load_suite(Path(suite["file"]))
-        families = {judge: family_of(judge, params["judges"][judge]) for judge in suite["judges"]}
+        judges = {judge: defined_judge(judge, params["judges"][judge]) for judge in suite["judges"]}
+        families = {judge: defined.FAMILY for judge, defined in judges.items()}
         problem = unknown_threshold(suite, families, {str(row["category"]) for row in rows})
         columns = {column for row in rows for column in row}
         asked = [("fields", column) for column in suite.get("fields") or ()]
         for setting, column in [] if problem else [*asked, ("cluster", suite.get("cluster"))]:
             if column is not None and column not in columns:
                 problem = f"{setting}: no row of {suite['file']} has {column!r}"
-        judges: dict[str, Any] = {}
-        for judge, family in families.items():
-            kind = read_judge(judge, params["judges"][judge])[0]
-            reads = params["judges"][judge].get("reads", "answer")
-            judges[judge] = SimpleNamespace(hands_on=kind.hands_on, reads=reads, FAMILY=family)
         check_counted(name, judges, perturbed=bool(suite.get("perturbations")))
         if problem:
             raise ParamsError(f"{where}: {problem}")

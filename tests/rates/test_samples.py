@@ -11,7 +11,7 @@ from refract.core.played import answered_prompts
 from refract.core.types import clean_id, prompt_of_sample, sample_prompts
 from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
-from refract.models.answering import answer_prompts
+from refract.models.answering import answer_prompts, ways_of_answering
 from refract.models.store import ResponseStore
 from refract.rates import clean_prompts, sampled
 from refract.rates.clean_prompts import suite_metrics
@@ -116,12 +116,17 @@ def test_another_sample_generates_only_the_new_answers(tmp_path):
     assert len({row["request_sha256"] for row in made[4][0]}) == 80
 
 
-def test_a_model_that_does_not_sample_cannot_have_samples_of_its_own_and_has_one_of_a_suites():
+def test_a_model_that_does_not_sample_has_no_samples_and_says_so_of_a_suites(capsys):
     greedy = {"adapter": "synthetic"}
     with pytest.raises(ParamsError, match=r"models\.m: samples.*temperature"):
         open_model("m", greedy | {"samples": 2})
     assert samples_of(open_model("m", greedy), greedy, 5) == 1
     assert samples_of(open_model("m", greedy | {"samples": 1}), greedy, None) == 1
+    asked = {"s": 5, "t": 1}
+    ((_, times),) = ways_of_answering("m", greedy, ["s", "t", "u"], fixed={}, samples=asked)
+    assert times == {"s": 1, "t": 1, "u": 1}
+    said = "m: s: samples: 5: the model does not sample, and answers each prompt once\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_suites_number_of_samples_goes_before_the_models():
