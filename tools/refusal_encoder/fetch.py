@@ -23,7 +23,8 @@ from urllib.parse import quote
 
 from refract.core.jsonl import write_rows
 from refract.core.params import read_yaml
-from refract.core.published_text import MOST_BYTES, RAW, SourceError, read_url
+from refract.core.published_text import SourceError
+from refract_published.texts import MOST_BYTES, RAW, read_url
 from tools.refusal_encoder.data import READINGS
 
 PUBLISHERS = READINGS.with_name("publishers.yaml")

@@ -26,12 +26,11 @@ def project(tmp_path_factory) -> Project:
 def validated(request):
     """Whether the validator of Every Eval Ever's package, downloaded once, finds neither an error nor a
     warning in the records of a folder."""
-    from refract.core.published_text import SourceError, download
-
+    texts = pytest.importorskip("refract_published.texts")
     folder = Path(request.config.cache.mkdir("every_eval_ever")).absolute()
     try:
-        wheel = next(folder.glob("*.whl"), None) or download("every-eval-ever==0.3.0", folder)
-    except SourceError as error:
+        wheel = next(folder.glob("*.whl"), None) or texts.download("every-eval-ever==0.3.0", folder)
+    except texts.SourceError as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(wheel))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.published_text import fetch
 from refract_published.judges import names
 from refract_published.judges.entry import find_judge
+from refract_published.texts import fetch
 
 SOURCES = [source for name in names() for source in find_judge(name).sources]
 PACKAGES = sorted({source.package for source in SOURCES if source.package})

@@ -108,7 +108,7 @@ def whole_text(frame: str | Source) -> str:
     """A frame or instruction as it stands; a published one is fetched at its first use."""
     if isinstance(frame, str):
         return frame
-    text = fetched_text(frame)
+    text = fetched_text(frame, "frame")
     return text.removesuffix("\n") if frame.style == "jinja" else text
 
 

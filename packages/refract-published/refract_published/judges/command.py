@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from refract.core import published_text
 from refract.core.errors import UsageError
+from refract.core.published_text import SourceError
 from refract.core.showing import say
+from refract_published import texts
 from refract_published.judges import names as names_of_judges
 from refract_published.judges.entry import find_judge
 
@@ -30,14 +31,14 @@ def list_judges(
         judge = find_judge(key, "--name")
         text = "of the model itself"
         if judge.sources:
-            text = "here" if all(source.is_here for source in judge.sources) else "not here"
+            text = "here" if all(texts.is_here(source) for source in judge.sources) else "not here"
         say(f"{key}: {judge.of}")
         say(f"  gives {judge.asks}; text {text}; needs {judge.needs}")
         if name is not None:
             settings = ", ".join(f"{key} {value}" for key, value in judge.model.items())
             say(f"  model: {settings}; empty answers {judge.empty}")
             for source in judge.sources:
-                place = source.kept_at if source.is_here else "not here"
+                place = texts.kept_at(source) if texts.is_here(source) else "not here"
                 say(f"  text: {source}\n    SHA-256 {source.sha256}; {place}")
             if judge.clip:
                 tokens, side = judge.clip.tokens, judge.clip.side
@@ -65,8 +66,8 @@ def fetch(
     entries = {name: find_judge(name, "NAME") for name in names}
     for name, judge in entries.items():
         try:
-            fetched = published_text.fetch(judge.sources, file)
-        except published_text.SourceError as error:
+            fetched = texts.fetch(judge.sources, file)
+        except SourceError as error:
             failed = True
             say(f"{name}: {error}", file=sys.stderr)
             continue

@@ -1,7 +1,7 @@
 """A published judge by reference: the publisher's text to the byte, and the publisher's reading.
 
 The texts stay in the publishers' packages and repositories. They are fetched once and checked by
-SHA-256 (:mod:`refract.core.published_text`). Every use of the judge prints how its definition
+SHA-256 (:mod:`refract_published.texts`). Every use of the judge prints how its definition
 deviates from what was published."""
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pydantic import Field
 from refract.core.environment import need_local
 from refract.core.errors import ParamsError, RefractError
 from refract.core.jsonl import sha256_json
-from refract.core.published_text import fetch, read_text
 from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
@@ -30,6 +29,7 @@ from refract.models.sending import Served
 from refract_published.judges.classifier import Classifier, ClassifierSettings
 from refract_published.judges.entry import Clip, Empty, JudgeEntry, Scale, find_judge
 from refract_published.judges.readers import READERS
+from refract_published.texts import fetch, read_text
 
 VERSION = "1"
 DIGITS = 6

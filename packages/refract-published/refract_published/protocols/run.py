@@ -15,7 +15,6 @@ from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import sha256_file, sha256_json, write_bytes
 from refract.core.params import DecisionSettings
-from refract.core.published_text import read_url
 from refract.core.showing import say
 from refract.core.types import Row
 from refract.core.vocabulary import FAMILIES
@@ -34,6 +33,7 @@ from refract_published.protocols.deviations import (
     suite_deviations,
     unknown_notes,
 )
+from refract_published.texts import read_url
 
 MOST_BYTES = 500_000_000
 

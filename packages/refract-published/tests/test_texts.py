@@ -10,8 +10,17 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from refract.core.published_text import Source, SourceError, copy_out, download, fetch, read_text
+from refract.core.published_text import Source, SourceError
 from refract.models.checkpoint import is_package
+from refract_published.texts import (
+    copy_out,
+    download,
+    fetch,
+    is_here,
+    kept_at,
+    read_text,
+    text_in,
+)
 
 MODULE = '''
 """A publisher's module that must never run."""
@@ -54,7 +63,7 @@ def source_of(text: str, **place: str) -> Source:
     ],
 )
 def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, content, text):
-    assert source_of(text, path=path, at="there").take(content.encode()) == text
+    assert text_in(source_of(text, path=path, at="there"), content.encode()) == text
 
 
 @pytest.mark.parametrize(
@@ -69,7 +78,7 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
 )
 def test_a_file_without_the_text_is_an_error_that_says_why(path, at, content, why):
     with pytest.raises(SourceError, match=f"{path}.*{why}"):
-        source_of("{question!r}", path=path, at=at).take(content.encode())
+        text_in(source_of("{question!r}", path=path, at=at), content.encode())
 
 
 CONSTANTS = "A = 1\n" * 2_000_000
@@ -91,7 +100,7 @@ ALIASES = "".join(
 )
 def test_a_file_that_is_too_large_or_deep_ends_in_a_message(path, content, why):
     with pytest.raises(SourceError, match=why):
-        source_of("x", path=path, at="A").take(content.encode())
+        text_in(source_of("x", path=path, at="A"), content.encode())
 
 
 @pytest.mark.parametrize(
@@ -151,11 +160,11 @@ PLACE = {"package": "someones-judge==1.0", "path": "judge/prompts.py", "at": "PL
 
 def test_a_package_is_fetched_by_the_users_settings_of_pip_once(wheel):
     source = source_of(TEXT, **PLACE)
-    assert not source.is_here
+    assert not is_here(source)
     assert fetch([source]) == [source]
     wheel.unlink()
     assert fetch([source]) == []
-    assert (source.is_here, read_text(source)) == (True, TEXT)
+    assert (is_here(source), read_text(source)) == (True, TEXT)
 
 
 def test_a_wheel_that_was_got_elsewhere_serves_too(wheel, tmp_path):
@@ -163,7 +172,7 @@ def test_a_wheel_that_was_got_elsewhere_serves_too(wheel, tmp_path):
     source = source_of(TEXT, **PLACE)
     with pytest.raises(SourceError, match=r"judge==1.0 cannot be downloaded .*--from FILE"):
         fetch([source])
-    assert not source.is_here
+    assert not is_here(source)
     fetch([source], elsewhere)
     assert read_text(source) == TEXT
 
@@ -172,9 +181,9 @@ def test_a_changed_text_is_neither_kept_nor_used(wheel):
     other = Source(sha256="0" * 64, **PLACE)
     with pytest.raises(SourceError, match=f"and {'0' * 64} is expected"):
         fetch([other])
-    assert not other.kept_at.exists()
+    assert not kept_at(other).exists()
     source = source_of(TEXT, **PLACE)
     fetch([source])
-    source.kept_at.write_text(TEXT + " ")
+    kept_at(source).write_text(TEXT + " ")
     with pytest.raises(SourceError, match="was changed: delete it and fetch again"):
         read_text(source)
