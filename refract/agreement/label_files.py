@@ -16,7 +16,7 @@ from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
-COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes")
+COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes", "rank")
 # Further columns where some answers were drawn more often than others: the size by which each was
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
@@ -108,7 +108,7 @@ def draw(answers: Sequence[JudgedAnswer], size: int, seed: int) -> list[Row]:
     drawn.sort()
     rows = []
     for rank, (_, weight, number) in enumerate(drawn[:size], 1):
-        row = answers[number].row
+        row = {**answers[number].row, "rank": str(rank)}
         if by_doubt:
             row["size"] = f"{weight:.9g}"
             row["next_place"] = f"{drawn[rank][0]:.9g}" if rank < len(drawn) else ""
@@ -160,6 +160,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     Raises :class:`RowError` for a file of another form, a label that is not among ``LABELS``, or
     two rows on one prompt."""
     rows = label_rows(path)
+    numbered = _as_drawn(rows, str(path))
     known = {answer.key: answer for answer in answers}
     by_doubt = any(row.get(name) for row in rows for name in DRAWN_COLUMNS)
     by_id: dict[str, str] = {}
@@ -168,7 +169,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     unlabelled: list[str] = []
     place, reached, blank_before = 0.0, 0.0, 0  # the last two: at the last row that has a label
     seen: set[tuple[str, str]] = set()
-    for number, row in enumerate(rows, 1):
+    for number, row in numbered:
         where = f"{path}: row {number}"
         label = label_of(row, where)
         key = (row["suite"], row["prompt_id"])
@@ -178,7 +179,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:
-            sizes[name], place = _size_and_place(row, place, last=number == len(rows), where=where)
+            sizes[name], place = _size_and_place(row, place, row is numbered[-1][1], where=where)
         if not label:
             unlabelled.append(name)
             continue
@@ -188,9 +189,28 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             by_id[name] = label
         reached, blank_before = place, len(unlabelled)
     if unlabelled[blank_before:]:
-        _check_order(rows, str(path))
+        _check_order([row for _, row in numbered], str(path))
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
     return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
+
+
+def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:
+    """Rows and their numbers, in the order of their draw. Raises :class:`RowError` where one of it
+    was taken out: the others are no random sample. Files of earlier releases have no ``rank``."""
+    numbered = list(enumerate(rows, 1))
+    if not any(row.get("rank") for row in rows):
+        return numbered
+    try:
+        ranks = [float(row.get("rank") or nan) for row in rows]
+    except ValueError:
+        ranks = [nan]
+    for rank, found in enumerate(sorted({*ranks}), 1):
+        if found != rank:
+            raise RowError(
+                f"{where}: no row has the rank {rank}, which the draw gave one: without it the others "
+                "are no random sample. Put that row back and label it, or draw anew with refract label"
+            )
+    return sorted(numbered, key=lambda pair: ranks[pair[0] - 1])
 
 
 def _check_order(rows: Sequence[Mapping[str, str]], where: str) -> None:

@@ -68,6 +68,26 @@ def test_a_label_is_tied_to_prompt_and_answer(tmp_path):
     assert len(labels.by_id) == 8
 
 
+def test_rows_that_were_sorted_are_put_in_order_and_one_that_was_deleted_is_named(tmp_path):
+    run, path = judged_answers(40), tmp_path / "l.csv"
+    write_sample(path, draw(run, 20, 0))
+    fill_in(path, ["refusal"] * 12)
+    rows, whole = read_table(path), read_labels(path, run)
+    by_prompt = sorted(rows, key=lambda row: row["prompt_id"])
+    write_table(path, list(rows[0]), by_prompt)
+    assert read_labels(path, run) == whole
+    write_table(path, list(rows[0]), rows[:15])  # the end was not reached
+    assert read_labels(path, run).by_id == whole.by_id
+    for kept, rank in (
+        (rows[1:], 1),
+        (rows[:4] + rows[6:], 5),
+        ([*rows[:4], rows[5] | {"rank": ""}], 5),
+    ):
+        write_table(path, list(rows[0]), kept)
+        with pytest.raises(RowError, match=f"no row has the rank {rank}, .* no random sample"):
+            read_labels(path, run)
+
+
 def test_the_top_of_rows_that_were_sorted_is_no_sample(tmp_path):
     path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
     assert len(read_labels(path, judged_answers()).by_id) == 12
@@ -88,7 +108,7 @@ def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tm
     unsure = sum(probability == 0.5 for probability in probabilities.values())
     assert unsure > 30  # 80 of 400 are unsure: at random there would be 20
     write_sample(tmp_path / "l.csv", sample)
-    assert list(read_table(tmp_path / "l.csv")[0])[-2:] == ["size", "next_place"]
+    assert list(read_table(tmp_path / "l.csv")[0])[-3:] == ["rank", "size", "next_place"]
     fill_in(tmp_path / "l.csv", ["refusal"] * 100)
     whole = read_labels(tmp_path / "l.csv", run)
     # Over all answers, those that were drawn stand for as many as there are.
@@ -110,7 +130,10 @@ SIZE = ": size and next_place must be as `refract label`"
         (lambda rows: rows[1].update(label="yes"), "row 2: label must be one of refusal, "),
         (lambda rows: rows.append(rows[0] | {"next_place": "2"}), "row 21 is the second on s p"),
         (lambda rows: [row.pop("pair_sha256") for row in rows], "no column 'pair_sha256'"),
-        (lambda rows: rows.reverse(), f"row 2{SIZE}"),
+        (
+            lambda rows: [row.update(rank=str(20 - n)) for n, row in enumerate(rows)],
+            f"row 19{SIZE}",
+        ),
         (lambda rows: rows[3].update(size=""), f"row 4{SIZE}"),
         (lambda rows: rows[3].update(size="-1"), f"row 4{SIZE}"),
         (lambda rows: rows[3].update(next_place="soon"), f"row 4{SIZE}"),
