@@ -200,10 +200,8 @@ def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, 
     numbered = list(enumerate(rows, 1))
     if not any(row.get("rank") for row in rows):
         return numbered
-    try:
-        ranks = [float(row.get("rank") or nan) for row in rows]
-    except ValueError:
-        ranks = [nan]
+    cells = [(row.get("rank") or "").strip().removesuffix(".0") for row in rows]
+    ranks = [int(cell) if cell.isdecimal() else inf for cell in cells]
     for rank, found in enumerate(sorted({*ranks}), 1):
         if found != rank:
             raise RowError(
