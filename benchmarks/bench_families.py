@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
 from refract.models.hf import HF  # noqa: E402
@@ -199,6 +200,63 @@ WITHOUT = ((), ("sliding_window",), ("head_dim",), ("num_key_value_heads",))
 WITHOUT += (("head_dim", "num_key_value_heads"), ("n_layer", "n_head", "n_embd"))
 MOST_WEIGHTS = 20_000_000
 SECONDS = 120
+# Of families that common names of sizes do not make small, or not of layers that fit together.
+MIXED = {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}
+MIXED |= {"linear_num_heads": 4, "linear_head_dim": 16}
+BY_KIND = {kind: ROPE | {"rope_type": "default"} for kind in ("full_attention", "sliding_attention")}
+FOURTH = {"num_hidden_layers": 4}  # of which the last one has attention
+NOTE = {"layer_types": ["indexed_attention", "sliding_attention", "indexed_attention"]}
+NOTE |= {"mlp_layer_types": ["dense", "sparse", "sparse"], "shared_experts_intermediate_size": 64}
+NOTE |= {"swa_num_attention_heads": 4, "swa_num_key_value_heads": 4, "swa_head_dim": 16}
+NOTE |= {"swa_q_lora_rank": 16, "swa_kv_lora_rank": 16, "swa_qk_nope_head_dim": 8}
+NOTE |= {"swa_qk_rope_head_dim": 8, "swa_v_head_dim": 16}
+INDEXED = FOURTH | {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16}
+INDEXED |= {"indexer_budget": 64, "indexer_compress_ratio": 4}
+ASSISTANT = {"num_hidden_layers": 3, "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 0}
+ASSISTANT |= {"vocab_size_per_layer_input": 0, "layer_types": ["sliding_attention"] * 2 + ["full_attention"]}
+OWN: dict[str, dict[str, Any]] = {
+    "bailing_hybrid": MIXED,
+    "bamba": {"attn_layer_indices": [1]},
+    "blt": {
+        "encoder_hash_byte_group_vocab": 500,
+        "encoder_config": {"hidden_size_global": 64, "cross_attn_k": 2},
+        "decoder_config": {"hidden_size_global": 64, "cross_attn_k": 2},
+        "global_config": {"hidden_size": 64},
+    },
+    "codegen": {"rotary_dim": 8},
+    "cohere_compass_text": {"rope_parameters": BY_KIND},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}},
+    "dots3_note": {
+        "text_config": NOTE, "audio_config": {"adapter_input_size": 64, "adapter_out_dim": 64},
+        "vision_config": {"mlp_layer_types": ["dense"] * 3, "adapter_in_dim": 64, "adapter_out_dim": 64},
+    },
+    "dots3_note_text": NOTE,
+    "falcon_h1": {"mamba_d_ssm": 128},
+    "gemma4_assistant": {"text_config": ASSISTANT},
+    "gemma4_unified_assistant": {"text_config": ASSISTANT},
+    "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]], "window_size": 32},
+    "gptj": {"rotary_dim": 8},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention", "mamba"]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "kimi_linear": MIXED | {"mlp_layer_types": ["dense", "sparse", "sparse"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv"]},
+    "longcat_flash": {"head_dim": 8, "zero_expert_num": 2},
+    "mamba2": {"num_heads": 8},
+    "mimo_v2_flash": {"head_dim": 24, "v_head_dim": 16, "num_key_value_heads": 2},
+    "moshi": {"audio_vocab_size": 320},
+    "musicgen": {},
+    "musicgen_melody": {},
+    "qwen3_5": {"text_config": FOURTH},
+    "qwen3_5_moe": {"text_config": FOURTH},
+    **dict.fromkeys(("qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"), FOURTH),
+    "qwen4_exp": {"text_config": INDEXED},
+    "qwen4_exp_text": INDEXED,
+    "reformer": {"axial_pos_shape": [32, 64], "axial_pos_embds_dim": [16, 48], "attention_head_size": 16},
+    "xlstm": {"hidden_size": 128},
+    "xmod": {"default_language": "en_XX"},
+    "zamba2": {"layers_block_type": ["linear_attention", "hybrid", "linear_attention"]},
+    "zaya": {"num_experts_per_tok": 1},
+}
 
 
 def sizes_of(kind: Any, depth: int = 0) -> dict[str, Any]:
@@ -210,19 +268,29 @@ def sizes_of(kind: Any, depth: int = 0) -> dict[str, Any]:
     sizes = {name: size for name, size in EVERY.items() if name in known}
     sizes = {name: size for name, size in sizes.items() if renamed.get(name) not in sizes}
     for name, part in (getattr(kind, "sub_configs", None) or {}).items():
-        if depth < 2 and inspect.isclass(part) and part.__name__ != "AutoConfig":
-            sizes[name] = sizes_of(part, depth + 1)
+        named = {}
+        if part.__name__ == "AutoConfig":
+            with suppress(Exception):
+                part = type(getattr(kind(), name))
+                named = {"model_type": part.model_type}
+        if depth < 2 and part.__name__ not in ("AutoConfig", "NoneType"):
+            sizes[name] = named | sizes_of(part, depth + 1)
     return sizes
 
 
-def save_any(kind: str, folder: Path) -> None:
+def save_any(family: str, kind: str, folder: Path) -> None:
     """A small random model of a configuration's class. Raises what its code does where none can be
-    built by common sizes."""
+    built, and leaves the configuration with one weight that it has no use for."""
     config_class, problem = getattr(transformers, kind), None
     for left in WITHOUT:
         sizes = {name: size for name, size in sizes_of(config_class).items() if name not in left}
+        for name, own in OWN.get(family, {}).items():
+            sizes[name] = sizes.get(name, {}) | own if isinstance(own, dict) else own
         try:
             config = config_class(**sizes)
+            config.save_pretrained(folder)
+            save_file({"none": torch.zeros(1)}, folder / "model.safetensors", {"format": "pt"})
+            save_tokenizer(folder)
             with torch.device("meta"):
                 model = transformers.AutoModelForCausalLM.from_config(config)
             if sum(p.numel() for p in model.parameters()) > MOST_WEIGHTS:
@@ -234,9 +302,9 @@ def save_any(kind: str, folder: Path) -> None:
                 for name, weight in model.named_parameters():
                     if weight.dim() > 1 and "norm" not in name and weight.std() < 0.05:
                         weight.normal_(0, 0.15, generator=generator)
-                model(input_ids=torch.arange(6, 20)[None])
+                if family not in OWN:
+                    model(input_ids=torch.arange(6, 20)[None])
             model.save_pretrained(folder)
-            save_tokenizer(folder)
             return
         except Exception as error:
             problem = problem or error
@@ -244,20 +312,21 @@ def save_any(kind: str, folder: Path) -> None:
     raise problem
 
 
-def ended(kind: str) -> tuple[str, int]:
+def ended(family: str, kind: str) -> tuple[str, int]:
     """How answers of a family end, and how many are wrong."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
-            save_any(kind, folder)
-        except Exception:
-            return "not built by common names of sizes", 0
+            save_any(family, kind, folder)
+        except Exception as error:
+            if not (folder / "config.json").is_file():
+                return f"not built ({type(error).__name__})", 0
         adapter = HF("family", HF.Settings(model_id=name, device="cpu", max_tokens=4))
         requests = [ask(text) for text in texts(2)]
         try:
             answers = in_order(adapter, requests)
         except AdapterError as error:
-            reason = str(error).partition(": ")[2]
+            reason = str(error).replace(repr(name), "it").partition(": ")[2]
             cause = reason.partition(" ends in ")[2] or reason.partition(" ")[2]
             return f"refused: {cause.partition(';')[0][:120]}", 0
         route = adapter.loaded().decoder.route
@@ -284,7 +353,7 @@ def try_every(out: Path | None) -> None:
     for family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         signal.alarm(SECONDS)
         try:
-            how, wrong = ended(CONFIG_MAPPING_NAMES[family])
+            how, wrong = ended(family, CONFIG_MAPPING_NAMES[family])
         except TimeoutError:
             how, wrong = f"not done in {SECONDS} s", 0
         except Exception as error:

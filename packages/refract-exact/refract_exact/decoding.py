@@ -69,12 +69,13 @@ def shape_for(model: Any, batch_tokens: int | None = None) -> BatchShape:
     """The batch shape of a model on its device: a function of the model and the device's total
     memory, never of what is free, so that a machine gives the same shape every time."""
     parameters = sum(p.numel() for p in model.parameters())
-    device = model.get_input_embeddings().weight.device
-    config = model.config.get_text_config()
+    embedding = model.get_input_embeddings().weight
+    device, config = embedding.device, model.config.get_text_config()
     all_heads = getattr(config, "num_attention_heads", None) or 1
     heads = _of_all_layers(config, "num_key_value_heads") or all_heads
-    width = _of_all_layers(config, "head_dim") or config.hidden_size // all_heads
-    per_token = 2 * config.num_hidden_layers * heads * width * 4
+    hidden = getattr(config, "hidden_size", None) or embedding.shape[1]
+    width = _of_all_layers(config, "head_dim") or hidden // all_heads
+    per_token = 2 * getattr(config, "num_hidden_layers", 1) * heads * width * 4
     if device.type == "cpu":
         tiny = parameters <= 1_000_000  # whose steps cost less arithmetic than everything else
         shape = BatchShape(512, 64, 16_384) if tiny else BatchShape(256, 32, 8192)
