@@ -10,8 +10,8 @@ in float16 one row at a time. The table has how rows were decoded, how many answ
 and how many are wrong; or the sentence with which a family is refused.
 
 ``--every``: each type of model that the installed transformers has as a causal language model, as small
-as its configuration gets by common names of sizes, two answers each in float32: one line for each way in
-which they end.
+as its configuration gets, two answers each in float32: one line for each way in which they end. With
+families named, these are tried anew and the file keeps what it says of others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import random
+import re
 import signal
 import sys
 import tempfile
@@ -203,7 +204,9 @@ SECONDS = 120
 # Of families that common names of sizes do not make small, or not of layers that fit together.
 MIXED = {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}
 MIXED |= {"linear_num_heads": 4, "linear_head_dim": 16}
-BY_KIND = {kind: ROPE | {"rope_type": "default"} for kind in ("full_attention", "sliding_attention")}
+BY_KIND = {
+    kind: ROPE | {"rope_type": "default"} for kind in ("full_attention", "sliding_attention")
+}
 FOURTH = {"num_hidden_layers": 4}  # of which the last one has attention
 NOTE = {"layer_types": ["indexed_attention", "sliding_attention", "indexed_attention"]}
 NOTE |= {"mlp_layer_types": ["dense", "sparse", "sparse"], "shared_experts_intermediate_size": 64}
@@ -213,7 +216,10 @@ NOTE |= {"swa_qk_rope_head_dim": 8, "swa_v_head_dim": 16}
 INDEXED = FOURTH | {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 16}
 INDEXED |= {"indexer_budget": 64, "indexer_compress_ratio": 4}
 ASSISTANT = {"num_hidden_layers": 3, "num_kv_shared_layers": 3, "hidden_size_per_layer_input": 0}
-ASSISTANT |= {"vocab_size_per_layer_input": 0, "layer_types": ["sliding_attention"] * 2 + ["full_attention"]}
+ASSISTANT |= {
+    "vocab_size_per_layer_input": 0,
+    "layer_types": ["sliding_attention"] * 2 + ["full_attention"],
+}
 OWN: dict[str, dict[str, Any]] = {
     "bailing_hybrid": MIXED,
     "bamba": {"attn_layer_indices": [1]},
@@ -227,8 +233,13 @@ OWN: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {"rope_parameters": BY_KIND},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 1e4, "clip_qkv": 8.0}},
     "dots3_note": {
-        "text_config": NOTE, "audio_config": {"adapter_input_size": 64, "adapter_out_dim": 64},
-        "vision_config": {"mlp_layer_types": ["dense"] * 3, "adapter_in_dim": 64, "adapter_out_dim": 64},
+        "text_config": NOTE,
+        "audio_config": {"adapter_input_size": 64, "adapter_out_dim": 64},
+        "vision_config": {
+            "mlp_layer_types": ["dense"] * 3,
+            "adapter_in_dim": 64,
+            "adapter_out_dim": 64,
+        },
     },
     "dots3_note_text": NOTE,
     "falcon_h1": {"mamba_d_ssm": 128},
@@ -251,7 +262,11 @@ OWN: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"), FOURTH),
     "qwen4_exp": {"text_config": INDEXED},
     "qwen4_exp_text": INDEXED,
-    "reformer": {"axial_pos_shape": [32, 64], "axial_pos_embds_dim": [16, 48], "attention_head_size": 16},
+    "reformer": {
+        "axial_pos_shape": [32, 64],
+        "axial_pos_embds_dim": [16, 48],
+        "attention_head_size": 16,
+    },
     "xlstm": {"hidden_size": 128},
     "xmod": {"default_language": "en_XX"},
     "zamba2": {"layers_block_type": ["linear_attention", "hybrid", "linear_attention"]},
@@ -341,7 +356,8 @@ def ended(family: str, kind: str) -> tuple[str, int]:
         return "whole passes" if route.longest == 0 else "slots of one cache", wrong
 
 
-def try_every(out: Path | None) -> None:
+def try_every(named: list[str], out: Path | None) -> None:
+    """Tries all families; where some are ``named`` these alone, beside what the file says of others."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -349,8 +365,14 @@ def try_every(out: Path | None) -> None:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, stop)
-    found: dict[str, list[str]] = {}
-    for family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    known = list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    outcomes = {}
+    if named and out:
+        for how, families in re.findall(
+            r"^- \*\*(.*)\*\* \(\d+\): (.*)$", out.read_text("utf-8"), re.M
+        ):
+            outcomes |= dict.fromkeys(families.split(", "), how)
+    for family in named or known:
         signal.alarm(SECONDS)
         try:
             how, wrong = ended(family, CONFIG_MAPPING_NAMES[family])
@@ -359,16 +381,20 @@ def try_every(out: Path | None) -> None:
         except Exception as error:
             how, wrong = f"TRACEBACK {type(error).__name__}: {error!s:.80}", 0
         signal.alarm(0)
-        how += f", {wrong} of 2 WRONG" if wrong else ""
-        found.setdefault(how, []).append(family)
-        print(family, how, sep=": ", flush=True)
-        lines = [
-            f"{sum(map(len, found.values()))} families of transformers {transformers.__version__}."
-        ]
-        for how, families in sorted(found.items(), key=lambda item: -len(item[1])):
-            lines.append(f"- **{how}** ({len(families)}): {', '.join(families)}")
-        if out:
-            out.write_text("\n\n".join([lines[0], "\n".join(lines[1:])]) + "\n", encoding="utf-8")
+        outcomes[family] = how + (f", {wrong} of 2 WRONG" if wrong else "")
+        print(family, outcomes[family], sep=": ", flush=True)
+    found: dict[str, list[str]] = {}
+    for family in sorted(outcomes, key=known.index):
+        found.setdefault(outcomes[family], []).append(family)
+    text = (
+        "# Families: `make families`\n\nHow answers of small random models came about, each token "
+    )
+    text += "beside a float64 of its own; written by `benchmarks/bench_families.py --every`. "
+    text += f"{len(outcomes)} families of transformers {transformers.__version__}.\n\n"
+    for how, families in sorted(found.items(), key=lambda item: -len(item[1])):
+        text += f"- **{how}** ({len(families)}): {', '.join(families)}\n"
+    if out:
+        out.write_text(text, encoding="utf-8")
 
 
 def save(family: str, folder: Path) -> None:
@@ -522,7 +548,7 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     ladder.WITHOUT_DRAFTS = frozenset()  # few bits draft, as on a GPU
     if options.every:
-        try_every(options.out)
+        try_every(options.families, options.out)
         return
     unknown = set(options.families) - set(FAMILIES)
     if unknown:

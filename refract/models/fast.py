@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from refract.models.checkpoint import Loader
 from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, first_line
 
+log = logging.getLogger(__name__)
 # Tokens of a batch, prompts and answers together, by device, and the most rows of one.
 BATCH_TOKENS = {"cpu": 8192}
 OTHER_BATCH_TOKENS = 65_536
@@ -60,6 +62,7 @@ class Fast:
         self.device = self.model.get_input_embeddings().weight.device
         size = BATCH_TOKENS.get(self.device.type, OTHER_BATCH_TOKENS)
         self.batch_tokens = self.settings.batch_tokens or size
+        self.most_rows = 0  # of a batch; known once the model was tried
         self.runtime: dict[str, Any] = {
             "arithmetic": "fast",
             "device": str(self.device),
@@ -74,16 +77,18 @@ class Fast:
         """Yields rows batch by batch, those of like length together. Where memory runs out,
         goes on with half as many at a time."""
         waiting = sorted(rows, key=lambda row: (len(row.tokens), row.index))
-        most = MOST_ROWS
         while waiting:
-            batch = self._batch(waiting, most)
+            batch = waiting[:1]
             try:
+                if not self.most_rows:
+                    self._try_model()
+                batch = self._batch(waiting, self.most_rows)
                 self._generate(batch, ends)
             except torch.OutOfMemoryError as error:
                 for row in batch:
                     row.generated, row.ended, row.looped = [], False, False
                 if len(batch) > 1:
-                    most = len(batch) // 2
+                    self.most_rows = len(batch) // 2
                     continue
                 batch[0].error = "OutOfMemory", first_line(error)
             except AdapterError:
@@ -108,12 +113,37 @@ class Fast:
         return batch
 
     @torch.inference_mode()
-    def _generate(self, batch: list[Row], ends: Ends) -> None:
+    def _try_model(self) -> None:
+        """Refuses a model that looks ahead, or that generate does not give its places, and has one
+        that padding changes (it counts places from the batch's begin, say) answer single rows."""
+        # What is quantised by a row's size, or shared between experts, is rounded otherwise.
+        plain = self.model.dtype == torch.float32 and not self.settings.quantization
+        most = 2**-10 if plain else 2**-2
         if self.may_look_ahead:
-            # What is quantised by a row's size, or shared between experts, is rounded otherwise.
-            plain = self.model.dtype == torch.float32 and not self.settings.quantization
-            refuse_looking_ahead(self.where, self.model, self.model, 2**-10 if plain else 2**-2)
-            self.may_look_ahead = False
+            refuse_looking_ahead(self.where, self.model, self.model, most)
+        name, words = type(self.model).__name__, len(self.model.get_input_embeddings().weight)
+        texts = [[place * 7919 % words for place in range(1, length)] for length in (4, 13)]
+        padded, other, alone, first = (
+            Row(0, texts[which], limit) for which, limit in ((0, 2), (1, 2), (0, 2), (0, 1))
+        )
+        ends = Ends(frozenset(), watched=range(min(64, words)))
+        for batch in ([padded, other], [alone], [first]):
+            self._generate(batch, ends)
+        if self.may_look_ahead:
+            text = torch.tensor([texts[0]], device=self.device)
+            passed = self.model(input_ids=text).logits[0, -1, : len(ends.watched)].tolist()
+            if _off(passed, first.watched) > most:
+                raise AdapterError(
+                    f"{self.where}: generate of transformers gives other logits of {name} than a pass "
+                    "over the same text; take arithmetic: exact"
+                )
+        self.most_rows = MOST_ROWS
+        if _off(padded.watched, alone.watched) > most:
+            log.warning("%s: %s is changed by padding: one row at a time, slowly", self.where, name)
+            self.most_rows = 1
+
+    @torch.inference_mode()
+    def _generate(self, batch: list[Row], ends: Ends) -> None:
         width = max(len(row.tokens) for row in batch)
         ids = torch.zeros((len(batch), width), dtype=torch.long)
         mask = torch.zeros_like(ids)
@@ -139,6 +169,12 @@ class Fast:
             watched = list(ends.watched)
             for place, row in enumerate(batch):
                 row.watched = output.logits[-1][place, watched].float().tolist()
+
+
+def _off(logits: Sequence[float], right: Sequence[float]) -> float:
+    """The largest difference of logits, in deviations of the right ones; 0 of none that are numbers."""
+    first, second = torch.tensor([logits, right]).double()
+    return float(((first - second).abs().max() / second.std()).nan_to_num(0.0))
 
 
 class _Choosing(LogitsProcessor):

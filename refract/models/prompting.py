@@ -23,6 +23,14 @@ log = logging.getLogger(__name__)
 OPTIONS = ("enable_thinking", "reasoning_effort")
 # Digits of logits that are an answer; float64 is right in many more.
 LOGIT_DIGITS = 6
+# Of a checkpoint's generation settings those that no answer follows from, or that are applied, and
+# the values with which others have no effect.
+_HARMLESS = re.compile(
+    r"_.*|(bos|pad|eos|decoder_start)_token_id|transformers_version|"
+    r"(max|use|return|output|cache|disable|compile|is_assistant|assistant|num_assistant|prompt|target|"
+    r"prefill|speculation|low_memory|continuous)(_.*)?"
+)
+_NEUTRAL: tuple[Any, ...] = (None, False, 0, 1, [], {})
 # In a chat template that has a place for what a tool returned.
 _TOOL_ROLE = re.compile(r"""["']tool["']""")
 
@@ -55,7 +63,7 @@ class Prompting:
         self._templated = False
         self._channels: tuple[str, ...] = ()  # what marks them, where the model writes any
         self._special: dict[int, str] = {}  # tokens of which an answer has no text
-        self.told: dict[str, str] = {}  # what the template is told beside a conversation
+        self.told: dict[str, str] = {}  # what nobody chose, and what is left out
         self._options: dict[str, Any] = {}
         self._system: str | None = None
 
@@ -116,7 +124,7 @@ class Prompting:
         tokenizer.chat_template = turn.at_day(self.where, template, day)
         if tokenizer.chat_template == template:
             return
-        self.told = {"template_date": day}
+        self.told["template_date"] = day
         if not self.settings.date:
             log.warning(
                 "%s: the chat template asks for the date and is told %s; `date` sets another",
@@ -295,6 +303,8 @@ class Prompting:
         of the end of a turn, which it goes by from then on."""
         ends = self._turn_ends()
         for source in (*sources, self.tokenizer):
+            if type(source).__name__ == "GenerationConfig":
+                self._tell_unused(source.to_diff_dict())
             ids = getattr(source, "eos_token_id", None)
             if isinstance(ids, list):
                 ends.update(ids)
@@ -302,6 +312,26 @@ class Prompting:
                 ends.add(ids)
         self.ends = frozenset(ends)
         return self.ends
+
+    def _tell_unused(self, stated: dict[str, Any]) -> None:
+        """Says which of a checkpoint's generation settings are not applied."""
+        unused = []
+        for key, value in stated.items():
+            chosen = value == getattr(
+                self.settings, key, key == "do_sample" and self.settings.temperature > 0
+            )
+            if not (
+                chosen or _HARMLESS.fullmatch(key) or (value is not True and value in _NEUTRAL)
+            ):
+                unused.append(f"{key} {value!r:.40}")
+        if unused and "not_applied" not in self.told:
+            self.told["not_applied"] = ", ".join(sorted(unused))
+            log.warning(
+                "%s: of the checkpoint's generation settings, %s: not applied, since answers follow "
+                "from the model's definition alone",
+                self.where,
+                self.told["not_applied"],
+            )
 
     def endings(self, prompts: dict[int, ReadyPrompt]) -> Ends:
         """Where answers to prompts end, once ``ends`` is known."""

@@ -66,6 +66,7 @@ def generated(adapter, requests: list[Request]) -> list[tuple[str, int]]:
     [
         ("Llama", {}),
         ("GPT2", {"n_positions": 500}),
+        ("Rwkv", {"attention_hidden_size": 64, "context_length": 500}),  # which padding changes
     ],
 )
 def test_each_architecture_answers_in_batches_as_generate_does_alone(
@@ -79,6 +80,15 @@ def test_each_architecture_answers_in_batches_as_generate_does_alone(
     assert made == generated(adapter, asked)
     assert adapter.runtime["arithmetic"] == "fast"
     assert all(a.certificate is None for a in answers(adapter, asked[:1]))
+
+
+def test_a_model_whose_places_generate_miscounts_is_refused(tmp_path):
+    save_tokenizer(tmp_path)
+    save_model(tmp_path, architecture="Roberta", is_decoder=True)
+    with pytest.raises(
+        AdapterError, match=r"other logits of RobertaForCausalLM .* arithmetic: exact"
+    ):
+        answers(model(tmp_path), prompts(1))
 
 
 def test_an_encoder_decoder_answers_too(tmp_path):

@@ -4,6 +4,7 @@ chat templates, system prompts by reference."""
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 
@@ -150,6 +151,20 @@ def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded
     assert adapter.runtime["template_date"] == (chosen or turn.DATE)
     line = "asks for the date and is told 2024-07-26; `date` sets another"
     assert (line in caplog.text) is (chosen is None)
+
+
+def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, caplog):
+    stated = {"repetition_penalty": 1.3, "temperature": 0.7, "do_sample": True, "top_k": 1}
+    stated |= {"max_length": 20, "eos_token_id": [2, 7], "num_beams": 1, "bad_words_ids": []}
+    (copy / "generation_config.json").write_text(json.dumps(stated))
+    greedy = model(copy, max_tokens=1, arithmetic="fast")
+    sampled = model(copy, max_tokens=1, arithmetic="fast", temperature=0.7)
+    for adapter in (greedy, sampled):
+        answers(adapter, [ask("Hi")])
+    said = [adapter.runtime["not_applied"] for adapter in (greedy, sampled)]
+    assert said[0] == "do_sample True, repetition_penalty 1.3, temperature 0.7"
+    assert said[1] == "repetition_penalty 1.3"
+    assert f"{said[0]}: not applied" in caplog.text
 
 
 def test_a_date_that_the_template_does_not_ask_for_or_that_is_none_is_an_error(tiny):
