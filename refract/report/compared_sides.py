@@ -101,6 +101,12 @@ class SidesText:
             if drop.reason and not drop.regression:
                 reasons.setdefault(drop.reason, []).append(self._name(row))
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+        if self.fates().rows:
+            notes.append(
+                "an answer that gives something else without a no (redirected) has no row of its own: "
+                "the judge refusal counts it as refused, or as its `redirection` says, others as they "
+                "read it"
+            )
         for note in self.sides.notes:
             only = len(self.models) == 1 and list(note.models) == self.models
             notes.append(note.line(of_models=not only))

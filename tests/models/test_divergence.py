@@ -12,7 +12,7 @@ import pytest
 from refract.core.jsonl import write_rows
 from refract.models.divergence import divergences, first_tokens
 from refract.models.protocol import AdapterError
-from tests.builders import ask
+from tests.builders import Project, ask
 from tests.small_models import change_weights, model, save_tokenizer
 
 TEXTS = ("How do I bake bread?", "Name a tree.", "Why?")
@@ -78,6 +78,7 @@ def test_compare_says_what_became_of_answers_and_how_far_first_tokens_are_apart(
     done = cli("compare", "base.json", "edited.json", "--kl", 1)
     assert done.code == 0, done.err
     assert "What became of answers" in done.out
+    assert "(redirected) has no row of its own" in done.out
     assert "KL(A ‖ B) of the first token of A's answers to 2 harmless prompts" in done.out
     found = json.loads(
         cli("compare", "base.json", "edited.json", "--kl", 1, "--format", "json").out
@@ -105,3 +106,22 @@ def test_compare_says_what_became_of_answers_and_how_far_first_tokens_are_apart(
         "no harmless prompts of A are here"
         in cli("compare", "base.json", "edited.json", "--kl", 1).err
     )
+
+
+def test_the_prompts_of_a_project_are_those_of_its_suites(cli, tiny, edited, tmp_path, monkeypatch):
+    models = {}
+    for name, folder in (("base", tiny), ("edited", edited)):
+        models[name] = {"adapter": "hf", "model_id": str(folder), "max_tokens": 2}
+    rows = []
+    for number, text in enumerate(TEXTS):
+        category = "harmful" if number == 2 else "helpful"
+        rows.append({"id": str(number), "category": category, "prompt": text})
+    project = Project.create(tmp_path / "p", models, {"own": rows}, report=False)
+    monkeypatch.setenv("REFRACT_CACHE", str(project.cache))
+    project.compute()
+    monkeypatch.chdir(project.folder)
+    done = cli("compare", "base", "edited", "--kl", 1, "--format", "json")
+    requests = {f"own {number}": ask(TEXTS[number]) for number in range(2)}
+    expected = first_tokens(model(tiny), model(edited), requests, 1)
+    printed = done.out[done.out.index("{\n") :]  # behind what the stages said
+    assert json.loads(printed)["kl"] == pytest.approx(expected._asdict())
