@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
@@ -21,6 +22,8 @@ COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with
 # probability min(1, size x that row's next_place).
 DRAWN_COLUMNS = ("size", "next_place")
+# An annotator that is a language model: model, or model-NAME.
+MODEL = r"model\b"
 # The keys of labels on the page.
 KEYS = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "d": "degenerate"}
 
@@ -72,12 +75,14 @@ class JoinedLabels(NamedTuple):
     ``stale`` are ids whose prompt or answer is no longer the one that was drawn. ``blank`` are ids
     of rows without a label before the last labelled one: the labelled rows alone are no random
     sample. Rows after it were not reached, which leaves a smaller random sample. ``inclusion`` is
-    the probability of each labelled answer to be drawn, where these differ."""
+    the probability of each labelled answer to be drawn, where these differ. ``by_models`` counts
+    labels whose annotator is a model."""
 
     by_id: Mapping[str, str]
     stale: Sequence[str] = ()
     blank: Sequence[str] = ()
     inclusion: Mapping[str, float] | None = None
+    by_models: int = 0
 
     @property
     def warnings(self) -> list[str]:
@@ -88,6 +93,8 @@ class JoinedLabels(NamedTuple):
             warnings.append(f"{unlabelled}; there is no rate from labels")
         if self.stale:
             warnings.append(f"{len(self.stale)} human labels are of other answers")
+        if self.by_models:
+            warnings.append(f"{self.by_models} labels are a language model's, not a person's")
         return warnings
 
 
@@ -167,6 +174,7 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     sizes: dict[str, float] = {}
     stale: list[str] = []
     unlabelled: list[str] = []
+    by_models = 0
     place, reached, blank_before = 0.0, 0.0, 0  # the last two: at the last row that has a label
     seen: set[tuple[str, str]] = set()
     for number, row in numbered:
@@ -187,11 +195,12 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
             stale.append(row["prompt_id"])
         else:
             by_id[name] = label
+            by_models += re.match(MODEL, row.get("annotator") or "") is not None
         reached, blank_before = place, len(unlabelled)
     if unlabelled[blank_before:]:
         _check_order([row for _, row in numbered], str(path))
     inclusion = {name: min(1.0, sizes[name] * reached) for name in by_id} if by_doubt else None
-    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion)
+    return JoinedLabels(by_id, stale, unlabelled[:blank_before], inclusion, by_models)
 
 
 def _as_drawn(rows: Sequence[Mapping[str, str]], where: str) -> list[tuple[int, Mapping[str, str]]]:

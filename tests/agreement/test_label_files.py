@@ -172,3 +172,13 @@ def test_two_people_have_a_file_each_and_settle_where_they_differ(tmp_path, cli)
     assert "only in B: 1" in shown.err
     settled = [row["label"] for row in read_table(tmp_path / "settled.csv")]
     assert settled == [*[r] * 4, "", *[c] * 4, "", ""]
+
+
+def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
+    path = written_labels(tmp_path / "l.csv", judged_answers(), ["refusal"] * 12)
+    rows = read_table(path)
+    names = ["ada", "model", "model-x", "Model", "modeller", *[""] * 7]
+    rows = [{**row, "annotator": name} for row, name in zip(rows, names, strict=True)]
+    write_table(path, list(rows[0]), rows)
+    warnings = read_labels(path, judged_answers()).warnings
+    assert warnings == ["2 labels are a language model's, not a person's"]
