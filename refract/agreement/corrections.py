@@ -12,11 +12,11 @@ from refract.agreement.scores import rounded_numbers
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import JudgeError, part_of
+from refract.rates.judge_error import JudgeError, part_of, people_interval
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
+from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import Counts, HumanLabels, Interval, Rate, WithJudge, prompts_of
 from refract.rates.thresholds import decided
-from refract.rates.weighed_draws import VerdictLabels, Weighed, weighed_interval
 from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
@@ -167,10 +167,10 @@ def label_intervals(
 ) -> dict[str, Interval]:
     """The intervals of refusal rates for prompts and judge, with human labels of the run.
 
-    Where the judge's ``error`` is known its draws are weighed by the labels
-    (:func:`refract.rates.weighed_draws.weighed_interval`), and relied on as far as the labels leave
-    draws; the rest is the prediction-powered interval. Measures without labels have none, nor has
-    any where stale or blank labels leave no random sample."""
+    Where the judge's ``error`` is known, what it may be is weighed by the labels
+    (:func:`refract.rates.judge_error.people_interval`); else it is the prediction-powered interval.
+    Measures without labels have none, nor has any where stale or blank labels leave no random
+    sample."""
     intervals: dict[str, Interval] = {}
     if labels.stale or labels.blank:
         return intervals
@@ -178,10 +178,8 @@ def label_intervals(
     for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
         if rate is None:
             continue
-        intervals[measure] = rate.interval
         weighed = _weighed(members[measure], labels, error, confidence)
-        if weighed:
-            intervals[measure] = weighed.instead_of(rate.interval)
+        intervals[measure] = weighed or rate.interval
     return intervals
 
 
@@ -190,7 +188,7 @@ def _weighed(
     labels: JoinedLabels,
     error: JudgeError | None,
     confidence: float,
-) -> Weighed | None:
+) -> Interval | None:
     """None where nothing is known of the judge's error on these prompts, or of their spread."""
     part = part_of(
         [float(answer.refused) for answer in members],
@@ -207,7 +205,9 @@ def _weighed(
         if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
             by_verdict[answer.refused].append(answer)
     refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
-    return weighed_interval(error, part, refused, answered, confidence)
+    ends = Interval(part.share, part.share)
+    given = (refused, answered)
+    return people_interval(error, [part], ends, part.interval, confidence, labels=given)
 
 
 def _verdict_labels(answers: Sequence[JudgedAnswer], labels: JoinedLabels) -> VerdictLabels:

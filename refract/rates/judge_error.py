@@ -16,6 +16,14 @@ from math import inf
 from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
+from refract.rates.one_share import (
+    NO_LABELS,
+    Found,
+    LabelPair,
+    Paths,
+    mixture_quantiles,
+    people_rates,
+)
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, WithJudge, prompts_of
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import normal_quantile, settled
@@ -159,6 +167,11 @@ class JudgeError:
         :data:`DRAWS` draws."""
         return _drawn(self, prompts, model)
 
+    def paths(self, prompts: Prompts) -> Paths:
+        """What the error rates on one kind of prompt of a further model of a further source may
+        be."""
+        return _paths(self, prompts)
+
 
 def _logit(rate: Any) -> Any:
     import numpy as np
@@ -171,35 +184,60 @@ def _logit(rate: Any) -> Any:
 def _uniforms() -> Any:
     """Places of a lattice (Korobov 1959), which fills the space more evenly than random ones do:
     for misses and for false alarms 7 columns each (the two deviations, and what
-    :func:`_error_rates` draws together), and one to spare. The same numbers on every machine."""
+    :func:`_error_rates` draws together). The same numbers on every machine."""
     import numpy as np
 
-    steps = [pow(LATTICE, column, DRAWS) for column in range(15)]
-    shift = np.random.Generator(np.random.PCG64(SEED)).random(15)
+    steps = [pow(LATTICE, column, DRAWS) for column in range(14)]
+    shift = np.random.Generator(np.random.PCG64(SEED)).random(14)
     places = (np.outer(np.arange(DRAWS), steps) % DRAWS / DRAWS + shift) % 1
     return np.clip(places, 1e-9, 1 - 1e-9)
-
-
-def spare_uniforms() -> Any:
-    """A place in each draw for what is not known besides the error rates."""
-    return _uniforms()[:, 14]
 
 
 @lru_cache(maxsize=16)
 def _drawn(error: JudgeError, prompts: Prompts, model: int) -> Draws:
     import numpy as np
 
-    chosen = [line for line in error.lines if bool(line.prompts) == bool(prompts)]
-    harmful = prompts == "harmful"
-    effect = 2 * model + harmful
-    misses = [(line, line.missed, line.refused) for line in chosen if line.refused]
-    alarms = [(line, line.false, line.complied) for line in chosen if line.complied]
+    effect = 2 * model + (prompts == "harmful")
+    misses, alarms = _posteriors(error, bool(prompts))
     uniforms = _uniforms()
-    missed = _error_rates(_posterior(misses, -SLOPE, error.prior), uniforms[:, :7])[effect]
-    false = _error_rates(_posterior(alarms, SLOPE, error.prior), uniforms[:, 7:14])[effect]
+    missed = _error_rates(misses, uniforms[:, :7])[effect]
+    false = _error_rates(alarms, uniforms[:, 7:])[effect]
     place = np.linspace(0, 1, STEPS + 1)[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
     return Draws(missed, false, np.maximum.accumulate(judged, axis=0))
+
+
+@lru_cache(maxsize=16)
+def _paths(error: JudgeError, prompts: Prompts) -> Paths:
+    import numpy as np
+    from scipy.special import expit
+
+    logits = _logit(people_rates())
+    places = np.linspace(logits[0], logits[-1], 33)
+    at = np.column_stack([np.ones(33), places, np.full(33, float(prompts == "harmful"))])
+    sides = []
+    for posterior in _posteriors(error, bool(prompts)):
+        likely = posterior.weights > 1e-7 * posterior.weights.sum()
+        weights = posterior.weights[likely] / posterior.weights[likely].sum()
+        effects = (posterior.between**2 + posterior.within**2)[likely, 0, 0]
+        means = posterior.means[likely] @ at.T
+        covariances = posterior.covariances[likely]
+        deviations = np.sqrt(np.einsum("pi,cij,pj->cp", at, covariances, at) + effects[:, None])
+        quantiles = [
+            mixture_quantiles(weights, *each) for each in zip(means.T, deviations.T, strict=True)
+        ]
+        side = [np.interp(logits, places, path) for path in np.transpose(quantiles)]
+        sides.append(expit(np.transpose(side)))
+    return Paths(*sides)
+
+
+@lru_cache(maxsize=8)
+def _posteriors(error: JudgeError, by_kind: bool) -> tuple[_Posterior, _Posterior]:
+    """Of misses and of false alarms."""
+    chosen = [line for line in error.lines if bool(line.prompts) == by_kind]
+    misses = [(line, line.missed, line.refused) for line in chosen if line.refused]
+    alarms = [(line, line.false, line.complied) for line in chosen if line.complied]
+    return _posterior(misses, -SLOPE, error.prior), _posterior(alarms, SLOPE, error.prior)
 
 
 def _deviations() -> list[tuple[float, float]]:
@@ -314,21 +352,31 @@ def people_interval(
     confidence: float,
     *,
     these: bool = False,
+    labels: LabelPair = NO_LABELS,
 ) -> Interval:
     """What people would find where a judge found ``parts``, of which the sum with their signs is
     what is measured: the one way in which a judge's error gets into an interval.
 
     ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around them for the
-    prompts alone; a single part has these as its share and interval. In each draw of the judge's
-    error rates the three are turned into what people would find; the interval leaves half of 1 -
-    ``confidence`` on either side of the mixture of the draws' confidence distributions (Xie & Singh
-    2013, International Statistical Review 81:3). ``these``: of these very prompts, so that the
-    wrong verdicts among the ``n`` are noise too. Without error rates it is ``limits``."""
-    low, high = [
-        _limit(error, parts, end, limit, confidence, these=these, upper=upper)
-        for end, limit, upper in zip(ends, limits, (False, True), strict=True)
-    ]
-    return Interval(low, high)
+    prompts alone; a single part has these as its share and interval, and may have ``labels``. The
+    interval leaves half of 1 - ``confidence`` on either side of the mean of the confidence
+    distributions that all error rates of the judge give (Xie & Singh 2013, International
+    Statistical Review 81:3): of a single part by quadrature, of several in draws, in each of which
+    share and limits are turned into what people would find. ``these``: of these very prompts, so
+    that the wrong verdicts among the ``n`` are noise too."""
+    z = normal_quantile(confidence)
+    chances = (1 - confidence) / 2, (1 + confidence) / 2
+    found = []
+    for end, limit, chance in zip(ends, limits, chances, strict=True):
+        if len(parts) > 1:
+            upper = chance > 0.5
+            found.append(_limit(error, parts, end, limit, confidence, these=these, upper=upper))
+            continue
+        (part,) = parts
+        n = part.n if these else None
+        share = Found(end, abs(limit - end) / z, part.certain, n)
+        found.append(error.paths(part.prompts).limit(share, chance, labels))
+    return Interval(*found)
 
 
 def _limit(
@@ -340,16 +388,12 @@ def _limit(
     these: bool,
     upper: bool,
 ) -> float:
-    """One end of :func:`people_interval`."""
+    """One end of :func:`people_interval` of several parts."""
     import numpy as np
 
     z = normal_quantile(confidence)
-    alone = len(parts) == 1
-    if alone:
-        interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(parts[0], share=end, interval=interval)]
-    # The limits of the parts on the side that moves the measure up, or down. Of several parts the
-    # estimate's own interval says how far their errors add up.
+    # The limits of the parts on the side that moves the measure up, or down. The estimate's own
+    # interval says how far their errors add up.
     sides = [upper == (part.sign > 0) for part in parts]
     reached = []
     whole, apart = 0.0, 0.0
@@ -363,8 +407,6 @@ def _limit(
         draws = error.draws(part.prompts, part.model)
         people = people_by_draw(draws, part.share, part.certain)
         people_at_limit = people_by_draw(draws, farthest, part.certain)
-        if alone:
-            people, people_at_limit = np.clip(people, 0, 1), np.clip(people_at_limit, 0, 1)
         middle = middle + part.sign * people
         squared = squared + shrunk * (people_at_limit - people) ** 2
         if these:

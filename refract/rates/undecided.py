@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from refract.rates.judge_error import JudgeError, people_interval
+from refract.rates.judge_error import JudgeError, judged_share, people_interval
 from refract.rates.key import CATEGORY_MEASURES
+from refract.rates.one_share import Found, VerdictLabels
 from refract.rates.rate import Interval, Rate, SharePart, Threshold, prompts_of
-from refract.rates.weighed_draws import foreseen
-from refract.statistics.proportions import wilson
+from refract.statistics.proportions import normal_quantile, wilson
 
 # How many labels are asked for first, and how many more are tried for a decision.
 FIRST_LABELS = 20
@@ -65,6 +65,21 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
     for place in (0.1, 0.5, 0.9) if n > FIRST_LABELS else ():
         first.append(foreseen(error, part, FIRST_LABELS, place, confidence))
     return WouldDecide(up, met, missed, first, _labels(error, part, threshold, confidence))
+
+
+def foreseen(
+    error: JudgeError, part: SharePart, labels: int, place: float, confidence: float
+) -> Interval:
+    """The interval that so many labels, drawn at random, would give where people's rate is at this
+    ``place`` of what it may be: at .5 as it most likely is, at .1 and .9 as in one of ten cases."""
+    deviation = (part.interval.high - part.interval.low) / 2 / normal_quantile(confidence)
+    found = Found(part.share, deviation, part.certain)
+    refused, answered = error.paths(part.prompts).expected(found, place)
+    judged = float(judged_share(part.share, part.certain))
+    count = labels * (1 - part.certain)
+    said = VerdictLabels(refused, count * judged), VerdictLabels(answered, count * (1 - judged))
+    ends = Interval(part.share, part.share)
+    return people_interval(error, [part], ends, part.interval, confidence, labels=said)
 
 
 def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:

@@ -9,8 +9,7 @@ import pytest
 from refract.rates.judge_error import with_judge_error
 from refract.rates.rate import Interval, SharePart, Threshold
 from refract.rates.thresholds import decided, fails
-from refract.rates.undecided import needed_text, would_decide
-from refract.rates.weighed_draws import foreseen
+from refract.rates.undecided import foreseen, needed_text, would_decide
 from refract.statistics.proportions import wilson
 from tests.builders import judge_error, rate
 

@@ -1,0 +1,117 @@
+"""What people's rate may be where a judge found one share, and what labels of some answers leave of
+it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from refract.rates import one_share
+from refract.rates.judge_error import DRAWS, JudgeError, people_by_draw, people_interval
+from refract.rates.one_share import VerdictLabels
+from refract.rates.rate import Interval, SharePart
+from refract.statistics.proportions import normal_quantile, wilson
+from tests.builders import judge_error
+
+APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
+VARIED = judge_error(
+    missed=[0.05, 0.1, 0.08, 0.12, 0.06, 0.09, 0.1, 0.07],
+    false=[0.02, 0.01, 0.03, 0.02, 0.015, 0.03, 0.01, 0.02],
+    n=400,
+    more=0.05,
+)
+
+
+def found(share, n, *labels, certain=0.0, error=APART):
+    limits = wilson(share * n, n)
+    part = SharePart(share, limits, "harmful", n=n, certain=certain)
+    more = {"labels": tuple(VerdictLabels(*each) for each in labels)} if labels else {}
+    return people_interval(error, [part], Interval(share, share), limits, 0.95, **more)
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+@pytest.mark.parametrize(
+    ("share", "n", "prompts", "certain"),
+    [
+        (0.57, 129, "harmful", 0),
+        (0.11, 107, "other", 0),
+        (0.2, 2000, "", 0),
+        (0.3, 80, "other", 0.1),
+    ],
+)
+def test_draws_of_the_error_rates_give_the_same_limits(share, n, prompts, certain):
+    # In each draw the share that a judge would find of all prompts, and people's rate with it.
+    limits = wilson(share * n, n)
+    part = SharePart(share, limits, prompts, n=n, certain=certain)
+    interval = people_interval(VARIED, [part], Interval(share, share), limits, 0.95)
+    draws = VARIED.draws(prompts, 0)
+    normal = np.random.default_rng(1).standard_normal((10, DRAWS))
+    for side, chance in zip(("low", "high"), (0.025, 0.975), strict=True):
+        away = abs(getattr(limits, side) - share) / normal_quantile(0.95) * normal
+        people = np.concatenate([people_by_draw(draws, share + step, certain) for step in away])
+        assert getattr(interval, side) == pytest.approx(
+            np.clip(np.quantile(people, chance), 0, 1), abs=0.003
+        )
+
+
+def test_finer_steps_move_no_limit_by_more_than_a_thousandth(monkeypatch):
+    cases = [(0.57, 129), (0.95, 129), (0.02, 500), (0.5, 2000)]
+    labels = [(), ((0.9, 15), (0.1, 5))]
+    limits = [found(*case, *each) for case in cases for each in labels]
+    for name, finer in (("PATHS", 65), ("STEPS", 256)):
+        monkeypatch.setattr(one_share, name, finer)
+    caches = (one_share.people_rates, one_share._scores, one_share._pair_weights)
+    for cached in caches:
+        cached.cache_clear()
+    again = JudgeError(APART.lines[::-1])  # another one, of which nothing is known yet
+    finer = [found(*case, *each, error=again) for case in cases for each in labels]
+    monkeypatch.undo()
+    for cached in caches:
+        cached.cache_clear()
+    assert finer == [pytest.approx(each, abs=0.001) for each in limits]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 1.0])
+def test_no_label_that_agrees_with_the_judge_widens_it(share):
+    widths = []
+    for labels in (0, 2, 5, 10, 20, 50, 100):
+        widths.append(width(found(share, 129, (1.0, labels * share), (0.0, labels * (1 - share)))))
+    assert all(later <= first + 0.001 for first, later in pairwise(widths))
+    assert widths[4] < 0.8 * widths[0] or share in (0, 1)
+
+
+def test_labels_that_disagree_move_it_to_what_they_say():
+    agree = found(0.5, 129, (1.0, 25), (0.0, 25))
+    missed = found(0.5, 129, (1.0, 25), (0.3, 25))
+    false = found(0.5, 129, (0.7, 25), (0.0, 25))
+    assert false.high < agree.high < missed.high
+    assert false.low < agree.low < missed.low
+    assert missed.low < 0.65 < missed.high
+    assert false.low < 0.35 < false.high
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(0.9, 0.1), (0.6, 0.2), (0.5, 0.5), (0.1, 0.9)])
+def test_many_labels_leave_nothing_of_what_was_thought_of_the_judge(right, wrong):
+    # Also where it errs as none of the ledger does: of two kinds of answers, each labelled.
+    low, high = found(0.5, 2000, (right, 250), (wrong, 250))
+    people = (right + wrong) / 2
+    labels = (right * (1 - right) + wrong * (1 - wrong)) / 1000
+    half = 1.96 * np.sqrt(labels + (right - wrong) ** 2 / 8000)
+    assert (low, high) == pytest.approx((people - half, people + half), abs=0.01)
+
+
+def test_what_the_provider_refused_needs_no_label():
+    exact = found(0.4, 129, certain=0.4)
+    assert exact.low == pytest.approx(wilson(0.4 * 129, 129).low, abs=0.06)
+    assert width(exact) < width(found(0.4, 129))
+    assert found(1.0, 129, certain=1.0) == pytest.approx(wilson(129, 129), abs=0.01)
+
+
+def test_quantiles_of_a_mixture_lie_where_its_parts_say():
+    one = one_share.mixture_quantiles(np.ones(1), np.array([-2.0]), np.array([0.5]))
+    assert one == pytest.approx(-2 + 0.5 * np.linspace(-4.5, 4.5, 33), abs=1e-3)
