@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
@@ -351,9 +352,10 @@ class Project:
     def repro(self, **env: str) -> Reproduction:
         return Reproduction(self.command("dvc", "repro", **env))
 
-    def compute(self) -> None:
-        """The stages up to the metrics, in this process."""
+    def compute(self, report: bool = False) -> None:
+        """The stages up to the metrics, or to the report, in this process."""
         from stages import aggregate, check_inputs, generate_perturbations, judge, model_inference
+        from stages import report as report_stage
 
         with contextlib.chdir(self.folder):
             check_inputs.main()
@@ -361,6 +363,15 @@ class Project:
             for model in self.params()["grid"]["models"]:
                 for stage in (model_inference, judge, aggregate):
                     stage.main(model)
+            if report:
+                report_stage.main()
+
+    def compute_for_dvc(self) -> None:
+        """The same, as ``dvc repro`` leaves it without the report: DVC takes what is there."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("REFRACT_CACHE", str(self.cache))
+            self.compute()
+        self.command("dvc", "commit", "--force", "--quiet")
 
     def hashed_files(self) -> dict[str, bytes]:
         """Every output of the pipeline, by path; what ran is no output."""

@@ -43,6 +43,7 @@ LIBRARIES = (
         "dvc.stage.run",
         "dvc._debug",
     ),
+    *("dvc.repo.experiments.queue.celery", "hydra"),
     *("dvc.repo.index", "dvc.repo.plots", "dvc.repo.artifacts", "dvc.repo.datasets"),
     *("dvc.data_cloud", "dvc.cachemgr", "dvc.utils.strictyaml", "dvc_data.hashfile.db.local"),
 )
@@ -50,7 +51,7 @@ LIBRARIES = (
 HEAVY = (
     *("tokenizers", "torch", "safetensors.torch", "accelerate", "transformers.generation"),
     *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
-    "transformers.models.llama.modeling_llama",
+    *("transformers.models.llama.modeling_llama", "openai.resources.chat.completions"),
 )
 # With these a new interpreter starts.
 ANEW = {"PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS"}

@@ -47,7 +47,7 @@ def project(tmp_path_factory) -> Project:
         },
     }
     project.set_params(params)
-    project.repro()
+    project.compute_for_dvc()
     return project
 
 

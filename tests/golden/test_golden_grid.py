@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+from pathlib import Path
 
 import pytest
 
+from refract.core.jsonl import write_json
 from refract.results.recounted import recount_problems
 from refract.results.sources import read_tree
-from tests.builders import Project
 from tests.golden.grid import FOLDER, REPORT, TABLES, computed, report_of, texts_in
 
 KEPT, PAGES = texts_in(FOLDER, TABLES), texts_in(FOLDER, (*REPORT, "printed/*", "figures/*"))
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
-    return computed(tmp_path_factory.mktemp("golden") / "project")
+def compute(folder: Path) -> None:
+    """The grid, and the texts of its report, in a folder."""
+    project = computed(folder / "project")
+    tables = texts_in(project.folder / "metrics", TABLES)
+    write_json(folder / "texts.json", [tables, report_of(project)])
 
 
 @pytest.fixture(scope="module")
-def tables(project) -> dict[str, str]:
-    return texts_in(project.folder / "metrics", TABLES)
+def made(shared) -> Path:
+    return shared("golden", compute)
 
 
 @pytest.fixture(scope="module")
-def pages(project, tables) -> dict[str, str]:
-    return report_of(project)
+def tables(made) -> dict[str, str]:
+    return json.loads((made / "texts.json").read_text("utf-8"))[0]
+
+
+@pytest.fixture(scope="module")
+def pages(made) -> dict[str, str]:
+    return json.loads((made / "texts.json").read_text("utf-8"))[1]
 
 
 def test_the_grid_has_the_tables_that_are_kept(tables):
@@ -69,6 +78,6 @@ def words(text: str) -> list[object]:
 
 
 @pytest.mark.parametrize("model", ["greedy", "sampling"])
-def test_the_outcomes_of_the_grid_add_up_to_its_rates_and_decisions(project, model):
-    result = read_tree(project.folder)[model]
+def test_the_outcomes_of_the_grid_add_up_to_its_rates_and_decisions(made, model):
+    result = read_tree(made / "project")[model]
     assert recount_problems(result.rates, result.outcomes, result.provenance) == []

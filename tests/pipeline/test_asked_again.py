@@ -25,7 +25,7 @@ def test_errors_that_may_pass_are_asked_again_and_those_that_the_prompt_brings_a
     with FaultServer() as server:
         models = {"api": server.model(max_retries=0)}
         project = Project.create(tmp_path / "project", models, {"alpha": rows}, report=False)
-        project.repro()
+        project.compute_for_dvc()
         assert errors(project) == FAILING + 2
         assert "`dvc repro` asks 4 of them again" in project.command("refract", "show")
         arrived = server.arrived
@@ -58,7 +58,7 @@ def test_a_judge_that_failed_is_asked_again(tmp_path):
         params["suites"]["alpha"]["judges"] = ["rules", "asked"]
         project.set_params(params)
         lock = project.folder / "dvc.lock"
-        project.repro()
+        project.compute_for_dvc()
         verdicts = read_rows(project.folder / "data/verdicts/one/alpha.jsonl")
         failed = ["the judge failed" in str(row["judges"]["asked"]["error"]) for row in verdicts]
         assert failed == [True] * 2 + [False] * 10

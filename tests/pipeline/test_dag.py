@@ -110,7 +110,7 @@ def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
     assert data["columns"]["id"][drawn["rows"][0]] == rows[0]["prompt_id"]
     # With a new answer the labels no longer hold.
     project.rewrite("data/suites/alpha.jsonl", f"{rows[0]['prompt']}", "alpha: another question")
-    project.repro()
+    project.compute(report=True)
     report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
     assert "labels are of other answers" in report
     assert " labelled |" not in report
@@ -148,21 +148,18 @@ def test_a_clone_without_data_knows_what_is_stale(computed, tmp_path):
     assert "Running stage 'judge@greedy'" in stale.stdout or stale.returncode != 0
 
 
-def test_answers_from_a_pull_count_as_known(computed, tmp_path):
-    clone = computed.copy(tmp_path / "clone")
-    for path in clone.cache.glob("*"):
-        path.unlink()
-    clone.rewrite("data/suites/alpha.jsonl", "alpha: question 3", "alpha: another question")
-    assert clone.repro().generated["greedy", "alpha"] == 1
-
-
-def test_metrics_diff_shows_what_a_changed_prompt_moved(rates):
+def test_answers_from_a_pull_count_as_known_and_metrics_diff_shows_what_changed_prompts_moved(
+    rates,
+):
+    """Without a store; one prompt is another and one is gone."""
     answers = read_rows(rates.folder / "data/responses/greedy/alpha.jsonl")
     number = next(n for n, row in enumerate(answers[:6]) if row["response"] not in REFUSALS)
     before = json.loads((rates.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
+    shutil.rmtree(rates.cache)
     rows = read_rows(rates.folder / "data/suites/alpha.jsonl")
+    rows[-1]["prompt"] = "alpha: another question"
     write_rows(rates.folder / "data/suites/alpha.jsonl", rows[:number] + rows[number + 1 :])
-    rates.repro()
+    assert rates.repro().generated["greedy", "alpha"] == 1
     after = json.loads((rates.folder / "metrics/greedy.json").read_text("utf-8"))["alpha"]
     shown = [line.split() for line in rates.command("dvc", "metrics", "diff").splitlines()]
     moved = {line[1]: (float(line[2]), float(line[3])) for line in shown if "greedy" in line[0]}

@@ -271,7 +271,7 @@ def computed(tmp_path_factory) -> Project:
         report=False,
     )
     write_answers(project, "Sure, take the blue one and turn it twice to the left.")
-    project.repro()
+    project.compute_for_dvc()
     return project
 
 

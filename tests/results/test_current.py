@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -278,14 +279,25 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_nothing_is_decided_on_a_run_that_was_edited_after_it_was_written(cli, edit):
-    write_rows(Path("s.jsonl"), suite_rows("s", 12))
-    arguments = ("--adapter", "synthetic", "--suite", "s.jsonl")
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """A folder with the files of one run by two names."""
+    folder = tmp_path_factory.mktemp("runs")
+    write_rows(folder / "s.jsonl", suite_rows("s", 12))
+    run = ("run", "--adapter", "synthetic", "--suite", "s.jsonl")
     for name in "ab":
-        written = ("--out", f"{name}.json", "--rows", f"{name}.rows.jsonl")
-        assert cli("run", *arguments, *written).code == 0
-    assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
+        files = ("--out", f"{name}.json", "--rows", f"{name}.rows.jsonl")
+        done = Project(folder).refract(*run, *files)
+        assert done.exit_code == 0, done.exception
+    assert (folder / "a.json").read_bytes() == (folder / "b.json").read_bytes()
+    return folder
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_nothing_is_decided_on_a_run_that_was_edited_after_it_was_written(
+    cli, edit, written, tmp_path
+):
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     file, change = EDITS[edit]
     text = Path(file).read_text("utf-8")
     assert change(text) != text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,23 +14,28 @@ from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
 from refract.rates.rate import Interval
 from refract.results.recounted import recount_problems
 from refract.results.sources import read_tree
-from tests.builders import ROOT
+from tests.builders import ROOT, Project, suite_rows
 
 Edit = Callable[[dict], object]
 KEPT = read_tree(ROOT)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """A folder with what a run wrote, and its suite."""
+    folder = tmp_path_factory.mktemp("run")
+    write_rows(folder / "s.jsonl", suite_rows("s", 10, 10))
+    run = ("run", "--model", "synthetic", "--suite", "s.jsonl", "--judge", "rules")
+    done = Project(folder).refract(*run, "--out", "ok.json", "--rows", "ok.rows.jsonl")
+    assert done.exit_code == 0, done.exception
+    return folder
+
+
 @pytest.fixture
-def results(cli) -> dict:
-    """What a run wrote into ok.json, beside its outcomes and rows."""
-    rows = []
-    for number, category in enumerate(["harmful", "helpful"] * 10):
-        rows.append({"id": f"r{number}", "prompt": f"question {number}", "category": category})
-    write_rows(Path("s.jsonl"), rows)
-    arguments = ("--model", "synthetic", "--suite", "s.jsonl", "--judge", "rules")
-    done = cli("run", *arguments, "--out", "ok.json", "--rows", "ok.rows.jsonl")
-    assert done.code == 0, done.err
-    return json.loads(Path("ok.json").read_text())
+def results(written, tmp_path) -> dict:
+    """What stands in ok.json, in a copy of that folder."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return json.loads((tmp_path / "ok.json").read_text())
 
 
 def sealed(results: dict) -> None:
@@ -62,7 +68,7 @@ EDITS = {
     "outcomes": turned,
     "an interval": lambda results: results["tables"][0].update(low=0.001),
 }
-COMMANDS = [("compare", "ok.json", "ok.json"), ("export", "ok.json")]
+COMMANDS = [("compare", "ok.json", "ok.json"), ("export", "ok.json", "--out", "exported")]
 
 
 @pytest.mark.parametrize("what", EDITS)
@@ -70,17 +76,14 @@ def test_an_edited_run_is_refused_though_its_hashes_are_right(cli, results, what
     EDITS[what](results)
     sealed(results)
     for command in COMMANDS:
-        more = ("--out", "exported") if command[0] == "export" else ()
-        done = cli(*command, *more)
+        done = cli(*command)
         assert (done.code, done.out) == (1, ""), command
         assert "ok.json is not what its outcomes add up to: s " in done.err
 
 
 def test_a_run_as_it_was_written_is_read(cli, results):
     sealed(results)
-    for command in COMMANDS:
-        more = ("--out", "exported") if command[0] == "export" else ()
-        assert cli(*command, *more).code == 0
+    assert [cli(*command).code for command in COMMANDS] == [0, 0]
 
 
 @pytest.mark.parametrize("model", KEPT)

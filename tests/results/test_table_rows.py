@@ -35,6 +35,7 @@ from refract.results.table_rows import (
     write_rates,
 )
 from refract.statistics.proportions import settled, wilson
+from tests.builders import ROOT
 
 FLOATS = st.floats(-1e6, 1e6, allow_nan=False)
 INTERVALS = st.none() | st.tuples(FLOATS, FLOATS).map(lambda ends: Interval(*sorted(ends)))
@@ -135,7 +136,7 @@ def test_every_field_of_a_rate_is_read_as_it_was_written(made: list[Rate]) -> No
     assert rates_from_rows(json.loads(json.dumps(json_rows(made))), "m") == expected
 
 
-TABLES = sorted(Path("metrics/tables").glob("*.csv"))
+TABLES = sorted((ROOT / "metrics/tables").glob("*.csv"))
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)

@@ -40,7 +40,7 @@ def project(tmp_path_factory) -> Project:
         project.folder / "data/recorded/answers.jsonl",
         [{"id": f"alpha-{n:02d}", "response": NO if n < 4 else YES} for n in range(8)],
     )
-    project.repro()
+    project.compute_for_dvc()
     project.commit("results")
     return project
 
