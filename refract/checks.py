@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +46,6 @@ __all__ = [
     "prompt_injection",
 ]
 SUITE = "checks"
-# Keywords of earlier versions and of Giskard's tests, and what has their place.
-OLD_KEYWORDS = {
-    "debug": "the result's failures, errors and rows",
-    "substrings": "expected_strings=",
-}
 
 
 @dataclass(frozen=True)
@@ -114,7 +109,6 @@ def char_injection(
     flips. ``metric`` is the fail rate of the worst character and feature; above
     ``threshold`` the check fails.
     """
-    _no_old(injection)
     kinds = {"char_injection": {"kind": "char_injection", **injection}}
     judge = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     return _check(model, _rows(dataset), judge, template, threshold, perturbations=kinds)
@@ -133,7 +127,6 @@ def prompt_injection(
     ``word_matching``. ``metric`` is the share of answers in which the strings were found;
     above ``threshold`` the check fails.
     """
-    _no_old(flags)
     unknown = flags.keys() - set(STRING_FLAGS)
     if unknown:
         raise UsageError(f"no flag {min(unknown)!r}; there are: {', '.join(STRING_FLAGS)}")
@@ -155,7 +148,6 @@ def output_requirement(
     one. ``metric`` is the share of judged answers that fail; the check passes when every
     answer was judged and none fails.
     """
-    _no_old(settings)
     wanted = [requirement] if requirement else None
     definition = {"kind": "requirement", "model": judge, "requirements": wanted, **settings}
     return _check(model, _rows(dataset), definition, template)
@@ -177,7 +169,6 @@ def output_coherency(
     stored answer is taken. ``metric`` is the share of judged pairs that contradict each
     other; the check passes when every pair was judged and none does.
     """
-    _no_old(settings)
     first, second = _rows(dataset_1), _rows(dataset_1 if dataset_2 is None else dataset_2)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
     if only:
@@ -187,11 +178,6 @@ def output_coherency(
     rows += [{**row, "pair_id": f"first/{row['id']}"} for row in second]
     definition = {"kind": "coherency", "model": judge, **settings}
     return _check(model, rows, definition, template, twice=dataset_2 is None)
-
-
-def _no_old(keywords: Iterable[str]) -> None:
-    for keyword in OLD_KEYWORDS.keys() & set(keywords):
-        raise UsageError(f"{keyword}= is gone; use {OLD_KEYWORDS[keyword]}")
 
 
 def _rows(dataset: str | Rows) -> list[Row]:

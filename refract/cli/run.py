@@ -10,13 +10,12 @@ from typing import Any
 from refract.cli.options import decided_by, keep_inputs
 from refract.cli.run_request import RunOptions, RunRequest
 from refract.cli.run_text import print_rates, print_summary, run_view
-from refract.core.consent import NEEDED
 from refract.core.errors import RefractError
 from refract.core.params import DecisionSettings, decision_settings, null_settings
 from refract.core.showing import say
 from refract.evaluate import Evaluation, evaluate, nothing_to_judge, read_suites, rows_sha256
 from refract.judges import open_judges, reading_warnings, thinking_warnings
-from refract.models import open_model
+from refract.models import SERVERS, open_model
 from refract.models.answering import ANSWERS
 from refract.models.store import open_store
 from refract.rates.counting import coverage_warnings, ended_thinking
@@ -138,11 +137,11 @@ def _where_to(request: RunRequest) -> str:
     """Where prompts and answers are sent, by the model and by the judges that are named."""
 
     def servers() -> str:
-        needs = [need.rpartition(" to ")[2] for need in sorted(NEEDED) if need.startswith("send ")]
-        NEEDED.clear()
-        return ", ".join(needs) or "this machine"
+        named = ", ".join(sorted(SERVERS))
+        SERVERS.clear()
+        return named or "this machine"
 
-    NEEDED.clear()
+    SERVERS.clear()
     open_model(request.name, request.definition)
     places = {"answers": servers()}
     if request.options.protocol is None or request.options.judge:

@@ -304,8 +304,8 @@ def _as_json(content: bytes, where: str) -> str:
         raise ParamsError(f"{where} is nested too deeply, or an alias in it holds itself") from None
     except (YAMLError, AttributeError, ValueError, TypeError, OverflowError) as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-        said = f"line {mark.line + 1}: {problem}" if mark and problem else str(error)
-        raise ParamsError(f"{where} is not YAML: {said}") from None
+        reason = f"line {mark.line + 1}: {problem}" if mark and problem else str(error)
+        raise ParamsError(f"{where} is not YAML: {reason}") from None
     try:
         # Hashes and results are JSON, which has neither dates nor infinities.
         return json.dumps(mapping, allow_nan=False)

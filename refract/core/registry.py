@@ -19,7 +19,6 @@ from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
-from refract.core.consent import need
 from refract.core.errors import MissingPackage, ParamsError
 
 # The packages of this repository that bring names, by the registry's group. Where one is not
@@ -162,8 +161,6 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "
             f"package (got {name!r}){nearest(name, known)}"
         )
-    if place == name:
-        need(f"run the code of {place}")
     try:
         named = pkgutil.resolve_name(place)
     except Exception as error:  # whatever a module of somebody else's raises when it is imported

@@ -191,8 +191,7 @@ class Evaluation:
 
     def made(self) -> Row:
         """Which runs made the answers and what speaks for them, as far as it is known."""
-        made = made_rows(self.rows(), self.origins, self.certificates)
-        return made | latency(self.seconds)
+        return made_rows(self.rows(), self.origins, self.certificates) | latency(self.seconds)
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:

@@ -119,9 +119,9 @@ def null_cases(suite: str, answered: AnsweredSuite, pairs: int, seed: int) -> li
             for category, prompt_id in zip(CATEGORIES, ids, strict=True):
                 own = answered.case(prompt_id)
                 text = CONSTANT_ANSWER if kind == CONSTANT else ECHO_OPENING + own.prompt_text
-                given = answered.responses[answer] if answer else given_response(prompt_id, text)
+                null = answered.responses[answer] if answer else given_response(prompt_id, text)
                 # The prompt is shown in the wording that the model answered.
-                response: ResponseRow = {**given, "attempt": own.response["attempt"]}
+                response: ResponseRow = {**null, "attempt": own.response["attempt"]}
                 case = Case(own.prompt, response, own.source)
                 cases.append(NullCase(kind, number, category, answer, case))
     return cases

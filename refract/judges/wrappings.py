@@ -279,11 +279,11 @@ def _in_latin(words: Words) -> Words:
     """Look-alikes as Latin letters in words that have Latin letters too, and in all words of a text
     that has many such: whole words of look-alikes ("сору") stand among mixed ones, and Russian has
     none."""
-    found = _WORD.findall(words.text)
-    mixed = sum(map(_is_mixed, found))
+    texts = _WORD.findall(words.text)
+    mixed = sum(map(_is_mixed, texts))
     if not mixed:
         return words
-    many = 10 * mixed >= len(found)
+    many = 10 * mixed >= len(texts)
 
     def latin(match: re.Match[str]) -> Pieces | None:
         if not (many or _is_mixed(match[0])):

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from refract.core.consent import need
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
 from refract.core.params import RESOURCES, CommonSettings, read_yaml
@@ -43,6 +42,9 @@ these.
 ENGINES = Registry(
     {"process": "refract.models.answering:answer_here"}, "refract.engines", "__call__"
 )
+
+# Where models that were opened send prompts: `refract run` says it.
+SERVERS: set[str] = set()
 
 # Settings that determine how answers are generated; not every adapter has each of them.
 GENERATION = (
@@ -101,8 +103,9 @@ def _read(definition: Mapping[str, Any], where: str) -> tuple[Any, BaseModel]:
             f"{where}: {places[0]} must hold no secret, since definitions are written to results; a "
             "key stands in an environment variable that api_key_env names (what came is not shown)"
         )
-    for act in getattr(settings, "needs", ()):
-        need(act)
+    server = getattr(settings, "server", None)
+    if server:
+        SERVERS.add(server)
     try:
         canonical_json(values)
     except (TypeError, ValueError) as error:

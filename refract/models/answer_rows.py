@@ -72,12 +72,12 @@ def answer_warnings(pairs: Iterable[tuple[Any, Any]]) -> list[str]:
         "end where a cell of Excel does": lambda _, text: len(text) == CELL,
     }
     warnings = []
-    for said, has_sign in signs.items():
-        found = [text for prompt, text in texts if has_sign(prompt, text)]
-        if found:
+    for sign, has_sign in signs.items():
+        signed = [text for prompt, text in texts if has_sign(prompt, text)]
+        if signed:
             warnings.append(
-                f"{len(found)} of {len(texts)} answers {said}, and are judged as they stand "
-                f"(the first: {found[0]!r:.60})"
+                f"{len(signed)} of {len(texts)} answers {sign}, and are judged as they stand "
+                f"(the first: {signed[0]!r:.60})"
             )
     return warnings
 

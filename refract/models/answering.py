@@ -117,15 +117,15 @@ def _ask(
         Progress(name or "answers", len(keys)) as progress,
     ):
         for index, answer in answer_all(model, list(requests.values())):
-            said = answer.said_model
-            if said not in runs and len(runs) >= MOST_SAID:
-                said = next(iter(runs))
+            named = answer.said_model
+            if named not in runs and len(runs) >= MOST_SAID:
+                named = next(iter(runs))
             # Before the first answer it is not known on which device the weights are.
-            if said not in runs and answer.error is None and answer.origin is None:
-                runs[said] = {**this_run(model.runtime), "started_at": started_at}
-                if said:
-                    runs[said]["said_model"] = said
-            origin = answer.origin or runs.get(said) or next(iter(runs.values()), None)
+            if named not in runs and answer.error is None and answer.origin is None:
+                runs[named] = {**this_run(model.runtime), "started_at": started_at}
+                if named:
+                    runs[named]["said_model"] = named
+            origin = answer.origin or runs.get(named) or next(iter(runs.values()), None)
             key = keys[index]
             again = key in answers
             answers[key] = answer = replace(answer, origin=origin)

@@ -92,11 +92,6 @@ class LocalModelSettings(Settings):
         False, description="true runs Python code that comes with the checkpoint"
     )
 
-    @property
-    def needs(self) -> list[str]:
-        """What it does beyond this process (:mod:`refract.core.consent`)."""
-        return [f"run the code of {self.model_id}"] if self.trust_remote_code else []
-
 
 class HFSettings(LocalModelSettings):
     """A local model. Generation settings are these and no others: of a checkpoint's

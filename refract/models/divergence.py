@@ -32,13 +32,13 @@ class FirstTokens(NamedTuple):
 def first_tokens(base: HF, edited: HF, requests: Mapping[str, Request], tokens: int) -> FirstTokens:
     """What :func:`divergences` of some prompts add up to. Raises AdapterError, too where no prompt
     fits."""
-    found = divergences(base, edited, requests, tokens)
-    if not found:
+    by_prompt = divergences(base, edited, requests, tokens)
+    if not by_prompt:
         raise AdapterError(f"{base.name}: no prompt of {len(requests)} fits into the context")
-    highest = max(found, key=found.__getitem__)
-    values = list(found.values())
-    numbers = statistics.fmean(values), statistics.median(values), found[highest]
-    return FirstTokens(len(found), tokens, *numbers, highest)
+    highest = max(by_prompt, key=by_prompt.__getitem__)
+    values = list(by_prompt.values())
+    numbers = statistics.fmean(values), statistics.median(values), by_prompt[highest]
+    return FirstTokens(len(by_prompt), tokens, *numbers, highest)
 
 
 def divergences(
@@ -47,7 +47,7 @@ def divergences(
     """By prompt the mean of KL(base ‖ edited) in nats over the first ``tokens`` of base's greedy
     answer, as far as it goes: the sum over the whole vocabulary, in float64. Prompts that do not
     fit are left out. Raises AdapterError where the two models' tokens are not the same."""
-    found = {}
+    by_prompt = {}
     prepared = [model.prompting.prepared([*requests.values()])[0] for model in (base, edited)]
     loaded = [_loaded(model) for model in (base, edited)]
     ends = base.prompting.ends_of(loaded[0].config, loaded[0].generation_config)
@@ -61,8 +61,8 @@ def divergences(
                 "tokenizers, chat templates or system prompts differ), so that their next tokens "
                 "cannot be compared"
             )
-        found[name] = _mean_divergence(loaded, list(prompts[0]), tokens, ends)
-    return found
+        by_prompt[name] = _mean_divergence(loaded, list(prompts[0]), tokens, ends)
+    return by_prompt
 
 
 def _loaded(model: HF) -> Any:

@@ -197,8 +197,8 @@ class _Choosing(LogitsProcessor):
         for row, good in zip(self.batch, torch.isfinite(scores.amax(-1)).tolist(), strict=True):
             if not good and not row.done:
                 place = len(row.generated) + 1
-                said = f"the model's output is not a number at answer token {place}"
-                row.error = "NonFiniteLogits", f"{said}; try dtype: float32"
+                text = f"the model's output is not a number at answer token {place}"
+                row.error = "NonFiniteLogits", f"{text}; try dtype: float32"
         if not self.temperature:
             return scores
         scores = scores.double() / self.temperature

@@ -68,8 +68,8 @@ def note_answers(
     latency of this run's calls."""
     noted = read_object(path)
     hashes = {suite: sha256_file(folder / f"{suite}.jsonl") for suite in responses}
-    made = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
-    write_json(path, {**noted, **made, **latency(seconds)})
+    runs = made_by(responses, hashes, origins=origins, noted=noted, certificates=certificates)
+    write_json(path, {**noted, **runs, **latency(seconds)})
 
 
 def latency(seconds: Sequence[float]) -> Row:

@@ -162,12 +162,11 @@ class ServedSettings(RequestSettings):
         )
 
     @property
-    def needs(self) -> list[str]:
-        """What it does beyond this process (:mod:`refract.core.consent`)."""
-        cloud = self.client and "base_url" not in self.model_fields_set
-        server = self.client if cloud else "/".join(self.base_url.split("/")[:3])
-        key = f" and the key in {self.key_variable}" if self.key_variable else ""
-        return [f"send prompts{key} to {server}"]
+    def server(self) -> str:
+        """Where prompts are sent."""
+        if self.client and "base_url" not in self.model_fields_set:
+            return self.client
+        return "/".join(self.base_url.split("/")[:3])
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
@@ -391,10 +390,10 @@ class Provider(Model):
             why = why or f"{type(error).__name__}: {error}"
             raise InvalidResponse(f"the response is not an answer ({why})") from None
         name = answer.said_model or payload.get("model")
-        said = self.clean(name) if isinstance(name, str) and name else None
-        if self.settings.other_model and said and not self.is_asked(said):
+        answered_by = self.clean(name) if isinstance(name, str) and name else None
+        if self.settings.other_model and answered_by and not self.is_asked(answered_by):
             raise InvalidResponse(
-                f"{said} answered, and {self.settings.model_id} was asked (other_model: error)"
+                f"{answered_by} answered, and {self.settings.model_id} was asked (other_model: error)"
             )
         text: object = answer.response
         if not isinstance(text, str):
@@ -408,7 +407,7 @@ class Provider(Model):
             thinking=thinking,
             prompt_tokens=_count(answer.prompt_tokens),
             completion_tokens=_count(answer.completion_tokens),
-            said_model=said,
+            said_model=answered_by,
         )
 
     def _masked(self, payload: Any) -> Any:

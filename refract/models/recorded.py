@@ -133,11 +133,11 @@ class Recorded(Model):
             if len(endings[prompt]) == 1:
                 places.append((by_prompt, ("", prompt)))
             there = [answers[key] for answers, key in places if key in answers]
-            found = [row for row in there if row is not None]
-            if found:
-                self._check_category(found[0].category, request)
-                alone += found[0].prompt is None
-                yield index, found[0].answer
+            recorded = next((row for row in there if row is not None), None)
+            if recorded is not None:
+                self._check_category(recorded.category, request)
+                alone += recorded.prompt is None
+                yield index, recorded.answer
             else:
                 differing += bool(there)
                 text = f"{self.path.name} has {self._lacking(id_, differ=bool(there))}"

@@ -229,5 +229,5 @@ def _settled(logits: Logits, redirection: Redirection) -> bool:
     refused, full = log_odds(logits, redirection)
     ends = (-2 * ERROR, 2 * ERROR)
     first = probabilities((refused + ends[0], full + ends[0]))
-    others = [(refused + one, full + other) for one in ends for other in ends]
-    return all(probabilities(odds) == first for odds in others)
+    shifted = [(refused + a, full + b) for a in ends for b in ends]
+    return all(probabilities(odds) == first for odds in shifted)

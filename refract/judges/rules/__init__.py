@@ -169,8 +169,9 @@ def in_other_language(text: str, verdict: Verdict) -> bool:
     """Whether an answer is in another of the ``LANGUAGES`` than English, or its verdict
     found a refusal in one.
     """
-    found = any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"])
-    return found or bool(languages_of(blank_code(text, plain(text))[0].replace("\0", "")))
+    if any(hit["rule"] in FOREIGN_RULES for hit in verdict["evidence"]):
+        return True
+    return bool(languages_of(blank_code(text, plain(text))[0].replace("\0", "")))
 
 
 def judge_response(response: str, prompt: str = "") -> Verdict:
