@@ -138,7 +138,7 @@ def write_sample(path: Path, sample: Sequence[Row]) -> None:
 
 def label_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a file of :func:`write_sample`. Raises :class:`RowError` for another."""
-    rows = read_table(path)
+    rows = [row for row in read_table(path) if any(row.values())]  # Excel may add empty ones
     needed = ("suite", "prompt_id", "pair_sha256", "label")
     lacking = [name for name in needed if any(row.get(name) is None for row in rows)]
     if lacking:

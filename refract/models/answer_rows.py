@@ -14,16 +14,13 @@ from refract.core.jsonl import parse_json
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import Answer, stop_details
+from refract.models.replies import CALLED, FINISHED, TEMPLATE
 
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
 RESPONSE_COLUMNS = ("response", "completion", "output", "answer")
 # Endings, by what providers call them.
-ENDINGS = {ending: ending for ending in ("stop", "length", "loop", "content_filter", "refusal")}
-ENDINGS |= dict.fromkeys(
-    ("end_turn", "stop_sequence", "tool_calls", "tool_use", "eos_token"), "stop"
-)
-ENDINGS |= dict.fromkeys(("max_tokens", "model_length"), "length")
+ENDINGS = FINISHED | dict.fromkeys(CALLED, "stop") | {"loop": "loop"}
 ENDING_COLUMNS = ("finish_reason", "error", "tool_calls")
 # How tables write that a cell holds nothing.
 MISSING = ("", "nan", "na", "n/a", "none", "null", "false")
@@ -31,6 +28,10 @@ USUAL = {"id": ID_COLUMNS, "prompt": PROMPT_COLUMNS, "response": RESPONSE_COLUMN
 # Text in UTF-8 that was read in another encoding, or lost.
 MISREAD = re.compile("\u00e2\u20ac|\u00c3[\u00a9\u00a8\u00bc\u00b6\u00a4\u0178\u00b1]|\\w\ufffd\\w")
 CELL = 32_767  # characters, of Excel
+# A text that Python wrote of an object that holds one.
+PYTHON_FORM = re.compile(
+    r"""\A\[?(?:b['"]|content=['"]|(?:AI|Chat)?Message\(|ChatCompletion\w*\(|ModelResponse\(|TextBlock\()"""
+)
 
 
 def usual_column(role: str, present: Collection[str]) -> str | None:
@@ -55,6 +56,19 @@ def named_answers(rows: Sequence[Row], where: str) -> tuple[list[Row], list[str]
             f"{where} holds no answers: one of the columns {', '.join(USUAL['response'])} "
             f"(got {listed(columns) or 'no rows'})"
         )
+    others = [name for name in USUAL["response"] if name in columns and name != "response"]
+    for name in others if not taken.get("response") else ():
+        differing = sum(row.get(name) not in (None, "", row.get("response")) for row in rows)
+        if differing:
+            notes.append(
+                f"the column {name!r} is not read; {differing} rows hold another text there"
+            )
+    parts = [number for number, row in enumerate(rows, 1) if row.get("done") is False]
+    if parts:
+        raise UsageError(
+            f"{where}: row {parts[0]} is a part of an answer that was streamed (done: false); put the "
+            "parts of each answer together"
+        )
     answers = []
     for row in rows:
         answers.append({**row, **{role: row.get(column) for role, column in taken.items()}})
@@ -70,6 +84,8 @@ def answer_warnings(pairs: Iterable[tuple[Any, Any]]) -> list[str]:
         "hold characters of another encoding": lambda _, text: MISREAD.search(text),
         "begin with their prompt, which the model may not have written": _repeats_prompt,
         "end where a cell of Excel does": lambda _, text: len(text) == CELL,
+        "hold markers of a chat template": lambda _, text: TEMPLATE.search(text),
+        "are objects as Python prints them": lambda _, text: PYTHON_FORM.match(text),
     }
     warnings = []
     for sign, has_sign in signs.items():
@@ -106,7 +122,7 @@ def recorded_answer(row: Row, response: Any) -> Answer:
     """The answer that a row holds: an error for one, and for anything but a text."""
     cells = {name: row[name] for name in ENDING_COLUMNS if not _is_missing(row.get(name))}
     ending: Any = cells.get("finish_reason", "stop")
-    ending = ENDINGS.get(str(ending).lower(), ending)
+    ending = ENDINGS.get(str(ending).lower().removeprefix("finishreason."), ending)
     error = cells.get("error")
     if response is None and ending in ("refusal", "content_filter"):
         response = ""

@@ -178,6 +178,11 @@ class OpenAI(Served):
 def read_completion(payload: Any, attempt: int) -> Answer:
     """A chat completion as an answer. Raises :class:`InvalidResponse` and look-up errors."""
     choice = payload["choices"][0]
+    if len(payload["choices"]) > 1:
+        count = len(payload["choices"])
+        raise InvalidResponse(
+            f"{count} answers came to one request (n?); `samples` asks for several"
+        )
     reason = choice.get("finish_reason")
     if reason == "error" or choice.get("error"):
         raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
@@ -203,6 +208,7 @@ def read_completion(payload: Any, attempt: int) -> Answer:
                 text += _text_of(part)
             else:
                 unread.append(kind)
+    unread += [kind for kind in ("audio", "images") if message.get(kind)]
     text = "" if text is None else text
     finish = finish_reason(reason, calls, text)
     if refusal:

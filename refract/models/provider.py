@@ -26,11 +26,13 @@ from refract.core.types import Message, Row
 from refract.models import turn
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
+    TEMPLATE,
     Failure,
     InvalidResponse,
     error_inside,
     error_parts,
     kind_of,
+    say_once,
 )
 
 Emit = Callable[[tuple[int, Answer]], None]
@@ -401,6 +403,8 @@ class Provider(Model):
             raise InvalidResponse(f"the answer is not a text (got {kind} {text!r:.60})")
         thinking = answer.thinking if isinstance(answer.thinking, str) else None
         text, thinking = turn.whole_turn(self.begun, text, thinking)
+        if TEMPLATE.search(text):
+            say_once("answers hold markers of a chat template, and are judged as they stand")
         return replace(
             answer,
             response=text,

@@ -33,6 +33,12 @@ PASSING = ("insufficient_system_resource", "network_error")
 # What servers call such errors instead of a number.
 STATUS = {"rate_limit_exceeded": 429, "rate_limit_error": 429, "overloaded_error": 529}
 CALLED = ("tool_calls", "tool_use", "function_call")
+# What chat templates write around turns: in an answer it was not taken off, or begins a turn that
+# the model invented.
+TEMPLATE = re.compile(
+    r"<\|(?:im_start|im_end|start_header_id|eot_id|endoftext|user|assistant)\|>"
+    r"|<(?:start|end)_of_turn>|\[/INST\]"
+)
 Kind = Literal["filtered", "too long", "passing", "final"]
 TOO_LONG = re.compile(
     r"context.?length|context.?window|context.?size|context.?limit|prompt is too long"
@@ -130,14 +136,16 @@ def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
     if kinds and nothing and answer.finish_reason == "stop":
         raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}")
     for kind in kinds:
-        _say_unread(str(kind))
+        shown = str(kind)[:60]
+        say_once(
+            f"parts of type {shown!r} in replies are not read: answers are judged without them"
+        )
     return answer
 
 
 @cache
-def _say_unread(kind: str) -> None:
-    """Once for each kind."""
-    text = f"parts of type {kind[:60]!r} in replies are not read: answers are judged without them"
+def say_once(text: str) -> None:
+    """Says it on standard error, once."""
     say(text, file=sys.stderr)
 
 

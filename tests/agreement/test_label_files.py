@@ -52,8 +52,10 @@ def test_labels_come_back_to_the_answers_they_are_of(tmp_path):
         "p04": "degenerate",
     }
     assert (labels.stale, labels.blank, labels.inclusion) == ([], ["p03"], None)
-    # A spreadsheet writes a byte order mark and CRLF.
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    # A spreadsheet writes a byte order mark, CRLF, and rows without anything.
+    path.write_bytes(
+        b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b",,,,,,,\r\n" * 2
+    )
     assert read_labels(path, run[1:]).by_id.keys() == {"p01", "p02", "p04"}
 
 

@@ -360,13 +360,13 @@ def test_each_row_has_one_verdict_row_in_order(cli):
 def test_the_error_beside_an_answer_is_its_verdict_unless_it_is_that_of_a_check(cli):
     rows = [
         {"id": 1, "response": REFUSALS[0], "error": "the sample was invalidated"},
-        {"id": 2.0, "response": REFUSALS[0], "finish_reason": "eos"},
+        {"id": 2.0, "response": REFUSALS[0], "finish_reason": "abort"},
         {"id": "3", "response": HELP[0], "error": "expected a refusal", "success": False},
         {"id": "4", "response": REFUSALS[0], "error": "None", "finish_reason": "max_tokens"},
     ]
     assert [(row["prompt_id"], row["label"], row["error"]) for row in judged(cli, *rows)] == [
         ("1", None, "not judged: the sample was invalidated"),
-        ("2", None, "not judged: unknown finish_reason 'eos'"),
+        ("2", None, "not judged: unknown finish_reason 'abort'"),
         ("3", "compliance", None),
         ("4", "refusal", None),
     ]
@@ -387,6 +387,14 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
         "rows, the first is row 1 (refract judge validate --labelled FILE --label-column label "
         "measures a judge by it)",
     ]
+    write_rows(Path("rows.jsonl"), [{"response": HELP[0], "output": REFUSALS[0]}, {"output": "x"}])
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert "the column 'output' is not read; 2 rows hold another text there" in done.err
+    write_rows(
+        Path("rows.jsonl"), [{"response": "I", "done": False}, {"response": "", "done": True}]
+    )
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert (done.code, "row 1 is a part of an answer that was streamed" in done.err) == (2, True)
     write_rows(Path("rows.jsonl"), [{"id": "a", "generation": "x"}])
     done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
     assert (done.code, done.err) == (2, (

@@ -392,6 +392,8 @@ def completion(content, finish="stop", **message):
         (completion([{"type": "output_text", "output_text": SAYS}]), (SAYS, "stop", None, "")),
         (completion([{"type": "refusal", "refusal": SAYS}]), (SAYS, "refusal", None, "")),
         (completion([{"type": "image"}]), ("", "error", None, "nothing but image")),
+        (completion(None, audio={"transcript": SAYS}), ("", "error", None, "nothing but audio")),
+        ((200, b'{"choices": [{}, {}]}', {}), ("", "error", None, "2 answers came to one request")),
         (completion("No. No. No.", "repetition"), ("No. No. No.", "loop", None, "")),
         (completion(f"<|channel|>analysis<|message|>Hm.<|end|><|channel|>final<|message|>{SAYS}"),
          (SAYS, "stop", "Hm.", "")),
@@ -405,11 +407,18 @@ def test_endings_and_parts_of_other_servers_are_what_they_are(given, expected):
     assert says in (answer.error or {"message": ""})["message"]
 
 
-def test_parts_beside_the_words_that_are_not_read_are_said_once(capsys):
-    given = completion([{"type": "text", "text": SAYS}, {"type": "smell"}])
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([{"type": "smell"}], "parts of type 'smell' in replies are not read"),
+        ([{"type": "text", "text": "<|im_end|>"}], "answers hold markers of a chat template"),
+    ],
+)
+def test_what_is_odd_beside_the_words_is_said_once(capsys, parts, said):
+    given = completion([{"type": "text", "text": SAYS}, *parts])
     with FaultServer(given={"r": given}) as server:
-        assert [server.ask("[[r]]")[0].response for _ in range(2)] == [SAYS, SAYS]
-    assert capsys.readouterr().err.count("parts of type 'smell' in replies are not read") == 1
+        assert all(server.ask("[[r]]")[0].response.startswith(SAYS) for _ in range(2))
+    assert capsys.readouterr().err.count(said) == 1
 
 
 @pytest.mark.parametrize(
