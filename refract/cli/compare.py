@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
 
 from refract.cli.options import Confidence, decided_by
 from refract.cli.printing import print_table
-from refract.core.errors import UsageError
-from refract.core.jsonl import read_rows
 from refract.core.params import decision_settings
+from refract.core.registry import Registry, find
 from refract.core.showing import json_text, say
 from refract.report.compared_sides import SidesText
 from refract.report.markdown import ShownTable, cell, markdown_table
-from refract.results.sources import ComparedSides, Side, compare_sides, find_side
+from refract.results.sources import ComparedSides, compare_sides, find_side
 from refract.results.table_rows import rounded_difference
 
-if TYPE_CHECKING:
-    from refract.models.divergence import FirstTokens
-    from refract.models.protocol import Request
+# How far apart two models are by other things than answers: functions of two sides and a number of
+# tokens, which give a named tuple.
+DIVERGENCES = Registry({}, "refract.divergences", "__call__")
 
 
 def compare(
@@ -55,7 +54,7 @@ def compare(
         Option(
             min=1,
             help="Of two local models: the KL divergence of the first so many answer tokens on "
-            "harmless prompts, which loads both.",
+            "harmless prompts, which loads both (package refract-exact).",
         ),
     ] = None,
     confidence: Confidence = None,
@@ -69,7 +68,7 @@ def compare(
     settings = decided_by(decision_settings(Path.cwd()), confidence)
     found = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
     sides = compare_sides(*found, settings)
-    apart = _apart(*found, kl) if kl else None
+    apart = find(DIVERGENCES, "kl", "--kl")(*found, kl) if kl else None
     texts = SidesText(sides)
     markdown = format_ == "md"
     if format_ == "json":
@@ -107,52 +106,6 @@ def compare(
     for line in failures:
         say(line, file=sys.stderr)
     raise typer.Exit(int(bool(failures)))
-
-
-def _apart(a: Side, b: Side, tokens: int) -> FirstTokens:
-    """Raises :class:`UsageError` unless both sides are one local model each, with prompts here."""
-    from refract.models import open_model
-    from refract.models.divergence import first_tokens
-    from refract.models.hf import HF
-
-    models = []
-    for side in (a, b):
-        facts = [result.provenance for result in side.results.values()]
-        definition = facts[0]["model"]["definition"] if len(facts) == 1 and facts[0] else {}
-        model = open_model(side.name, definition) if definition.get("adapter") == "hf" else None
-        if not isinstance(model, HF):
-            raise UsageError(
-                f"--kl: {side.name} is not one local model (adapter hf) but "
-                f"{definition.get('adapter') or ', '.join(side.results)}; name a model on each side"
-            )
-        models.append(model)
-    requests = _harmless(a)
-    if not requests:
-        raise UsageError(
-            "--kl: no harmless prompts of A are here; run: dvc repro (or refract run --rows "
-            f"{Path(a.name).with_suffix('.rows.jsonl')})"
-        )
-    return first_tokens(models[0], models[1], requests, tokens)
-
-
-def _harmless(side: Side) -> dict[str, Request]:
-    """The clean harmless prompts of a side: of a results file those of its rows, else the project's."""
-    from refract.models.answering import request_of
-
-    (result,) = side.results.values()
-    suites = dict.fromkeys(row["suite"] for row in result.outcomes)
-    rows_file = Path(side.name).with_suffix(".rows.jsonl")
-    files = [Path(f"data/prompts/{suite}.jsonl") for suite in suites]
-    rows = []
-    for file in [rows_file] if Path(side.name).is_file() else files:
-        rows += read_rows(file) if file.is_file() else []
-    requests = {}
-    for row in rows:
-        if row["category"] != "harmful" and not row.get("perturbation") and "turn" not in row:
-            attempts = row.get("attempts") or [row["prompt"]]
-            asked: Any = {"source_id": "", "perturbation": None, **row, "attempts": attempts}
-            requests[f"{row['suite']} {row['prompt_id']}"] = request_of(asked, None)
-    return requests
 
 
 def _fates(sides: ComparedSides) -> list[dict[str, object]]:

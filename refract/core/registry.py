@@ -35,7 +35,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.engines": ("ray",),
         "refract.sending": ("batch",),
     },
-    "exact": {"refract.arithmetics": ("exact",), "refract.commands": ("verify",)},
+    "exact": {
+        "refract.arithmetics": ("exact",),
+        "refract.commands": ("verify",),
+        "refract.divergences": ("kl",),
+    },
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),

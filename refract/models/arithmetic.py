@@ -77,29 +77,6 @@ def in_a_loop(tokens: Sequence[int], least: int) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class Checked:
-    """What a check found of an answer."""
-
-    problem: str = ""
-    """"" where the answer holds."""
-    unchecked: str = ""
-    """Why it was not looked at."""
-    place: int | None = None
-    """Of the first token that is not the exact one, from 0."""
-    token: str | None = None
-    right: str | None = None
-    margin: float | None = None
-    """By how much the token lost against the right one."""
-    float64: int = 0
-    """Tokens that float64 decided, of which so many were ties."""
-    ties: int = 0
-    from_text: bool = False
-    """Whether its tokens are those of its text, cut anew."""
-    certificate: Certificate | None = None
-    """What speaks for an answer that holds."""
-
-
 class Arithmetic(Protocol):
     """What an entry of the group ``refract.arithmetics`` names. Making one, of a loader and a
     :class:`refract.models.prompting.Prompting`, loads the weights; raises
@@ -115,6 +92,6 @@ class Arithmetic(Protocol):
 
     def verify(
         self, requests: Sequence[Request], answers: Sequence[Answer]
-    ) -> Iterator[tuple[int, Checked]]:
-        """Checks recorded answers, each under its index; nothing is generated. An arithmetic
-        that promises no answer has no such method."""
+    ) -> Iterator[tuple[int, Any]]:
+        """What it finds of recorded answers, each under its index; nothing is generated. An
+        arithmetic that promises no answer has no such method."""

@@ -10,7 +10,7 @@ from typing import Any
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.models import checkpoint, lora, turn
-from refract.models.arithmetic import ARITHMETICS, Arithmetic, Checked
+from refract.models.arithmetic import ARITHMETICS, Arithmetic
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.prompting import OPTIONS, Prompting
 from refract.models.protocol import AdapterError, Answer, Model, Request
@@ -129,7 +129,7 @@ class HF(Model):
 
     def verify(
         self, requests: Sequence[Request], answers: Sequence[Answer]
-    ) -> Iterator[tuple[int, Checked]]:
+    ) -> Iterator[tuple[int, Any]]:
         """Checks recorded answers by one pass over each; nothing is generated. Raises
         AdapterError."""
         if self.settings.score_tokens or self.arithmetic == "fast":

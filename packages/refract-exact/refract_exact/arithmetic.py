@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import transformers
 
-from refract.models.arithmetic import Checked, Ends, Row
+from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import Loader
 from refract.models.fast import refuse_looking_ahead
 from refract.models.prompting import Prompting
@@ -22,7 +22,7 @@ from refract_exact.cpu import prepare, running_on
 from refract_exact.deciding import TIE, Choice, Decider, DecodedRow
 from refract_exact.float64 import NotExact, Reference
 from refract_exact.routes import find_route
-from refract_exact.verifying import Verifier
+from refract_exact.verifying import Checked, Verifier
 
 
 class Exact:

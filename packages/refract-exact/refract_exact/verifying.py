@@ -14,15 +14,15 @@ Imports torch: import this module only where a model is about to run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from refract.models.arithmetic import Checked
 from refract.models.prompting import Prompting, ReadyPrompt
-from refract.models.protocol import Answer, Request, unpacked_tokens
+from refract.models.protocol import Answer, Certificate, Request, unpacked_tokens
 from refract.models.store import ANSWER_FIELDS
 from refract_exact.deciding import DecodedRow, finite, passes
 from refract_exact.decoding import Decoder
@@ -30,6 +30,29 @@ from refract_exact.float64 import kept_positions, whole_passes
 
 # What is compared of an answer without tokens.
 BESIDE_TEXT = ("attempt", "tool_calls", "prompt_tokens", "completion_tokens")
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a check found of an answer."""
+
+    problem: str = ""
+    """"" where the answer holds."""
+    unchecked: str = ""
+    """Why it was not looked at."""
+    place: int | None = None
+    """Of the first token that is not the exact one, from 0."""
+    token: str | None = None
+    right: str | None = None
+    margin: float | None = None
+    """By how much the token lost against the right one."""
+    float64: int = 0
+    """Tokens that float64 decided, of which so many were ties."""
+    ties: int = 0
+    from_text: bool = False
+    """Whether its tokens are those of its text, cut anew."""
+    certificate: Certificate | None = None
+    """What speaks for an answer that holds."""
 
 
 class Verifier:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from refract.core.jsonl import write_rows
-from refract.models.divergence import divergences, first_tokens
 from refract.models.protocol import AdapterError
+from refract_exact.divergence import divergences, first_tokens
 from tests.builders import Project, ask
 from tests.small_models import change_weights, model, save_tokenizer
 

@@ -1,13 +1,20 @@
-"""How far apart two local models' first answer tokens are: KL divergence, from their logits."""
+"""``refract compare --kl``: how far apart two local models' first answer tokens are (KL divergence,
+from their logits)."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.core.errors import UsageError
+from refract.core.jsonl import read_rows
+from refract.models import open_model
+from refract.models.answering import request_of
 from refract.models.hf import HF
 from refract.models.protocol import AdapterError, Request
+from refract.results.sources import Side
 
 
 class FirstTokens(NamedTuple):
@@ -96,3 +103,44 @@ def _mean_divergence(loaded: list[Any], ids: list[int], tokens: int, ends: froze
         if ids[-1] in ends:
             break
     return sum(values) / len(values)
+
+
+def of_sides(a: Side, b: Side, tokens: int) -> FirstTokens:
+    """:func:`first_tokens` of two sides. Raises :class:`UsageError` unless these are one local model
+    each, with prompts here."""
+    models = []
+    for side in (a, b):
+        facts = [result.provenance for result in side.results.values()]
+        definition = facts[0]["model"]["definition"] if len(facts) == 1 and facts[0] else {}
+        model = open_model(side.name, definition) if definition.get("adapter") == "hf" else None
+        if not isinstance(model, HF):
+            raise UsageError(
+                f"--kl: {side.name} is not one local model (adapter hf) but "
+                f"{definition.get('adapter') or ', '.join(side.results)}; name a model on each side"
+            )
+        models.append(model)
+    requests = _harmless(a)
+    if not requests:
+        raise UsageError(
+            "--kl: no harmless prompts of A are here; run: dvc repro (or refract run --rows "
+            f"{Path(a.name).with_suffix('.rows.jsonl')})"
+        )
+    return first_tokens(models[0], models[1], requests, tokens)
+
+
+def _harmless(side: Side) -> dict[str, Request]:
+    """The clean harmless prompts of a side: of a results file those of its rows, else the project's."""
+    (result,) = side.results.values()
+    suites = dict.fromkeys(row["suite"] for row in result.outcomes)
+    rows_file = Path(side.name).with_suffix(".rows.jsonl")
+    files = [Path(f"data/prompts/{suite}.jsonl") for suite in suites]
+    rows = []
+    for file in [rows_file] if Path(side.name).is_file() else files:
+        rows += read_rows(file) if file.is_file() else []
+    requests = {}
+    for row in rows:
+        if row["category"] != "harmful" and not row.get("perturbation") and "turn" not in row:
+            attempts = row.get("attempts") or [row["prompt"]]
+            asked: Any = {"source_id": "", "perturbation": None, **row, "attempts": attempts}
+            requests[f"{row['suite']} {row['prompt_id']}"] = request_of(asked, None)
+    return requests
