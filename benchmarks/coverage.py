@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from benchmarks.judged import WORLDS, World, judge_section, labels_section
 from refract.agreement.ledger import ledger_entries
 from refract.rates import judge_error as judge_error_draws
 from refract.rates.counting import Counted, CountedSuite, answer_rate, bounds_of
-from refract.rates.judge_error import part_of, people_interval
+from refract.rates.judge_error import part_of, people_interval, shared_effects
 from refract.rates.key import HARMFUL_REFUSAL, Key
 from refract.rates.rate import Threshold
 from refract.rates.robustness import robustness_table
@@ -52,6 +53,7 @@ TREND_RUNS = 400
 UNEQUAL_RUNS = 500
 # Of prompts and judge, with fewer draws than intervals have: they are of other ledgers each time.
 JUDGE_RUNS, JUDGE_DRAWS = 200, 1024
+UNLIKE = "two models with nothing but their source in common"
 LEAST = 93.0
 
 # Rows of each request: plain, and as each of its attacks or variants.
@@ -451,15 +453,20 @@ def judge_line(world: World, what: str, rates: tuple[float, ...], sizes: list[in
     prompts = {"discrimination": ("harmful", "other")}.get(what, ("harmful", "harmful"))
 
     def draw(rng: np.random.Generator, correlation: float) -> bool | None:
-        error, shared, parts, shares = world.ledger(rng), world.effects(rng, world.between), [], []
+        error, source, parts, shares = world.ledger(rng), world.effects(rng, world.between), [], []
+        effects = world.effects(rng, world.within)
         for model, (rate, kind) in enumerate(zip(rates, prompts, strict=False)):
             refused = np.array(answers(rng, sizes, rate, correlation))
-            own = shared + world.effects(rng, world.within)
-            says = floats(world.verdicts(rng, refused, rate, own))
-            sign, other = (-1 if model else 1), model if what == "two models" else 0
-            part = part_of(says, names, kind, 0.95, sign=sign, model=other)
+            if model:
+                alike = shared_effects(*rates) if what == "two models" else 0.0
+                further = world.effects(rng, world.within)
+                effects = alike * effects + (1 - alike**2) ** 0.5 * further
+            says = floats(world.verdicts(rng, refused, rate, source + effects))
+            part = part_of(says, names, kind, 0.95, sign=-1 if model else 1)
             if part is None:
                 return None
+            if parts and what.startswith("two models"):
+                part = replace(part, shared=shared_effects(parts[0].share, part.share))
             parts.append(part)
             shares.append(float(refused.mean()))
         value = sum(part.sign * part.share for part in parts)
@@ -552,6 +559,7 @@ INTERVALS = [
     *(judge_line(world, "discrimination", (0.9, 0.1), SINGLE) for world in WORLDS),
     *(judge_line(world, "two models", (0.5, 0.7), SINGLE) for world in WORLDS),
     *(judge_line(world, "two models", (0.0, 0.05), SINGLE) for world in WORLDS),
+    *(judge_line(world, UNLIKE, (0.5, 0.7), SINGLE) for world in WORLDS),
 ]
 TESTS = [
     test_line("p of the difference to the pair", pairs_of, ATTACKS, 0.8),

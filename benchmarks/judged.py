@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import combinations, product
+from math import hypot, inf
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -11,9 +12,17 @@ import numpy as np
 
 from refract.agreement.corrections import label_intervals, label_table
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
-from refract.agreement.ledger import LEDGER, read_ledger
+from refract.agreement.ledger import ALL, ANY, LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error
-from refract.rates.judge_error import JudgeError, ModelCounts, Prior, people_interval
+from refract.rates.judge_error import (
+    ALIKE,
+    MOST_SHARED,
+    JudgeError,
+    ModelCounts,
+    Prior,
+    people_interval,
+    shared_effects,
+)
 from refract.rates.rate import Interval, Prompts, SharePart
 from refract.statistics.proportions import wilson
 from refract.statistics.weighted import draw_size
@@ -97,6 +106,88 @@ def _left_out(name: str, lines: tuple[ModelCounts, ...], prior: Prior | None) ->
     return [name, *counts, f"{median(widths):.2f}", f"{median(ratios):.1f}"]
 
 
+# How far the logits of two models' rates may be apart at which they share e⁻¹ of their effects.
+SCALES = {
+    "their source's alone, before": 0.0,
+    "alike within 1": 1.0,
+    "alike within 2": 2.0,
+    f"**alike within {ALIKE:g}**, used": ALIKE,
+    "alike within 8": 8.0,
+    f"{MOST_SHARED:.0%} of all": inf,
+}
+
+
+def models_compared(error: JudgeError) -> list[str]:
+    """Whether the labels' difference of each pair of models of one source is in the interval that
+    lines of other sources give, and how wide that is, by what two models have in common."""
+    entries = []
+    for entry in read_ledger(LEDGER):
+        asked = (entry.judge, entry.question, entry.partial)
+        if asked == (JUDGE, ANY, "refusal") and entry.model not in ("", ALL) and entry.prompts:
+            entries.append(entry)
+    measured = judge_error(entries)
+    assert measured is not None
+    pairs = []
+    for first, second in combinations(measured.lines, 2):
+        if (first.source, first.prompts) == (second.source, second.prompts):
+            pairs.append((first, second))
+    rows = [_pairs_row("prompts alone", pairs, error, None)]
+    for name, scale in SCALES.items():
+        rows.append(_pairs_row(name, pairs, error, scale))
+    counting = sum({*pair} <= {*error.lines} for pair in pairs)
+    columns = (f"held, of {counting}", f"of all {len(pairs)}", "width", "to prompts'", "decided")
+    return markdown(["errors in common", *columns], rows)
+
+
+def _pairs_row(
+    name: str,
+    pairs: Sequence[tuple[ModelCounts, ModelCounts]],
+    error: JudgeError,
+    scale: float | None,
+) -> list[str]:
+    held, counting, widths, ratios, decided = 0, 0, [], [], 0
+    for pair in pairs:
+        value, alone, found = _pair_interval(pair, error, scale)
+        truth = pair[1].refused / _answers(pair[1]) - pair[0].refused / _answers(pair[0])
+        inside = found.low <= truth <= found.high
+        held += inside
+        counting += inside and {*pair} <= {*error.lines}
+        decided += (found.low > 0 or found.high < 0) and value * truth > 0
+        widths.append(_width(found))
+        ratios.append(_width(found) / _width(alone))
+    numbers = (f"{median(widths):.2f}", f"{median(ratios):.1f}", str(decided))
+    return [name, str(counting), str(held), *numbers]
+
+
+def _answers(line: ModelCounts) -> int:
+    return line.refused + line.complied
+
+
+def _pair_interval(
+    pair: tuple[ModelCounts, ModelCounts], error: JudgeError, scale: float | None
+) -> tuple[float, Interval, Interval]:
+    """The judge's difference of two models with its interval for prompts alone (Newcombe 1998,
+    Statistics in Medicine 17:873, method 10), and for prompts and judge of other sources."""
+    n = min(map(_answers, pair))
+    shares = [(line.refused - line.missed + line.false) / _answers(line) for line in pair]
+    (first, second), value = shares, shares[1] - shares[0]
+    limits = [Interval(*wilson(round(share * n), n)) for share in shares]
+    low = value - hypot(second - limits[1].low, limits[0].high - first)
+    high = value + hypot(limits[1].high - second, first - limits[0].low)
+    alone = Interval(low, high)
+    if scale is None:
+        return value, alone, alone
+    shared = shared_effects(first, second, scale) if scale else 0.0
+    others = tuple(line for line in error.lines if line.source != pair[0].source)
+    prompts = pair[0].prompts
+    parts = [
+        SharePart(second, limits[1], prompts, n, shared=shared),
+        SharePart(first, limits[0], prompts, n, sign=-1),
+    ]
+    ends = Interval(value, value)
+    return value, alone, people_interval(JudgeError(others), parts, ends, alone, 0.95)
+
+
 def _shown(interval: Interval) -> str:
     return f"{interval.low:.2f}–{interval.high:.2f}"
 
@@ -122,6 +213,15 @@ def judge_section() -> list[str]:
         "medians of labels' rates from .15 to .85:",
         "",
         *sources_left_out(error),
+        "",
+        "Two models of one source, that source left out: how often the labels' difference is in the "
+        "interval that the other sources give, by how far the two share the judge's errors (one in "
+        "e where the logits of their rates are so far apart); first of the pairs of models that "
+        "count, then with those that the judge's training had in other sources. Widths and their "
+        "ratio to that of prompts, as of answers that have nothing to do with each other, are "
+        "medians; *decided* are those that leave out 0, with the sign of the labels:",
+        "",
+        *models_compared(error),
     ]
 
 

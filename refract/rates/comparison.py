@@ -19,7 +19,13 @@ from refract.core.settings import read_settings
 from refract.core.types import is_last
 from refract.core.vocabulary import BY_PROVIDER, JUDGED, PARTIAL, REFUSED
 from refract.rates.counting import bounds_of, interval_of
-from refract.rates.judge_error import JudgeError, part_of, people_interval
+from refract.rates.judge_error import (
+    JudgeError,
+    judged_share,
+    part_of,
+    people_interval,
+    shared_effects,
+)
 from refract.rates.key import CONTRASTS
 from refract.rates.rate import Difference, DropDecision, Interval, Prompts, SharePart, prompts_of
 from refract.statistics.clusters import (
@@ -390,11 +396,12 @@ def _parts(changes: Changes, prompts: Prompts, confidence: float, sign: int = 1)
     interval. Of two models that were judged alike."""
     (after, clusters, before), certain_before, certain_after = changes
     part = partial(part_of, clusters=clusters, prompts=prompts, confidence=confidence)
-    parts = [
-        part(after, sign=sign, model=1, certain=certain_after),
-        part(before or (), sign=-sign, certain=certain_before),
-    ]
-    return [part for part in parts if part] if all(parts) else []
+    first = part(before or (), sign=-sign, certain=certain_before)
+    second = part(after, sign=sign, certain=certain_after)
+    if first is None or second is None:
+        return []
+    judged = [judged_share(side.share, side.certain) for side in (first, second)]
+    return [replace(second, shared=shared_effects(*judged)), first]
 
 
 def _mcnemar(rows: ClusteredValues) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import inf
+from math import exp, inf
 from typing import Any, NamedTuple
 
 from refract.rates.key import CONTROLS_PASSED
@@ -40,6 +40,10 @@ PRIOR_DEVIATIONS = (2.0, 0.5, 1.0)
 # People's rate counts as no nearer to 0 and 1 in the regression.
 LEAST_RATE = 0.02
 STEPS = 100  # of people's rate, in tables
+# Two models of one source have the more of their effects in common the nearer the logits of their
+# rates are: their correlation is exp(-distance / ALIKE), as of a Gaussian process over that logit,
+# and never all. It is in tenths, so that few draws are made.
+ALIKE, MOST_SHARED = 4.0, 0.9
 # Of the draws: what makes their lattice, and the shift of it.
 LATTICE, SEED = 1733, 20261123
 
@@ -162,15 +166,21 @@ class JudgeError:
         part = SharePart(share, exactly, prompts, n=1)
         return people_interval(self, [part], exactly, exactly, confidence)
 
-    def draws(self, prompts: Prompts, model: int) -> Draws:
-        """The error rates on one kind of prompt of one or of another model of a further source, in
-        :data:`DRAWS` draws."""
-        return _drawn(self, prompts, model)
+    def draws(self, prompts: Prompts, shared: float = 1.0) -> Draws:
+        """The error rates on one kind of prompt of a model of a further source, in :data:`DRAWS`
+        draws; or of a second model, whose effects have a correlation of ``shared`` with its."""
+        return _drawn(self, prompts, shared)
 
     def paths(self, prompts: Prompts) -> Paths:
         """What the error rates on one kind of prompt of a further model of a further source may
         be."""
         return _paths(self, prompts)
+
+
+def shared_effects(first: float, second: float, alike: float = ALIKE) -> float:
+    """How far two models have a judge's errors in common that finds these shares of refusals."""
+    distance = abs(float(_logit(first) - _logit(second)))
+    return min(MOST_SHARED, round(exp(-distance / alike), 1))
 
 
 def _logit(rate: Any) -> Any:
@@ -194,14 +204,14 @@ def _uniforms() -> Any:
 
 
 @lru_cache(maxsize=16)
-def _drawn(error: JudgeError, prompts: Prompts, model: int) -> Draws:
+def _drawn(error: JudgeError, prompts: Prompts, shared: float) -> Draws:
     import numpy as np
 
-    effect = 2 * model + (prompts == "harmful")
+    kind = int(prompts == "harmful")
     misses, alarms = _posteriors(error, bool(prompts))
     uniforms = _uniforms()
-    missed = _error_rates(misses, uniforms[:, :7])[effect]
-    false = _error_rates(alarms, uniforms[:, 7:])[effect]
+    missed = _error_rates(misses, uniforms[:, :7], shared)[kind]
+    false = _error_rates(alarms, uniforms[:, 7:], shared)[kind]
     place = np.linspace(0, 1, STEPS + 1)[:, None]
     judged = false.at(place) * (1 - place) + (1 - missed.at(place)) * place
     return Draws(missed, false, np.maximum.accumulate(judged, axis=0))
@@ -290,9 +300,9 @@ def _posterior(
     return _Posterior(between, within, weights, coefficients, spread)
 
 
-def _error_rates(posterior: _Posterior, uniforms: Any) -> list[_ErrorRate]:
-    """Draws of an error rate of a further source: of its first model on other prompts and on
-    harmful ones, and of its second."""
+def _error_rates(posterior: _Posterior, uniforms: Any, shared: float) -> list[_ErrorRate]:
+    """Draws of an error rate of a further source on other prompts and on harmful ones: of its first
+    model, or of a second whose effects have a correlation of ``shared`` with the first's."""
     import numpy as np
     from scipy.special import ndtri
 
@@ -303,11 +313,14 @@ def _error_rates(posterior: _Posterior, uniforms: Any) -> list[_ErrorRate]:
     levels = mixed[:, 0]
     covariances = mixed @ posterior.covariances @ mixed.T
     covariances += posterior.between**2 * np.outer(levels, levels)
-    covariances += posterior.within**2 * np.diag(levels)
+    effects = np.diag(levels)
+    if shared < 1:
+        effects[[0, 1, 3, 4], [3, 4, 0, 1]] = shared
+    covariances += posterior.within**2 * effects
     roots = np.linalg.cholesky(covariances)[cell]
     drawn = np.einsum("dij,dj->id", roots, ndtri(uniforms[:, 2:]))
     drawn += mixed @ posterior.means[cell].T
-    return [_ErrorRate(drawn[place], drawn[2]) for place in (0, 1, 3, 4)]
+    return [_ErrorRate(drawn[place], drawn[2]) for place in ((3, 4) if shared < 1 else (0, 1))]
 
 
 def _cells(weights: Any, uniforms: Any) -> Any:
@@ -330,7 +343,6 @@ def part_of(
     confidence: float,
     *,
     sign: int,
-    model: int = 0,
     certain: float = 0.0,
 ) -> SharePart | None:
     """The mean of ``values``, by answer the share of refusals, as a part of a measure, ``certain``
@@ -339,9 +351,7 @@ def part_of(
     if mean is None or mean.low is None or mean.high is None:
         return None
     interval = Interval(mean.low, mean.high)
-    return SharePart(
-        mean.value, interval, prompts, n=mean.n, sign=sign, model=model, certain=certain
-    )
+    return SharePart(mean.value, interval, prompts, n=mean.n, sign=sign, certain=certain)
 
 
 def people_interval(
@@ -404,7 +414,7 @@ def _limit(
     shrunk = (limit - end) ** 2 / apart if apart else 0.0
     middle, squared, slope = 0.0, 0.0, 0.0
     for part, up, farthest in zip(parts, sides, reached, strict=True):
-        draws = error.draws(part.prompts, part.model)
+        draws = error.draws(part.prompts, part.shared)
         people = people_by_draw(draws, part.share, part.certain)
         people_at_limit = people_by_draw(draws, farthest, part.certain)
         middle = middle + part.sign * people

@@ -31,15 +31,16 @@ def prompts_of(categories: Iterable[str]) -> Prompts:
 @dataclass(frozen=True, slots=True)
 class SharePart:
     """A share of ``n`` answers that a judge calls refusals, as a part of a measure: with its
-    interval, times ``sign``, on ``prompts``, of the first or the second of two models (``model`` 0
-    or 1). ``certain`` of it is the share that the provider refused, which no judge decided."""
+    interval, times ``sign``, on ``prompts``. Of a second model so much of the judge's error is
+    ``shared`` with the first. ``certain`` of it is the share that the provider refused, which no
+    judge decided."""
 
     share: float
     interval: Interval
     prompts: Prompts
     n: int
     sign: int = 1
-    model: int = 0
+    shared: float = 1.0
     certain: float = 0.0
 
 

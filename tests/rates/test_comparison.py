@@ -10,7 +10,7 @@ import pytest
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
 from refract.rates.comparison import compare_groups, pair_outcomes
-from refract.rates.judge_error import part_of, people_interval
+from refract.rates.judge_error import part_of, people_interval, shared_effects
 from refract.rates.rate import Interval
 from refract.statistics.clusters import (
     ClusteredValues,
@@ -204,7 +204,9 @@ def test_the_difference_in_discrimination_is_a_contrast_of_two_changes():
     parts = []
     for side, prompts, sign in zip(sides, ("harmful", "other"), (1, -1), strict=True):
         after, clusters, earlier = side
-        parts.append(part_of(after, clusters, prompts, 0.95, sign=sign, model=1))
+        shared = shared_effects(sum(earlier) / len(earlier), sum(after) / len(after))
+        second = part_of(after, clusters, prompts, 0.95, sign=sign)
+        parts.append(replace(second, shared=shared))
         parts.append(part_of(earlier, clusters, prompts, 0.95, sign=-sign))
     ends = Interval(found.value, found.value)
     judged = people_interval(ERROR, parts, ends, found.interval, 0.95)

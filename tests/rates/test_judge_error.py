@@ -13,6 +13,7 @@ from refract.rates.judge_error import (
     mixture_quantile,
     part_of,
     people_interval,
+    shared_effects,
     with_judge_error,
 )
 from refract.rates.key import CONTROLS_PASSED
@@ -69,7 +70,15 @@ def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():
 
     assert width(first, second) == pytest.approx(0, abs=1e-6)
     exactly = SharePart(0.5, Interval(0.5, 0.5), "harmful", n=100)
-    assert 0.01 < width(first, replace(second, model=1)) < 2 * width(exactly)
+    widths = [width(first, replace(second, shared=shared)) for shared in (0.9, 0.5, 0.0)]
+    assert 0.01 < widths[0] < widths[1] < widths[2] < 2 * width(exactly)
+
+
+def test_two_models_share_the_more_of_the_error_the_more_alike_they_refuse():
+    shared = [shared_effects(0.7, rate) for rate in (0.7, 0.6, 0.3, 0.05, 0.0)]
+    assert shared == [0.9, 0.9, 0.7, 0.4, 0.3]
+    # Rates near 0 or 1 are as 2 and 98 %.
+    assert shared_effects(0.0, 1.0) == shared_effects(0.02, 0.98) == shared_effects(1.0, 0.0) == 0.1
 
 
 def test_bounds_and_these_prompts_have_intervals_of_their_own():
@@ -183,7 +192,7 @@ AS_COMPUTED = [
         (0.51100396, 0.95124041), (0.49178768, 0.94640131),
     ),
     (
-        [(0.5, "harmful", 60, {"model": 1}), (0.6, "harmful", 60, {"sign": -1})], False,
+        [(0.5, "harmful", 60, {"shared": 0.0}), (0.6, "harmful", 60, {"sign": -1})], False,
         (-0.31104741, 0.02753016), (-0.33460011, 0.03941899),
     ),
 ]  # fmt: skip

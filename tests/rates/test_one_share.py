@@ -49,7 +49,7 @@ def test_draws_of_the_error_rates_give_the_same_limits(share, n, prompts, certai
     limits = wilson(share * n, n)
     part = SharePart(share, limits, prompts, n=n, certain=certain)
     interval = people_interval(VARIED, [part], Interval(share, share), limits, 0.95)
-    draws = VARIED.draws(prompts, 0)
+    draws = VARIED.draws(prompts)
     normal = np.random.default_rng(1).standard_normal((10, DRAWS))
     for side, chance in zip(("low", "high"), (0.025, 0.975), strict=True):
         away = abs(getattr(limits, side) - share) / normal_quantile(0.95) * normal
