@@ -237,10 +237,10 @@ class Project:
     ) -> Project:
         """Nothing is computed yet. Without ``report`` the pipeline ends at the rates: neither report
         nor judges' agreement is computed, which takes most of a small grid's time."""
-        # Of the data, only folders that stages depend on, without their weights.
-        copy_working_tree(
-            folder, ("data/", "metrics/", "tests/", "benchmarks/", "dvc.lock", "docs/")
-        )
+        # Of the data, only folders that stages depend on, without their weights; packages beside
+        # this one are installed.
+        left_out = ("data/", "metrics/", "tests/", "benchmarks/", "dvc.lock", "docs/")
+        copy_working_tree(folder, (*left_out, "packages/", "tools/"))
         write_rows(folder / "data/validation/validation.jsonl", LABELLED)
         for held in ("answers", "labels", "pocket", "recorded"):
             (folder / "data" / held).mkdir(parents=True)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -220,16 +221,25 @@ class Reader:
             **{f"GIT_{who}_EMAIL": "reader@localhost" for who in ("AUTHOR", "COMMITTER")},
         }
 
-    def follow(self, block: Block) -> Iterator[tuple[Command, str]]:
-        """Does what a block says; yields its commands with what they printed."""
+    def follow(self, page: Path) -> Iterator[tuple[Command, str]]:
+        """Does what a page says; yields its commands with what they printed."""
+        for are_snippets, found in groupby(blocks(page), is_snippet):
+            if are_snippets:
+                self.run(
+                    f"python - <<'END'\n{SNIPPETS.format([block.text for block in found])}END\n"
+                )
+            else:
+                for block in found:
+                    yield from self.follow_block(block)
+
+    def follow_block(self, block: Block) -> Iterator[tuple[Command, str]]:
+        """Does what a block says that is no snippet of Python."""
         if block.language == "console":
             for command in commands(block):
                 if is_run(command.line):
                     yield command, self.run(command.line)
         elif block.language == "yaml":
             self.merge(block)
-        elif block.language == "python" and block.file is None:
-            self.run(f"python - <<'END'\n{block.text}END\n")
         elif block.language == "jsonl":
             rows = [json.loads(line) for line in block.text.splitlines()]
             if block.file:
@@ -290,6 +300,16 @@ class Reader:
         ROUND_TRIP.dump(params, path)
 
 
+def is_snippet(block: Block) -> bool:
+    """Whether it is Python to be run, and no file."""
+    return block.language == "python" and block.file is None
+
+
+# Each for itself, in one process for those that follow one another.
+SNIPPETS = """
+for text in {}:
+    exec(compile(text, text, "exec"), {{"__name__": "__main__"}})
+"""
 # Run in the clone, whose code a page may have added to.
 CHECK = """
 import json, sys
@@ -336,20 +356,23 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def measured(tmp_path_factory, server) -> Path:
-    return measured_clone(tmp_path_factory.mktemp("docs") / "clone", server)
+def measured(shared) -> Path:
+    return shared("docs", lambda folder: measured_clone(folder / "clone")) / "clone"
 
 
-def measured_clone(folder: Path, address: str) -> Path:
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def measured_clone(folder: Path) -> Path:
     """A clone with one model and one suite, judged by rules alone, whose results are committed."""
     copy_working_tree(folder, ("metrics/", "tests/", "dvc.lock"))
     write_rows(folder / "data/validation/validation.jsonl", LABELLED)
     params = ROUND_TRIP.load(folder / "params.yaml")
     params["grid"] = {"models": ["synthetic"], "suites": ["harmful_helpful"]}
     params["suites"]["harmful_helpful"]["judges"] = ["rules"]
-    params["models"]["served"]["base_url"] = address
+    params["models"]["served"]["base_url"] = NOWHERE
     ROUND_TRIP.dump(params, folder / "params.yaml")
-    reader = Reader(folder, address)
+    reader = Reader(folder, NOWHERE)
     reader.run("git init -q -b main && git config core.looseCompression 0")
     reader.run("git add -A && git commit -qm start && dvc repro -q")
     reader.run("git add -A && git commit -qm 'Measure the synthetic model'")
@@ -357,29 +380,35 @@ def measured_clone(folder: Path, address: str) -> Path:
 
 
 # Pages that run the pipeline and show nothing of the report, which takes most of its time.
-WITHOUT_REPORT = ("models.md", "robustness.md", "scale.md", "suites.md")
+WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "scale.md", "suites.md", "tutorial.md")
 
 
 def reader_of(measured: Path, folder: Path, address: str, page: Path) -> Reader:
     shutil.copytree(measured, folder / "clone", symlinks=True)
     shutil.copytree(measured.parent / "store", folder / "store")
     reader = Reader(folder / "clone", address)
+    project = Project(reader.folder)
+    project.rewrite("params.yaml", NOWHERE, address)
     if page.name in WITHOUT_REPORT:
-        Project(reader.folder).end_at_the_rates()
-        reader.run("git commit -qam 'No report'")
+        project.end_at_the_rates()
+    reader.run("git commit -qa --amend --no-edit")
     return reader
 
 
-RUN = [page for page in pages() if blocks(page)]
+# Those that say to do something.
+RUN = [
+    page
+    for page in pages()
+    if any(block.file or block.language in ("console", "yaml", "python") for block in blocks(page))
+]
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_can_be_followed_and_shows_what_its_commands_print(page, measured, server, tmp_path):
     reader = reader_of(measured, tmp_path, server, page)
-    for block in blocks(page):
-        for command, printed in reader.follow(block):
-            if command.output:
-                assert matches(command.output, printed), f"{command.line}\n{printed}"
+    for command, printed in reader.follow(page):
+        if command.output:
+            assert matches(command.output, printed), f"{command.line}\n{printed}"
     if page.name in ("extending.md", "extending-published.md"):
         what_was_added_breaks_no_other_test(reader)
 
@@ -570,12 +599,11 @@ def test_no_page_that_people_write_is_long():
 def write_outputs(page: Path, reader: Reader) -> None:
     """Runs a page and puts in what its commands print, but for outputs that leave something open."""
     text = page.read_text("utf-8")
-    for block in blocks(page):
-        for command, printed in reader.follow(block):
-            if command.output and ANYTHING not in command.output:
-                shown = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
-                at = text.index(command.first) + len(command.first)
-                text = text[:at] + text[at:].replace(command.output, shown, 1)
+    for command, printed in reader.follow(page):
+        if command.output and ANYTHING not in command.output:
+            shown = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+            at = text.index(command.first) + len(command.first)
+            text = text[:at] + text[at:].replace(command.output, shown, 1)
     page.write_text(text, "utf-8")
 
 
@@ -585,7 +613,7 @@ if __name__ == "__main__":
     wanted = [page for page in RUN if not sys.argv[1:] or page.name in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as temporary, FaultServer(script=lambda _: NO) as running:
         top, api = Path(temporary), f"{running.url}/v1"
-        base = measured_clone(top / "base" / "clone", api)
+        base = measured_clone(top / "base" / "clone")
         for number, found in enumerate(wanted):
             (top / str(number)).mkdir()
             write_outputs(found, reader_of(base, top / str(number), api, found))

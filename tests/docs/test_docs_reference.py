@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -62,9 +63,14 @@ def test_what_is_written_into_a_page_is_of_settings_and_catalogues(name, written
     assert written(text) == text, "run: make readme"
 
 
+@cache
+def own_params() -> dict[str, Any]:
+    return load_params(ROOT / "params.yaml")
+
+
 def test_params_has_every_section():
     sections = names(tables("params.md")["Reference: params.yaml"])
-    assert sections >= set(load_params(ROOT / "params.yaml"))
+    assert sections >= set(own_params())
     assert sections == set(reference.params_schema()["properties"])
 
 
@@ -85,7 +91,7 @@ def problems(params: dict[str, Any]) -> list[str]:
 
 
 def test_the_schema_accepts_the_projects_own_params():
-    assert problems(load_params(ROOT / "params.yaml")) == []
+    assert problems(own_params()) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +123,7 @@ def test_the_schema_accepts_the_projects_own_params():
     ],
 )
 def test_the_schema_finds_a_value_that_the_project_would_refuse(place, value):
-    params = load_params(ROOT / "params.yaml")
+    params = deepcopy(own_params())
     *path, last = place.split(".")
     target = params
     for part in path:
@@ -212,7 +218,7 @@ def test_a_release_has_one_version_and_one_licence():
 
 
 def test_no_suite_and_no_judge_has_more_than_a_dozen_columns_of_dvc_exp_show():
-    for name in (*load_params(ROOT / "params.yaml")["grid"]["models"], "judges"):
+    for name in (*own_params()["grid"]["models"], "judges"):
         for key, numbers in json.loads((ROOT / f"metrics/{name}.json").read_text()).items():
             assert len(numbers) <= MOST_METRICS, (name, key)
             # Columns are numbers by dotted key: nothing below a suite is a group of more.

@@ -35,6 +35,25 @@ from importlib.machinery import PathFinder
 find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *more: None if name in {names} else find(name, *more)
 """
+# Commands of refract in one process of an environment: their exit codes and what they print.
+IN_TURN = """
+import contextlib, io, json, sys
+from refract.cli import main
+
+ends = []
+for words in json.loads(sys.argv[1]):
+    sys.argv, code = ["refract", *words], 0
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    if isinstance(code, str):  # what sys.exit("message") prints
+        out.write(f"{code}\\n")
+        code = 1
+    ends.append((code, out.getvalue()))
+print(json.dumps(ends))
+"""
 SKIPPED = ("metrics/", "docs/", "tests/", "benchmarks/", "data/pocket/", "packages/")
 
 
@@ -90,6 +109,15 @@ class Installed:
         assert done.returncode == code, f"{command}\n{done.stdout}"
         return done.stdout
 
+    def in_turn(
+        self, *commands: Sequence[object], cwd: Path, without: Sequence[str] = ()
+    ) -> list[tuple[int, str]]:
+        """The exit code of each command of refract and what it prints."""
+        words = json.dumps([list(map(str, command)) for command in commands])
+        # The outputs are the last line: a warning of a library may stand above.
+        printed = self.run(self.python, "-c", IN_TURN, words, cwd=cwd, without=without)
+        return [(code, text) for code, text in json.loads(printed.splitlines()[-1])]
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Installed:
@@ -131,55 +159,55 @@ def test_an_extra_is_added_to_an_installed_package_without_a_release(installed):
     assert f"already satisfied: refract-eval[parquet] in {installed.packages}" in printed
 
 
-def test_the_commands_run_in_an_empty_folder(refract, tmp_path):
+def test_the_commands_run_in_an_empty_folder(installed, refract, tmp_path):
     assert refract("--version").startswith("refract ")
     assert list(tmp_path.iterdir()) == []
+    assert "refract init" in refract("gate", code=2)
     rows = [{"id": f"a-{n}", "category": "harmful", "prompt": f"Question {n}?"} for n in range(6)]
     write_rows(tmp_path / "own.jsonl", rows)
-    refract("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json")
-    named = ("--suite", "harmful_helpful", "--limit", 5)
-    assert "0 reused, 5 generated" in refract(
-        "run", "--model", "synthetic", *named, "--out", "two.json"
-    )
-    assert "name two results files" in refract("compare", "one.json", code=2)
-    assert "refract init" in refract("gate", code=2)
     write_rows(tmp_path / "rows.jsonl", [{"id": "a", "prompt": "How?", "response": NO}])
-    refract("judge", "--in", "rows.jsonl", "--out", "verdicts.jsonl")
-    (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
-    assert verdict["label"] == "refusal"
     with open(tmp_path / "labelled.csv", "w", newline="") as file:
         csv.writer(file).writerows([("response", "refused"), (NO, "yes"), (YES, "no")])
+    named = ("--suite", "harmful_helpful", "--limit", 5)
     labels = ("--label-column", "refused", "--positive", "yes")
-    refract("judge", "validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json")
+    ends = installed.in_turn(
+        ("run", "--adapter", "synthetic", "--suite", "own.jsonl", "--out", "one.json"),
+        ("run", "--model", "synthetic", *named, "--out", "two.json"),
+        ("compare", "one.json"),
+        ("judge", "--in", "rows.jsonl", "--out", "verdicts.jsonl"),
+        ("judge", "validate", "--labelled", "labelled.csv", *labels, "--out", "numbers.json"),
+        cwd=tmp_path,
+    )
+    assert [code for code, _ in ends] == [0, 0, 2, 0, 0], ends
+    assert "0 reused, 5 generated" in ends[1][1]
+    assert "name two results files" in ends[2][1]
+    (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
+    assert verdict["label"] == "refusal"
     assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1
 
 
 RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suite")
+OTHER = ("run", "--limit", 2, "--out", "one.json", "--suite", "harmful_helpful")
+NEEDING = [
+    ((*RUN, "conversations"), "dialogue"),
+    ((*RUN, "tool_use"), "dialogue"),
+    (("rewrite", "past_tense"), "dialogue"),
+    (("work", "synthetic", "--shard", "1/2"), "engines"),
+    ((*OTHER, "--adapter", "vllm", "--model-id", "m"), "engines"),
+    (("judge", "list"), "published"),
+    ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
+    (("export", "--as", "appendix", "--out", "paper"), "paper"),
+]
 
 
-@pytest.mark.parametrize(
-    ("command", "package"),
-    [
-        ((*RUN, "conversations"), "dialogue"),
-        ((*RUN, "tool_use"), "dialogue"),
-        (("rewrite", "past_tense"), "dialogue"),
-        (("work", "synthetic", "--shard", "1/2"), "engines"),
-        ((*RUN, "harmful_helpful", "--adapter", "vllm", "--model-id", "m"), "engines"),
-        (("export", "--as", "appendix", "--out", "paper"), "paper"),
-        (("judge", "list"), "published"),
-        ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
-    ],
-)
-def test_what_needs_a_package_says_which_and_the_command_that_installs_it(
-    refract, tmp_path, command, package
-):
-    if "vllm" in command:
-        command = [word for word in command if word not in ("--model", "synthetic")]
-    if command[0] == "export":
-        refract("init")
-    printed = refract(*command, code=2)
-    assert f"the package refract-{package}" in printed
-    assert printed.endswith(f"pip install 'refract-eval[{package}]'\n")
+def test_what_needs_a_package_says_which_and_the_command_that_installs_it(installed, tmp_path):
+    *commands, export = (command for command, _ in NEEDING)
+    ends = installed.in_turn(*commands, ("init",), export, cwd=tmp_path)  # which needs a project
+    assert ends.pop(-2)[0] == 0
+    for (command, package), (code, printed) in zip(NEEDING, ends, strict=True):
+        assert code == 2, command
+        assert f"the package refract-{package}" in printed
+        assert printed.endswith(f"pip install 'refract-eval[{package}]'\n")
 
 
 def test_python_imports_the_installed_package_and_measures_with_it(installed, tmp_path):
@@ -206,7 +234,7 @@ def test_what_runs_local_models_is_an_extra():
     assert "refract-eval[local]" in extras["dev"]
 
 
-def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_path, monkeypatch):
+def test_served_recorded_and_synthetic_models_need_no_extra(installed, tmp_path, monkeypatch):
     prompts = [{"id": "a", "category": "harmful", "prompt": "Say how to cheat at cards."}]
     prompts += [{"id": "b", "category": "helpful", "prompt": "Say how to shuffle cards."}]
     write_rows(tmp_path / "own.jsonl", prompts)
@@ -214,17 +242,22 @@ def test_served_recorded_and_synthetic_models_need_no_extra(without_local, tmp_p
         csv.writer(file).writerows([("id", "response"), ("a", NO), ("b", YES)])
     monkeypatch.setenv("OPENAI_API_KEY", "test")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path / "store"))
     with FaultServer(script=lambda messages: NO) as server:
-        for model in (
+        models = (
             ("openai", "--model-id", "m", "--base-url", f"{server.url}/v1"),
             ("anthropic", "--model-id", "m", "--base-url", server.url),
             ("recorded", "--set", "path=said.csv"),
             ("synthetic",),
-        ):
-            measured = ("--adapter", *model, "--suite", "own.jsonl", "--out", f"{model[0]}.json")
-            said = without_local("refract", "run", *measured)
-            assert ("2 read" if model[0] == "recorded" else "2 generated") in said
-    assert "own" in without_local("refract", "compare", "openai.json", "anthropic.json")
+        )
+        measured = ("run", "--suite", "own.jsonl", "--out")
+        commands = [(*measured, f"{model[0]}.json", "--adapter", *model) for model in models]
+        commands.append(("compare", "openai.json", "anthropic.json"))
+        ends = installed.in_turn(*commands, cwd=tmp_path, without=LOCAL)
+    says = ["2 generated", "2 generated", "2 read", "2 generated", "own"]
+    for (code, printed), text in zip(ends, says, strict=True):
+        assert code == 0, printed
+        assert text in printed
 
 
 def test_dvc_runs_in_the_project_that_init_writes_and_people_label_its_answers(

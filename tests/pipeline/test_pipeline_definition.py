@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def module_path(name: str) -> Path | None:
     return None
 
 
+@cache
 def reached_by(path: Path) -> set[Path]:
     """What the code of a file or folder imports of the library, as whole parts, and the modules alone
     that it names in texts, such as those of a registry."""
