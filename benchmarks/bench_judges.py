@@ -40,7 +40,7 @@ from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
 from refract.judges import open_judge, open_judges, processes  # noqa: E402
 from refract.judges.cases import Case  # noqa: E402
-from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder  # noqa: E402
+from refract.judges.similarity import encoder_folder  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
@@ -289,12 +289,12 @@ def similarity(every: int) -> None:
         if number % every == 0:
             variants = [id_ for id_ in answers if id_.startswith(f"{clean}/")]
             pairs += [(answers[clean], answers[id_]) for id_ in variants]
-    folder = encoder_folder(DEFAULT_ENCODER)
-    for way, settings in (
-        ("default", {}),
-        ("bert-score", {"encoder": folder, "layer": 6, "baseline": 0}),
+    folder = str(encoder_folder())
+    for way, definition in (
+        ("default", {"kind": "similarity"}),
+        ("bert-score", {"kind": "bert_score", "encoder": folder, "layer": 6, "baseline": 0}),
     ):
-        judge = open_judge(way, {"kind": "similarity", **settings})
+        judge = open_judge(way, definition)
         judge.score([("Yes.", "No.")])  # loads the weights
         began = processor_seconds()
         judge.score(pairs)

@@ -24,8 +24,8 @@ from refract.judges.similarity import (
     DEFAULT_LAYER,
     Similarity,
     SimilaritySettings,
-    encoder_folder,
 )
+from refract_published.judges.bert_score_judge import BertScore, BertScoreSettings, folder_of
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
 
@@ -59,8 +59,10 @@ def unrelated_pairs(count: int, seed: int) -> list[tuple[str, str]]:
 
 def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu") -> dict[str, Any]:
     """The mean and standard deviation of F1 over unrelated pairs, and what was measured."""
-    given = {"encoder": encoder, "layer": layer, "device": device, "baseline": 0}
-    similarity = Similarity("similarity", read_settings(SimilaritySettings, "similarity", given))
+    similarity = Similarity("similarity", SimilaritySettings(baseline=0))
+    if (encoder, layer, device) != (DEFAULT_ENCODER, DEFAULT_LAYER, "cpu"):
+        settings = {"encoder": encoder, "layer": layer, "device": device, "baseline": 0}
+        similarity = BertScore("s", read_settings(BertScoreSettings, "bert_score", settings))
     scores = [found.similarity for found in similarity.score(unrelated_pairs(count, seed))]
     return {
         "baseline": round(statistics.fmean(scores), 4),
@@ -69,7 +71,7 @@ def measure(encoder: str, layer: int, count: int, seed: int, device: str = "cpu"
         "seed": seed,
         "sentences_sha256": sha256_file(SENTENCES),
         "encoder": encoder,
-        "weights_sha256": sha256_file(Path(encoder_folder(encoder)) / "model.safetensors"),
+        "weights_sha256": sha256_file(folder_of(encoder) / "model.safetensors"),
         "layer": layer,
     }
 

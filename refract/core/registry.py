@@ -50,7 +50,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
             "reproduce.paper",
         ),
-        "refract.judges": ("classifier", "published"),
+        "refract.judges": ("bert_score", "bert_score_reference", "classifier", "published"),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),

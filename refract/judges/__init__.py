@@ -38,7 +38,14 @@ from refract.judges.kept import judge_kept
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
 # Kinds that look for something in answers that thinking has not.
-OF_ANSWERS = ("calls", "reference", "similarity", "strings")
+OF_ANSWERS = (
+    "bert_score",
+    "bert_score_reference",
+    "calls",
+    "reference",
+    "similarity",
+    "strings",
+)
 # Judges of refusal that need no model; the first is the default.
 SHIPPED = ("refusal", "rules")
 JUDGES = Registry(

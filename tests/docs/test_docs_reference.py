@@ -112,7 +112,7 @@ def test_the_schema_accepts_the_projects_own_params():
         ("models.pocket_small.top_p", 0),
         ("models.gpt_6_luna.mode", "fast"),
         ("judges.rules.kind", "rule"),
-        ("judges.similarity.layer", 0),
+        ("judges.similarity.baseline", 2),
         ("perturbations.typos.kind", "typo"),
         ("perturbations.typos.rate", 0),
         ("perturbations.typos.rat", 0.1),

@@ -2,13 +2,12 @@
 
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from refract import api
-from refract.core.errors import ParamsError, RefractError
+from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_file
 from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
@@ -19,7 +18,6 @@ from refract.judges.similarity import (
     BASELINE,
     DEFAULT_ENCODER,
     Score,
-    SimilaritySettings,
     encoder_folder,
 )
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
@@ -35,12 +33,6 @@ def scorer(**settings):
 @pytest.fixture(scope="module")
 def default():
     return scorer()
-
-
-@pytest.fixture(scope="module")
-def package():
-    """The default encoder's files, as bert-score reads them; before rescaling."""
-    return scorer(encoder=encoder_folder(DEFAULT_ENCODER), layer=6, baseline=0)
 
 
 def similarity(judge, clean, perturbed):
@@ -68,10 +60,9 @@ def test_equal_and_empty_answers_are_scored_without_an_encoder(
     assert scorer().score([(clean, perturbed)]) == [Score(score, truncated=False)]
 
 
-def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default, package):
-    for judge in (default, package):
-        assert similarity(judge, "\x07\x07", "\u200b") == 1.0
-        assert similarity(judge, "\x07\x07", "Hello there.") == 0.0
+def test_a_text_in_which_the_encoder_sees_nothing_counts_as_empty(default):
+    assert similarity(default, "\x07\x07", "\u200b") == 1.0
+    assert similarity(default, "\x07\x07", "Hello there.") == 0.0
 
 
 def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
@@ -81,46 +72,7 @@ def test_unrelated_text_is_about_0_and_a_paraphrase_is_well_above(default):
     assert similarity(default, "The cat sat on the mat.", "A cat is sitting on the mat.") > 0.8
 
 
-def test_the_two_ways_of_scoring_give_the_same(package):
-    pairs = [
-        *unrelated_pairs(3, seed=3),
-        ("I can help you with that.", "I can't help you with that."),
-        ("Yes", "No, not at all: never."),
-    ]
-    ours = [row.similarity for row in scorer(baseline=0).score(pairs)]
-    assert ours == pytest.approx([row.similarity for row in package.score(pairs)], abs=1.01e-4)
-
-
-def test_another_encoder_has_bert_scores_own_score_with_its_layer_baseline_and_weights(
-    tmp_path, monkeypatch
-):
-    from bert_score import BERTScorer
-
-    table = tmp_path / "baselines.tsv"
-    table.write_text("LAYER,P,R,F\n" + "".join(f"{n},.2,.3,.1{n}\n" for n in range(5)))
-    monkeypatch.setattr(SimilaritySettings, "baseline_file", table)
-    clean, perturbed = ["The cat sat on the mat.", "Bread is baked."], ["A cat sits.", "It is hot."]
-    folder = encoder_folder(DEFAULT_ENCODER)
-    settings = {"model_type": folder, "num_layers": 3, "idf": True, "device": "cpu", "lang": "en"}
-    reference = BERTScorer(
-        **settings, nthreads=0, rescale_with_baseline=True, baseline_path=str(table)
-    )
-    reference.compute_idf(clean)
-    expected = reference.score(perturbed, clean, batch_size=1)[2].tolist()
-    judge = scorer(encoder=folder, layer=3, idf=True)
-    pairs = list(zip(clean, perturbed, strict=True))
-    assert [row.similarity for row in judge.score(pairs)] == pytest.approx(expected, abs=5.1e-5)
-    assert judge.cases_a_process is None
-    assert judge.version.startswith("2 bert-score 0.")
-
-
-def test_an_encoder_that_bert_score_has_measured_needs_no_baseline():
-    assert scorer(encoder="roberta-large").settings.baseline is None
-
-
-@pytest.mark.parametrize("way", ["default", "package"])
-def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(way, request):
-    default = request.getfixturevalue(way)
+def test_a_pair_gets_the_same_score_alone_beside_others_and_in_any_order(default):
     pairs = unrelated_pairs(4, seed=5)
     pairs += [(clean, clean + " Indeed so.") for clean, _ in pairs[:2]]
     shuffled = random.Random(1).sample(pairs, len(pairs))
@@ -137,10 +89,9 @@ def test_tokens_that_point_the_other_way_have_a_cosine_below_zero():
     assert encoder.matched([one], [other]) == (-0.7, -0.6)
 
 
-@pytest.mark.parametrize("way", ["default", "package"])
-def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(way, request):
+def test_a_difference_beyond_the_encoders_limit_is_seen_and_the_pair_is_marked(default):
     head = long_text(60)
-    different, equal_length = request.getfixturevalue(way).score(
+    different, equal_length = default.score(
         [(head, head + " " + long_text(12)[::-1]), (head + " Yes, do.", head + " No, never.")]
     )
     assert different.truncated is equal_length.truncated is True
@@ -152,38 +103,10 @@ def test_a_lone_surrogate_or_a_null_character_is_scored_and_does_not_fail(defaul
     assert 0 < similarity(default, "fine \ud800 text", "fine \0 text") <= 1
 
 
-@pytest.mark.parametrize(
-    ("definition", "message"),
-    [
-        ({"layer": 4}, "baseline must be given for encoder 'gt-all.*: .*tools.similarity_baseline"),
-        ({"encoder": None, "baseline": 0}, "encoder must be .*a folder or a hub id .got None"),
-    ],
-)
-def test_a_setting_that_cannot_be_used_is_refused_in_a_full_sentence(definition, message):
-    with pytest.raises(ParamsError, match=rf"judges\.s: .*{message}"):
-        scorer(**definition)
-
-
-@pytest.mark.parametrize(
-    ("definition", "message"),
-    [
-        ({"layer": 7}, "with layer 7 and device 'cpu': Invalid num_layers"),
-        ({"device": "no_such"}, "device 'no_such': "),
-        ({"encoder": "{folder}"}, "layer must be given for encoder"),
-        ({"encoder": "{folder}", "layer": 1}, "has no weights in safetensors"),
-    ],
-)
-def test_what_bert_score_cannot_use_is_refused_in_a_full_sentence(tmp_path, definition, message):
-    if "encoder" in definition:
-        definition = {**definition, "encoder": str(tmp_path)}
-    with pytest.raises(ParamsError, match=message):
-        scorer(**definition, baseline=0).score([("a", "b")])
-
-
 def test_a_fresh_measurement_agrees_with_the_stored_baseline():
     stored = json.loads(BASELINE.read_text())
     fresh = measure(DEFAULT_ENCODER, 6, 12, seed=2)
-    weights = Path(encoder_folder(DEFAULT_ENCODER)) / "model.safetensors"
+    weights = encoder_folder() / "model.safetensors"
     assert sha256_file(weights) == PUBLISHED_SHA256
     assert stored["weights_sha256"] == PUBLISHED_SHA256
     assert stored["sentences_sha256"] == sha256_file(SENTENCES)

@@ -26,7 +26,7 @@ from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import arranged
 from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
-from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
+from refract.judges.similarity import encoder_folder
 from tools.refusal_encoder import curves, table
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train
@@ -70,7 +70,7 @@ def do_train(examples: list[Example], scores: Path, only: list[int]) -> None:
     """The weights of each run."""
     from safetensors.torch import save_file
 
-    base = Path(encoder_folder(DEFAULT_ENCODER))
+    base = encoder_folder()
     for number in only or range(len(RUNS)):
         run = RUNS[number]
         print(f"run {number}, without {' and '.join(run.without)}", flush=True)
@@ -88,7 +88,7 @@ def do_join(examples: list[Example], scores: Path) -> None:
         sources = {*run.without, *curves.FITTED_ON}
         logits = logits_of(runs[number], [e for e in examples if e.source in sources])
         write_json(scores / f"run{number}.json", logits)
-    base, path = Path(encoder_folder(DEFAULT_ENCODER)), FOLDER / "encoder.safetensors"
+    base, path = encoder_folder(), FOLDER / "encoder.safetensors"
     weights = train(shaping(examples), base, LAST, start=mean(runs))
     save_file(quantized(weights), path)
     path.chmod(0o644)
