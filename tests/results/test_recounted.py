@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
-from refract.rates.rate import Interval
+from refract.rates.rate import Interval, Rate
 from refract.results.recounted import recount_problems
 from refract.results.sources import read_tree
 from tests.builders import ROOT, Project, suite_rows
@@ -101,16 +101,24 @@ EDITED = [
 ]
 
 
+def problems_of(rates: list[Rate]) -> list[str]:
+    """Where these rates of one suite in git are not what its outcomes add up to."""
+    result = KEPT["synthetic"]
+    suites = {SUITE: result.provenance["suites"][SUITE]}
+    return recount_problems(rates, result.outcomes, {**result.provenance, "suites": suites})
+
+
+SUITE = "harmful_helpful"
+RATES = [rate for rate in KEPT["synthetic"].rates if rate.suite == SUITE]
+
+
 @pytest.mark.parametrize(("name", "change", "problem"), EDITED)
 def test_each_number_that_a_decision_rests_on_is_counted_again(name, change, problem):
-    result = KEPT["synthetic"]
-    edited = list(result.rates)
-    for place, rate in enumerate(edited):
-        if rate.name == name and not rate.group and (rate.threshold or "decision" not in change):
-            edited[place] = replace(rate, **change)
-            break
-    problems = recount_problems(edited, result.outcomes, result.provenance)
+    (place,) = (n for n, rate in enumerate(RATES) if rate.name == name and not rate.group)
+    edited = replace(RATES[place], **change)
+    problems = problems_of([*RATES[:place], edited, *RATES[place + 1 :]])
     assert f" {name}: {problem}" in problems[0], problems
-    doubled = [*result.rates, edited[place]]
-    problems = recount_problems(doubled, result.outcomes, result.provenance)
-    assert any("two rates have one name" in line for line in problems)
+
+
+def test_two_rates_of_one_name_are_named():
+    assert problems_of([*RATES, RATES[0]]) == [f"{SUITE} two rates have one name"]
