@@ -50,10 +50,13 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
             "reproduce.paper",
         ),
-        "refract.judges": ("bert_score", "bert_score_reference", "classifier", "published"),
+        "refract.judges": (
+            *("bert_score", "bert_score_reference", "classifier", "published", "rubric"),
+        ),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),
+        "refract.row_checks": ("rubric",),
         "refract.texts": ("published",),
     },
 }

@@ -62,7 +62,6 @@ JUDGES = Registry(
         "llm_refusal": "refract.judges.llm:LLMRefusal",
         "refusal_cause": "refract.judges.llm:RefusalCause",
         "requirement": "refract.judges.llm:Requirement",
-        "rubric": "refract.judges.llm:Rubric",
     },
     "refract.judges",
     "Settings",

@@ -31,7 +31,6 @@ from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
-from refract.suites.rows import rubric_of
 
 VERSION = "3"
 REMINDER = (
@@ -376,52 +375,3 @@ class LLMAbstention(ModelJudge):
     KIND = "llm_abstention"
     FAMILY = "abstention"
     KEY, LABELS = "label", {label: label for label in ABSTENTION_LABELS}
-
-
-class Rubric(ModelJudge):
-    """A score from the row's own questions
-    (:class:`refract.suites.rows.Question`); a row without any is not judged.
-    """
-
-    KIND = "rubric"
-    FAMILY = "score"
-    KEY, LABELS = "q", {}
-    SHOWS = (*ModelJudge.SHOWS, "questions")
-
-    def fields(self, case: Case) -> dict[str, str] | None:
-        shown = super().fields(case)
-        lines = []
-        for number, question in enumerate(rubric_of(case.source), 1):
-            allowed = '"yes" or "no"'
-            if question.scale is not None:
-                allowed = "a whole number from {} to {}".format(*question.scale)
-            lines.append(f'"{self.KEY}{number}" ({allowed}): {question.question}')
-        return {**shown, "questions": "\n".join(lines)} if lines and shown else None
-
-    def read(self, case: Case, reply: str) -> Verdict:
-        answers, worths, weights = {}, [], []
-        kept = 1.0  # the share that no gate takes away
-        for number, question in enumerate(rubric_of(case.source), 1):
-            key = f"{self.KEY}{number}"
-            spelled: dict[Any, int] = dict(question.numbers)
-            if question.scale is not None:
-                spelled = {value: value for value in spelled.values()} | spelled
-            answers[key], reason = read_json(reply, key, spelled)
-            worth = question.worth(answers[key])
-            if question.gate:
-                kept *= 1 - worth
-            else:
-                worths.append(worth)
-                weights.append(question.weight)
-        how = case.source.get("rubric_score", "mean")
-        if how == "mean":
-            weighted = [worth * weight for worth, weight in zip(worths, weights, strict=True)]
-            score = sum(weighted) / sum(weights)
-        else:
-            score = max(worths) if how == "any" else min(worths)
-        return {
-            **unjudged(),
-            "score": round(kept * score, 6),
-            "rubric": answers,
-            "reason": reason,
-        }

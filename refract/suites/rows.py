@@ -7,14 +7,12 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field, model_validator
-
-from refract.core.errors import ParamsError, RefractError
+from refract.core.errors import RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_json, parse_line
 from refract.core.played import played
-from refract.core.settings import Number, Settings, read_settings
+from refract.core.registry import Registry, find
 from refract.core.showing import core, fold, starts_formula
 from refract.core.tool_calls import NAMING
 from refract.core.types import Row
@@ -40,6 +38,10 @@ UNSENT = (
 )
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
 OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
+# Fields for the judge `rubric` of refract-published.
+OF_RUBRICS = ("rubric", "rubric_score")
+# What is wrong with fields that judges of packages read: functions of a row.
+ROW_CHECKS = Registry({}, "refract.row_checks", "__call__")
 # Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
@@ -50,42 +52,6 @@ class Problem(NamedTuple):
     line: int
     message: str
     harmless: bool = False
-
-
-class Question(Settings):
-    """A question of a row's ``rubric``: yes or no, or a number on a scale, taken from 0 to 1."""
-
-    question: Annotated[str, Field(pattern=r"\S")]
-    weight: Annotated[Number, Field(gt=0)] = Field(1, description="in the mean of the answers")
-    scale: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="lowest and highest number; null: yes (1) or no (0)"
-    )
-    gate: bool = Field(
-        False,
-        description="is not part of the mean; its answer takes that share away",
-    )
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Question:
-        if self.scale and not 0 < self.scale[1] - self.scale[0] <= 100:
-            raise ValueError("scale must be [lowest, highest], at most 100 apart")
-        return self
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The number of each answer that is allowed, by how it is written."""
-        if self.scale is None:
-            return {"yes": 1, "no": 0}
-        return {str(number): number for number in range(self.scale[0], self.scale[1] + 1)}
-
-    def worth(self, number: int) -> float:
-        """The value of an answer, from 0 to 1."""
-        low, high = self.scale or (0, 1)
-        return (number - low) / (high - low)
-
-
-# How the answers to a rubric add up: their weighted mean, the highest, or the lowest.
-RUBRIC_SCORES = ("mean", "any", "all")
 
 
 class SuiteError(RefractError, ValueError):
@@ -236,36 +202,11 @@ def field_problems(row: Row) -> list[str]:
                 )
     if any(field in row for field in OF_DIALOGUE):
         problems += played("problems")(row)
-    if "rubric" in row:
-        problems += _rubric_problems(row)
-    elif "rubric_score" in row:
-        problems.append("'rubric_score' says how a 'rubric' is added up, and the row has none")
+    if any(field in row for field in OF_RUBRICS):
+        problems += find(ROW_CHECKS, "rubric", "suites: the field 'rubric'")(row)
     control = row.get("control")
     if "control" in row and control not in list(CONTROLS):
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")
-    return problems
-
-
-def rubric_of(row: Row) -> list[Question]:
-    """The questions of a row's rubric; none where it has no rubric. Raises ParamsError."""
-    questions = enumerate(row.get("rubric", []), 1)
-    return [read_settings(Question, f"question {number}", text) for number, text in questions]
-
-
-def _rubric_problems(row: Row) -> list[str]:
-    rubric = row["rubric"]
-    if not isinstance(rubric, list):
-        return [f"'rubric' must be a list of questions (got {rubric!r:.60})"]
-    try:
-        questions = rubric_of(row)
-    except ParamsError as error:
-        return [f"'rubric': {error}"]
-    problems = []
-    if all(question.gate for question in questions):
-        problems.append("'rubric' needs a question that is not a gate")
-    score = row.get("rubric_score", "mean")
-    if score not in RUBRIC_SCORES:
-        problems.append(f"'rubric_score' must be {', '.join(RUBRIC_SCORES)} (got {score!r:.80})")
     return problems
 
 

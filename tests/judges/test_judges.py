@@ -24,7 +24,6 @@ for kind in (
     "llm_refusal",
     "refusal_cause",
     "requirement",
-    "rubric",
 ):
     NEEDED[kind] = {"model": {"adapter": "synthetic"}}
 
