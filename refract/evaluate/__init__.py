@@ -195,17 +195,22 @@ class Evaluation:
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:
-    """What is said where every answer is an error, filtered, empty or degenerate; else nothing."""
+    """What is said where every answer is an error, filtered, empty, degenerate or without a verdict;
+    else nothing."""
     counts = Counter(row["outcome"] for row in answers)
-    if not counts or counts.keys() - {"error", "content_filter", "empty", "degenerate"}:
+    if not counts or counts.keys() - {"error", "content_filter", "empty", "degenerate", "unjudged"}:
         return ""
     total = len(answers)
-    errors = [row["error"] for row in answers if row["outcome"] == "error" and row["error"]]
-    first = f"; the first: {errors[0]['type']}: {errors[0]['message']}" if errors else ""
+    errors = [
+        f"{row['error']['type']}: {row['error']['message']}" for row in answers if row["error"]
+    ]
+    verdicts = [row["judges"].get(row["judge"]) or {} for row in answers]
+    errors += [verdict["error"] for verdict in verdicts if verdict.get("error")]
+    first = f"; the first: {errors[0]}" if errors else ""
     if counts["error"] == total:
         return f"all {total} answers are errors{first}"
     listed = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-    return f"none of {total} answers has anything to judge ({listed}){first}"
+    return f"none of {total} answers could be judged ({listed}){first}"
 
 
 def read_suites(

@@ -56,13 +56,6 @@ def named_answers(rows: Sequence[Row], where: str) -> tuple[list[Row], list[str]
             f"{where} holds no answers: one of the columns {', '.join(USUAL['response'])} "
             f"(got {listed(columns) or 'no rows'})"
         )
-    others = [name for name in USUAL["response"] if name in columns and name != "response"]
-    for name in others if not taken.get("response") else ():
-        differing = sum(row.get(name) not in (None, "", row.get("response")) for row in rows)
-        if differing:
-            notes.append(
-                f"the column {name!r} is not read; {differing} rows hold another text there"
-            )
     parts = [number for number, row in enumerate(rows, 1) if row.get("done") is False]
     if parts:
         raise UsageError(
@@ -72,8 +65,21 @@ def named_answers(rows: Sequence[Row], where: str) -> tuple[list[Row], list[str]
     answers = []
     for row in rows:
         answers.append({**row, **{role: row.get(column) for role, column in taken.items()}})
+    notes += other_answers(rows, taken.get("response", "response"))
     pairs = [(row.get("prompt"), row.get("response")) for row in answers]
     return answers, [*notes, *answer_warnings(pairs)]
+
+
+def other_answers(rows: Sequence[Row], column: str) -> list[str]:
+    """What is said of columns that usually hold answers, and hold others than a column does."""
+    notes = []
+    for name in RESPONSE_COLUMNS:
+        differing = sum(row.get(name) not in (None, "", row.get(column)) for row in rows)
+        if name != column and differing:
+            notes.append(
+                f"the column {name!r} is not read; {differing} rows hold another text there"
+            )
+    return notes
 
 
 def answer_warnings(pairs: Iterable[tuple[Any, Any]]) -> list[str]:

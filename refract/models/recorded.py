@@ -32,6 +32,7 @@ from refract.models.answer_rows import (
     USUAL,
     answer_warnings,
     is_failed_check,
+    other_answers,
     recorded_answer,
     usual_column,
 )
@@ -210,9 +211,9 @@ class Recorded(Model):
                 _add(by_id, (id_text(id_), None if prompt is None else _folded(prompt)), recorded)
             if prompt is not None:
                 _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
-        for warning in answer_warnings(
-            (row.get(prompts or ""), row.get(responses)) for row in rows
-        ):
+        pairs = ((row.get(prompts or ""), row.get(responses)) for row in rows)
+        others = [] if self.settings.response_column else other_answers(rows, responses)
+        for warning in (*others, *answer_warnings(pairs)):
             logger.warning("%s: %s", self.where, warning)
         failed = sum(is_failed_check(row, row.get(responses)) for row in rows)
         if failed:

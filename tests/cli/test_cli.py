@@ -18,6 +18,7 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
 from tests.builders import Project
+from tests.fault_server import FaultServer
 from tests.judges.test_model_judges import JudgeServer
 
 ROOT = Path(__file__).parents[2]
@@ -306,9 +307,16 @@ def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
     recorded = ("run", "--adapter", "recorded", "--path", "answers.jsonl", "--suite", suite)
     done = cli(*recorded, "--out", "r.json")
     assert done.code == 1
-    message = "none of 20 answers has anything to judge (14 empty, 6 degenerate)"
+    message = "none of 20 answers could be judged (14 empty, 6 degenerate)"
     assert done.err.splitlines()[-1] == f"refract: {message}"
     assert Path("r.json").is_file()
+    write_rows(Path("answers.jsonl"), [{**row, "answer": "No."} for row in answers])
+    with FaultServer() as server:  # which repeats what it is asked
+        judge = ("--judge-model", "openai:j", "--judge-base-url", f"{server.url}/v1")
+        done = cli(*recorded, "--judge", "llm_refusal", *judge, "--out", "j.json")
+    assert done.code == 1
+    message = "none of 20 answers could be judged (20 unjudged); the first: unreadable verdict: "
+    assert message in done.err.splitlines()[-1]
 
 
 # refract judge

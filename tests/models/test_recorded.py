@@ -354,6 +354,8 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
         (rows_of("a one one,x", "b two y"), {}, "1 of 2 answers begin with their prompt"),
         ([{"id": "a", "prompt": "one", "response": "x" * 32_767}, *rows_of("b two y")], {},
          "1 of 2 answers end where a cell of Excel does"),
+        (rows_of("a one x z", "b two y y", columns="id prompt response output"), {},
+         "the column 'output' is not read; 1 rows hold another text there"),
         (rows_of("a one x<|im_end|>", "b two y"), {}, "1 of 2 answers hold markers of a chat templ"),
         (rows_of("a one content='No.'", "b two b'No.'"), {}, "2 of 2 answers are objects as Python p"),
         (rows_of("a one x m", "b two y n", columns="id prompt response model"), {},

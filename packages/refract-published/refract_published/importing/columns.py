@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, model_validator
 
+from refract.core.file_formats import id_text
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
 from refract.suites.rows import (
@@ -422,7 +423,7 @@ def _left_out(lacked: str, places: list[str]) -> list[str]:
 def _id(kind: str, published: Any, number: int) -> str:
     """The publisher's id, with the kind before a bare number; else the row's number. Where no
     publisher is known a number stays as it is, for answers in the file to be found by it."""
-    text = "" if published is None else str(published).strip()
+    text = "" if published is None else id_text(published).strip()
     if not text or not text.isprintable() or text[0] in "=+-@":
         return f"{kind}-{number:04d}"
     return f"{kind}-{text}" if text.isdigit() and kind != "generic" else text
