@@ -6,6 +6,7 @@ number. PEFT is imported only where an adapter is loaded.
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,10 @@ def add_adapter(model: Any, folder: Path) -> None:
         stated = parse_json((folder / CONFIG).read_text(encoding="utf-8"))
         if stated.get("peft_type") != "LORA":
             raise ValueError(f"peft_type must be LORA (got {stated.get('peft_type')!r:.40})")
+        known = {field.name for field in dataclasses.fields(LoraConfig)}
+        for key, value in stated.items():
+            if key not in known and value not in (None, False, [], {}):
+                raise ValueError(f"nothing applies {key} (here {value!r:.40}); a newer PEFT may")
         config = LoraConfig.from_pretrained(str(folder))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they are about merging and training

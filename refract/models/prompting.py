@@ -30,7 +30,7 @@ _HARMLESS = re.compile(
     r"(max|use|return|output|cache|disable|compile|is_assistant|assistant|num_assistant|prompt|target|"
     r"prefill|speculation|low_memory|continuous)(_.*)?"
 )
-_NEUTRAL: tuple[Any, ...] = (None, False, 0, 1, [], {})
+_OF_ONE = re.compile(r"temperature|top_p|typical_p|guidance_scale|num_.*|.*_penalty")
 # In a chat template that has a place for what a tool returned.
 _TOOL_ROLE = re.compile(r"""["']tool["']""")
 
@@ -317,12 +317,10 @@ class Prompting:
         """Says which of a checkpoint's generation settings are not applied."""
         unused = []
         for key, value in stated.items():
-            chosen = value == getattr(
-                self.settings, key, key == "do_sample" and self.settings.temperature > 0
-            )
-            if not (
-                chosen or _HARMLESS.fullmatch(key) or (value is not True and value in _NEUTRAL)
-            ):
+            neutral = 1 if _OF_ONE.fullmatch(key) else None if key.startswith("forced") else 0
+            without_effect: Any = (None, [], {}, neutral, getattr(self.settings, key, None))
+            sampled = key == "do_sample" and (self.settings.temperature > 0 or value is False)
+            if not (sampled or value in without_effect or _HARMLESS.fullmatch(key)):
                 unused.append(f"{key} {value!r:.40}")
         if unused and "not_applied" not in self.told:
             self.told["not_applied"] = ", ".join(sorted(unused))

@@ -95,6 +95,14 @@ def test_an_adapter_of_another_base_is_an_error(tiny, adapter, damage, message):
         answers(model(tiny, adapter_path=str(adapter)), prompts(1))
 
 
+def test_a_setting_of_a_newer_peft_that_has_a_value_is_refused(tiny, adapter):
+    configured(new_default=None, new_flag=False)(adapter)
+    answers(model(tiny, adapter_path=str(adapter), arithmetic="fast", max_tokens=1), prompts(1))
+    configured(lora_gamma=2.0)(adapter)
+    with pytest.raises(AdapterError, match=r"nothing applies lora_gamma \(here 2\.0\)"):
+        answers(model(tiny, adapter_path=str(adapter), arithmetic="fast"), prompts(1))
+
+
 def test_a_template_or_tokenizer_of_its_own_is_refused_where_it_is_another(tiny, adapter):
     for path in tiny.glob("*token*"):
         shutil.copy(path, adapter)

@@ -155,6 +155,7 @@ def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded
 
 def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, caplog):
     stated = {"repetition_penalty": 1.3, "temperature": 0.7, "do_sample": True, "top_k": 1}
+    stated |= {"forced_bos_token_id": 0, "no_repeat_ngram_size": 1, "min_length": 0}
     stated |= {"max_length": 20, "eos_token_id": [2, 7], "num_beams": 1, "bad_words_ids": []}
     (copy / "generation_config.json").write_text(json.dumps(stated))
     greedy = model(copy, max_tokens=1, arithmetic="fast")
@@ -162,8 +163,8 @@ def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, ca
     for adapter in (greedy, sampled):
         answers(adapter, [ask("Hi")])
     said = [adapter.runtime["not_applied"] for adapter in (greedy, sampled)]
-    assert said[0] == "do_sample True, repetition_penalty 1.3, temperature 0.7"
-    assert said[1] == "repetition_penalty 1.3"
+    others = "forced_bos_token_id 0, no_repeat_ngram_size 1, repetition_penalty 1.3"
+    assert said == [f"do_sample True, {others}, temperature 0.7, top_k 1", others + ", top_k 1"]
     assert f"{said[0]}: not applied" in caplog.text
 
 
