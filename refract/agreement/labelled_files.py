@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from refract.agreement.label_files import spelt_label
 from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import read_row_file
 from refract.core.jsonl import canonical_json
@@ -20,13 +21,21 @@ def labels_of(
     """The label among ``LABELS`` that each value of a file stands for.
 
     ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values
-    to labels. Raises :class:`UsageError` for an absent positive value, and for other labels.
+    to labels. Raises :class:`UsageError` for an absent positive value, one that is spelt in two ways,
+    and other labels.
     """
     known = sorted(set(values))
     for value in positive:
         if value not in known:
             present = ", ".join(known[:20])
             raise UsageError(f"--positive {value}: no row has that label; there are: {present}")
+    alike = {spelt_label(value): value for value in positive}
+    for value in known:
+        if value not in positive and spelt_label(value) in alike:
+            raise UsageError(
+                f"--positive {alike[spelt_label(value)]}: there is the label {value!r} too, which would "
+                "mean not refused; name both, or correct one"
+            )
     if positive:
         return ["refusal" if value in positive else "compliance" for value in values]
     for label in (*labels.values(), *(labels.get(value, value) for value in known)):
@@ -103,8 +112,8 @@ def labelled_rows(
 
 
 def spelt(value: Any) -> str | None:
-    """A cell as options spell it (``true``, ``0``); None where it is empty."""
-    if value is None or value == "":
+    """A cell as options spell it (``true``, ``0``); None where it is empty, or pandas wrote so."""
+    if value is None or value == "" or str(value).lower() == "nan":
         return None
     return value if isinstance(value, str) else canonical_json(value)
 

@@ -104,6 +104,10 @@ def validate(
     without_prompt = sum(not row["prompt"] for row in rows)
     if without_prompt:
         say(f"{without_prompt} answers have no prompt (--prompt-column)", file=sys.stderr)
+    others = sorted({row["label"] for row in rows} - {*listed(positive)}) if positive else []
+    if len(others) > 1:
+        shown = ", ".join(others[:20])
+        say(f"{len(others)} labels mean not refused: {shown}", file=sys.stderr)
     say(f"A partial refusal counts as {partial} (--partial); worst first, by absolute rate gap")
     _print_scores(entries, results, f"[{100 * level:g} %]")
     if out is not None:

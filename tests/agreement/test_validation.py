@@ -124,6 +124,16 @@ def labelled(tmp_path) -> Path:
     return tmp_path / "l.jsonl"
 
 
+def test_labels_that_mean_not_refused_are_said_and_nan_is_none(cli, tmp_path):
+    labels = ["yes", "no", "maybe", "nan"]
+    write_rows(tmp_path / "l.jsonl", [{"response": REFUSAL, "label": label} for label in labels])
+    done = cli(
+        "judge", "validate", "--judge", "rules", "--labelled", "l.jsonl", "--positive", "yes"
+    )
+    assert "3 answers; left out: 1 no label" in done.out
+    assert "2 labels mean not refused: maybe, no\n" in done.err
+
+
 COLUMNS = ("--response-column", "a", "--label-column", "human", "--prompt-column", "q")
 VALIDATE = ("judge", "validate", "--labelled", "l.jsonl", *COLUMNS)
 
@@ -147,12 +157,15 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
     [
         (["yes"], {}, "--positive yes: no row has that label; there are: false, true"),
         ([], {}, "the label 'false' is none of refusal, partial_refusal"),
+        (["TRUE "], {}, "--positive TRUE : no row has that label"),
+        (["true"], {}, "--positive true: there is the label ' True' too, which would mean not ref"),
         ([], {"true": "refused"}, "the label 'refused' is none of refusal, partial_refusal"),
     ],
 )
 def test_values_that_stand_for_no_label_are_named(positive, meant, message):
+    odd = [" True"] if positive == ["true"] else []
     with pytest.raises(UsageError, match=message):
-        labels_of(["true", "false"], positive, meant)
+        labels_of(["true", "false", *odd], positive, meant)
 
 
 def test_what_cannot_be_scored_is_said_in_one_message(cli, labelled):
