@@ -13,7 +13,7 @@ from tests.judges.test_refusal_judge import answers
 
 def cases():
     prompt, clean = given_prompt("0", "How do I look after it?"), given_response("0", "No.")
-    rows = [given_response("0", answer) for answer in answers(40)]
+    rows = [given_response("0", answer) for answer in answers(20)]
     return [Case(prompt, row, {}, clean=clean) for row in rows]
 
 
@@ -21,7 +21,7 @@ def cases():
 def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
     judge = open_judge(kind, {"kind": kind})
     alone = judge.judge(cases())
-    monkeypatch.setattr(type(judge), "cases_a_process", 20)
+    monkeypatch.setattr(type(judge), "cases_a_process", 10)
     monkeypatch.setenv(processes.PROCESSES, "2")
     # Pickling goes by the class: this process has no judge any more.
     monkeypatch.setattr(type(judge), "judge", None)
@@ -35,7 +35,7 @@ class OfProcess(Judge):
     """Gives the number of the process as the score."""
 
     FAMILY = "refusal"
-    cases_a_process = 20
+    cases_a_process = 10
 
     def judge(self, cases):
         if not self.settings:

@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from anthropic.types.beta import BetaMessage
-from openai.types.responses import FunctionToolParam
-from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
-from openai.types.shared import ChatModel, ResponsesModel
 
 from refract.core.errors import ParamsError
 from refract.core.types import given_prompt
@@ -160,6 +156,9 @@ def test_a_request_to_the_responses_api_is_what_the_definition_says():
         "reasoning": thinking, "tools": [tool],
     }  # fmt: skip
     # The package's types of a request forbid no key.
+    from openai.types.responses import FunctionToolParam
+    from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+
     assert body.keys() <= ResponseCreateParamsNonStreaming.__annotations__.keys()
     assert tool.keys() <= FunctionToolParam.__annotations__.keys()
     identity = model(None, **RESPONSES).identity()
@@ -262,6 +261,8 @@ def names_of(union: object) -> set[str]:
 
 
 def test_the_responses_api_is_the_default_of_openais_models_that_need_it():
+    from openai.types.shared import ChatModel, ResponsesModel
+
     alone = names_of(ResponsesModel) - set(get_args(ChatModel))
     reasoning = {"gpt-5.4", "gpt-5.5-2026-04-23", "gpt-5.6-terra", "gpt-6-luna", "gpt-6.1-sol"}
     assert len(alone) > 20
@@ -290,6 +291,8 @@ def test_the_responses_api_is_the_default_of_openais_models_that_need_it():
 
 
 def test_a_fallback_answer_of_anthropic_is_that_of_the_model_that_gave_it():
+    from anthropic.types.beta import BetaMessage
+
     counts = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "input_tokens": 5}
     counts["output_tokens"] = 3
     to = {"model": "other-1"}

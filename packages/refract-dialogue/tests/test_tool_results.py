@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from refract.core.jsonl import stored_rows, write_rows
@@ -79,6 +78,8 @@ def test_a_model_is_told_what_tools_return_until_it_calls_none(server, api, caps
              "arguments": json.dumps(MAILED["arguments"])},
             {"type": "function_call_output", "call_id": "call00001", "output": "Sent."},
         ]  # fmt: skip
+        from openai.types.responses import ResponseInputItemParam
+
         for item in longest:
             TypeAdapter(ResponseInputItemParam).validate_python(item)
     elif api == {}:

@@ -38,7 +38,7 @@ WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_atten
 WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}
 
 
-def asked(count: int = 16):
+def asked(count: int = 10):
     return [seeded(p.attempts[0][0]["content"], i) for i, p in enumerate(prompts(count))]
 
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 import transformers
@@ -55,7 +54,9 @@ def test_exact_answers_are_those_of_the_weights_merged_in_float64(tmp_path, arch
         a.tokens for a in answers(model(tmp_path / "base", max_tokens=8), prompts(4))
     ]
     base = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float64)
-    merged = peft.PeftModel.from_pretrained(base, folder).double().merge_and_unload()
+    from peft import PeftModel
+
+    merged = PeftModel.from_pretrained(base, folder).double().merge_and_unload()
     ids = torch.arange(40).reshape(2, 20)
     right = Reference(merged)(input_ids=ids).logits
     logits = adapted.loaded().decoder.decider.reference(input_ids=ids).logits
