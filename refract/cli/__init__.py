@@ -144,7 +144,7 @@ class Commands(TyperGroup):
             raise UsageError(f"refract {name} is gone; run: {OLD_NAMES[name]}")
         package = PLACES.package_of(name)
         if package:
-            raise missing_package(f"the command {cmd_name}", package)
+            raise missing_package(f"the command {name.replace('.', ' ')}", package)
         return None
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:

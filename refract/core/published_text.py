@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from refract.core.errors import RefractError
-from refract.core.registry import Registry, find
+from refract.core.registry import Registry, find, missing_package
 from refract.core.settings import Settings
 
 PACKAGE = r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+"
@@ -58,5 +58,7 @@ class Source(Settings):
 def fetched_text(source: Source, where: str) -> str:
     """A text, fetched at its first use; ``where`` says in messages what names it. Raises SourceError
     and MissingPackage."""
-    text: str = find(TEXTS, "published", f"{where}: a text at another place,")(source)
+    if "published" not in TEXTS.installed():
+        raise missing_package(f"{where}: what fetches published texts", "published")
+    text: str = find(TEXTS, "published", where)(source)
     return text

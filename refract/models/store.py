@@ -171,24 +171,6 @@ def answer_row(key: str, answer: Answer, prompt_id: str = "") -> ResponseRow:
     return cast(ResponseRow, row)
 
 
-def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
-    """Answers by request hash as response rows, in order of it, with the ``certificate`` of each
-    that has one and the ``run`` that made it. The first row of a run holds the run (``origin``),
-    unless it is in ``known_runs``, which is added to."""
-    known_runs = set() if known_runs is None else known_runs
-    for key in sorted(answers):
-        answer = answers[key]
-        row: Row = {**answer_row(key, answer)}
-        if answer.certificate is not None:
-            row["certificate"] = answer.certificate
-        if answer.origin is not None:
-            row["run"] = sha256_json(answer.origin)
-            if row["run"] not in known_runs:
-                known_runs.add(row["run"])
-                row["origin"] = answer.origin
-        yield row
-
-
 def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:

@@ -203,7 +203,7 @@ def field_problems(row: Row) -> list[str]:
     if any(field in row for field in OF_DIALOGUE):
         problems += played("problems")(row)
     if any(field in row for field in OF_RUBRICS):
-        problems += find(ROW_CHECKS, "rubric", "suites: the field 'rubric'")(row)
+        problems += find(ROW_CHECKS, "rubric", "what checks the field of a row")(row)
     control = row.get("control")
     if "control" in row and control not in list(CONTROLS):
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")

@@ -12,20 +12,20 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.errors import UsageError
-from refract.core.jsonl import dump_row, write_bytes
-from refract.core.types import ErrorInfo, PromptRow
+from refract.core.jsonl import dump_row, sha256_json, write_bytes
+from refract.core.types import ErrorInfo, PromptRow, Row
 from refract.models.answering import Turns, generate, requests_by_turn, ways_of_answering
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import (
     ResponseStore,
     StoreError,
-    kept_rows,
+    answer_row,
     known_answers,
     storable,
 )
@@ -35,6 +35,24 @@ UNDER_WAY = ".partial.jsonl"
 # What an answer costs beside its prompt, in characters of one: a guess, since answers
 # differ.
 ANSWER_COST = 1000
+
+
+def kept_rows(answers: Mapping[str, Answer], known_runs: set[str] | None = None) -> Iterator[Row]:
+    """Answers by request hash as response rows, in order of it, with the ``certificate`` of each
+    that has one and the ``run`` that made it. The first row of a run holds the run (``origin``),
+    unless it is in ``known_runs``, which is added to."""
+    known_runs = set() if known_runs is None else known_runs
+    for key in sorted(answers):
+        answer = answers[key]
+        row: Row = {**answer_row(key, answer)}
+        if answer.certificate is not None:
+            row["certificate"] = answer.certificate
+        if answer.origin is not None:
+            row["run"] = sha256_json(answer.origin)
+            if row["run"] not in known_runs:
+                known_runs.add(row["run"])
+                row["origin"] = answer.origin
+        yield row
 
 
 class Shard(NamedTuple):

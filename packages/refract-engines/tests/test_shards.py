@@ -21,8 +21,8 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.models.answering import SHARDS
 from refract.models.origins import STATES, counted_states
 from refract.models.protocol import Answer
-from refract.models.store import ResponseStore, kept_rows, known_answers, open_store
-from refract_engines.shards import Shard
+from refract.models.store import ResponseStore, known_answers, open_store
+from refract_engines.shards import Shard, kept_rows
 from stages import check_inputs, generate_perturbations, model_inference
 from tests.builders import ROOT, ask, small_project, suite_rows
 from tests.fault_server import FaultServer
