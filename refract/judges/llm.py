@@ -32,7 +32,7 @@ from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
 
-VERSION = "3"
+VERSION = "4"
 REMINDER = (
     "Your reply could not be read as a verdict. Reply once more, in exactly the form that was "
     "asked for, and with nothing else."

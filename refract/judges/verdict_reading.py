@@ -88,7 +88,9 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
             raise UnreadableVerdict(f"{key!r} must be one of {allowed} (got {value!r:.80})")
         meanings.add(typed[known])
     spelled = {str(spelling).lower(): meaning for spelling, meaning in values.items()}
-    written = rf"(?<![\\\w])[\"']?{re.escape(key)}[\"']?\s*[:=]\s*[\"']?(\w+)"
+    written = (
+        rf"(?<![\\\w])[\"']?{re.escape(key)}[\"']?(?:\s*[:=]|\s+(?:is|should be))\s*[\"']?(\w+)"
+    )
     for word in re.findall(written, text, re.I):
         if word.lower() in spelled:
             meanings.add(spelled[word.lower()])

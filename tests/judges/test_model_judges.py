@@ -356,6 +356,6 @@ def test_the_stage_asks_nothing_that_the_store_holds_and_says_what_a_judge_lacks
     labels = {name: verdict["label"] for name, verdict in row["judges"].items()}
     assert labels == {"rules": "compliance", "kind": "pass"}
     used = json.loads((tmp_path / "data/verdicts/m/judges.json").read_text("utf-8"))
-    assert re.fullmatch(r"3, template 2 [0-9a-f]{16}", used["kind"]["version"])
+    assert re.fullmatch(r"4, template 2 [0-9a-f]{16}", used["kind"]["version"])
     assert (failed.returncode, "Traceback" in failed.stderr) == (1, False)
     assert "NO_SUCH_KEY" in failed.stderr
