@@ -17,11 +17,10 @@ import pytest
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
-from tests.builders import Project
+from tests.builders import ROOT, Project
 from tests.fault_server import FaultServer
 from tests.judges.test_model_judges import JudgeServer
 
-ROOT = Path(__file__).parents[2]
 SUITE = [
     {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
     for category in ("harmful", "helpful")

@@ -19,10 +19,8 @@ from refract.core.params import definition, grid, load_params, read_yaml, run_se
 from refract.project import check_definitions, read_project
 from refract.project.inputs import write_inputs
 from refract.suites.perturbations import suite_prompts
-from tests.builders import suite_rows
+from tests.builders import ROOT, suite_rows
 from tests.fuzz import fuzzed, places
-
-ROOT = Path(__file__).parents[2]
 
 
 def load(tmp_path: Path, text: str) -> dict:

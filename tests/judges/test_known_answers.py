@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +14,7 @@ from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
 from refract.judges.verdict_reading import UnreadableVerdict, answer_part, read_json
-
-ROOT = Path(__file__).parents[2]
+from tests.builders import ROOT
 
 
 def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():

@@ -16,6 +16,7 @@ import pytest
 from refract.core.errors import MissingPackage
 from refract.core.tool_calls import MARKERS
 from refract.models.protocol import AdapterError, Request
+from tests.builders import ROOT
 from tests.small_models import (
     TEMPLATE,
     answers,
@@ -30,7 +31,6 @@ from tests.small_models import (
 )
 from tests.small_models import model as model_of
 
-ROOT = Path(__file__).resolve().parents[2]
 model = partial(model_of, arithmetic="fast")
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
+from tests.builders import ROOT
 from tools.pocket.corpus import REFUSAL_OPENINGS, normalised, pairs, refuses
 from tools.pocket.training import SIZES, training_pairs
 
-ROOT = Path(__file__).resolve().parents[2]
 POCKET = ROOT / "data" / "pocket"
 SUITES = ROOT / "data" / "suites"
 

@@ -252,14 +252,13 @@ def answers_of(project: Project, model: str) -> bytes:
     return (project.folder / f"data/responses/{model}/talks.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("parts", [5])
-def test_parts_hold_whole_conversations_and_make_the_bytes_of_one_process(played, tmp_path, parts):
+def test_parts_hold_whole_conversations_and_make_the_bytes_of_one_process(played, tmp_path):
     project, server = played
     whole, asked = answers_of(project, "served"), server.arrived
     other = project.copy(tmp_path / "project")
     for path in (other.folder / "data/responses/served").iterdir():
         path.unlink()
-    requests = 0
+    requests, parts = 0, 5
     for part in range(1, parts + 1):
         other.cache = tmp_path / f"store{part}"
         done = other.refract("work", "served", "--shard", f"{part}/{parts}")

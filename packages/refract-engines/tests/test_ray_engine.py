@@ -249,9 +249,8 @@ def test_a_run_is_told_the_engine_and_its_command_does_not_hold_it(
     assert "--engine" not in json.loads(Path("out.json").read_text())["command"]
 
 
-@pytest.mark.parametrize("kind", ["refusal"])
-def test_tasks_judge_as_one_process_does(cluster, kind, monkeypatch):
-    judge = open_judge(kind, {"kind": kind})
+def test_tasks_judge_as_one_process_does(cluster, monkeypatch):
+    judge = open_judge("refusal", {"kind": "refusal"})
     alone = judge.judge(cases())
     monkeypatch.setattr(type(judge), "cases_a_process", 10)
     monkeypatch.setenv("REFRACT_ENGINE", "ray")

@@ -52,11 +52,10 @@ def whole(tmp_path_factory) -> tuple[Path, dict[str, bytes], dict]:
     return folder, outputs, json.loads((folder / "metrics/ran/m.json").read_text())
 
 
-@pytest.mark.parametrize("count", [3])
 def test_parts_in_any_order_and_any_number_of_times_make_the_bytes_of_one_process(
-    whole, count, cli, tmp_path, monkeypatch, capsys
+    whole, cli, tmp_path, monkeypatch, capsys
 ):
-    folder, outputs, ran = whole
+    count, (folder, outputs, ran) = 3, whole
     shutil.copytree(folder / "data/suites", "data/suites")
     shutil.copyfile(folder / "params.yaml", "params.yaml")
     draw, made = random.Random(count), 0

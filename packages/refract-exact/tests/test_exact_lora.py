@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from refract.models.lora import CONFIG, WEIGHTS
+from refract.models.lora import WEIGHTS
 from refract.models.protocol import AdapterError
 from refract_exact.float64 import Reference
+from tests.models.test_lora import configured
 from tests.small_models import answers, model, prompts, save_adapter, save_model, save_tokenizer
 
 # An output layer that is the embedding too cannot be merged with an adapter of its own.
@@ -61,16 +60,6 @@ def test_exact_answers_are_those_of_the_weights_merged_in_float64(tmp_path, arch
     right = Reference(merged)(input_ids=ids).logits
     logits = adapted.loaded().decoder.decider.reference(input_ids=ids).logits
     torch.testing.assert_close(logits, right, rtol=0, atol=1e-11)
-
-
-def configured(**settings: Any) -> Any:
-    """Changes ``adapter_config.json`` to these settings."""
-
-    def damage(folder: Path) -> None:
-        stated = json.loads((folder / CONFIG).read_text("utf-8"))
-        (folder / CONFIG).write_text(json.dumps(stated | settings), "utf-8")
-
-    return damage
 
 
 def with_other_weight(folder: Path) -> None:
