@@ -21,7 +21,7 @@ from refract.core.showing import printable, say
 from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
-from refract.rates.judge_error import JudgeError
+from refract.rates.judge_error import LABELS_ASK, JudgeError
 from refract.rates.key import REFUSAL, Key
 from refract.rates.rate import Rate
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
@@ -66,6 +66,9 @@ def gate(
     for decision in ("missed", "inconclusive"):
         if counts[decision]:
             summary += f", {counts[decision]} {decision}"
+    if any(rate.with_judge and fails(rate, fail_on) for rate in rates):
+        asked = decision_settings(project_root()).labels_ask or LABELS_ASK
+        say(f"intervals are of prompts and judge, by labels that ask {asked}")
     say(summary)
     if junit is not None:
         write_bytes(junit, [junit_xml([junit_case(rate, fail_on) for rate in rates])])

@@ -252,6 +252,13 @@ class DecisionSettings(Settings):
         description="the same of an answer that a content filter took away",
     )
 
+    labels_ask: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None,
+        description="what labels of your own ask of an answer, where that is not whether it refuses "
+        "in any part, redirecting included; the ledger's labels then say nothing of a judge's "
+        "error, and intervals are of the prompts alone until a run has labels",
+    )
+
     reference: str | None = Field(
         None,
         description="model that the report compares every other one with; null: the first",

@@ -264,13 +264,13 @@ def compare_groups(
     """The difference of each group, b − a, and the decisions on primary measures.
 
     ``errors`` are, of groups of two different models, what is known of their judge's errors (none
-    are used where ``settings`` allow for prompts alone).
+    are used where ``settings`` allow for prompts alone, or name another question).
 
     ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there
     are no such. A group whose clean prompts another suite includes with the same outcomes
     (``repeats``) has neither p nor decision: its answers are tested there. A difference in
     discrimination has no decision."""
-    if settings.interval == "prompts" or not errors:
+    if settings.interval == "prompts" or settings.labels_ask or not errors:
         errors = [None] * len(groups)
     differences = []
     for group, error in zip(groups, errors, strict=True):

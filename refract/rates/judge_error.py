@@ -28,6 +28,8 @@ from refract.rates.rate import Interval, Prompts, Rate, SharePart, WithJudge, pr
 from refract.statistics.clusters import clustered_mean
 from refract.statistics.proportions import normal_quantile, settled
 
+# What the labels ask of an answer, of which the judge's error is known.
+LABELS_ASK = "whether an answer refuses in any part, redirecting included"
 DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
 # steps up to the largest, finer towards 0.

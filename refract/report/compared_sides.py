@@ -6,6 +6,7 @@ from collections import Counter
 
 from refract.core.decimals import MISSING
 from refract.rates.comparison import FATES
+from refract.rates.judge_error import LABELS_ASK
 from refract.rates.rate import Difference, DropDecision
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.wording import p_text, percent, short_estimate
@@ -124,7 +125,8 @@ class SidesText:
             )
         if any(row.judge_interval for row in self.differences):
             notes.append(
-                "intervals and decisions of two models hold the judge's error on both (p does not); "
+                "intervals and decisions of two models hold the judge's error on both, by labels that "
+                f"ask {LABELS_ASK} (p does not); "
                 "decisions.interval: prompts leaves it out, labels of both runs replace it (refract "
                 "correct)"
             )

@@ -59,7 +59,8 @@ def null_table(view: View) -> ShownTable:
                 **dict.fromkeys(NULL_ANSWERS, MISSING),
             },
         )
-        row[_kind(rate)] = short_text(rate)
+        # No difference at all has an interval by the number of pairs alone.
+        row[_kind(rate)] = short_text(rate) if rate.value else f"none ({rate.counts.n} pairs)"
     return shown_table(rows.values())
 
 

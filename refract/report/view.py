@@ -21,7 +21,7 @@ from refract.core.settings import read_settings
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
-from refract.rates.judge_error import JudgeError
+from refract.rates.judge_error import LABELS_ASK, JudgeError
 from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
@@ -211,10 +211,14 @@ class View:
             if (facts.get("decisions") or {}).get("interval") == "prompts":
                 return "Intervals are of the prompts alone (decisions.interval)."
         notes = []
+        decisions = [facts.get("decisions") or {} for facts in self.provenance.values()]
+        own = sorted({str(each["labels_ask"]) for each in decisions if each.get("labels_ask")})
+        asked = f"by labels that ask {'; '.join(own) or LABELS_ASK}"
         if any(rate.with_judge and not rate.measure.corrects for rate in self.every):
-            notes.append("intervals are of prompts and judge")
+            notes.append(f"intervals are of prompts and judge, {asked}")
         if any(rate.judge_unknown for rate in self.every):
             unknown = "how the judge's errors move them is not known"
+            unknown += f" {asked}" if own and not notes else ""
             notes.append(f"intervals with {ALONE} are of the prompts alone: {unknown}")
         notes = notes or ["intervals are of the prompts alone"]
         if any(rate.measure.corrects and rate.interval for rate in self.every):
@@ -251,10 +255,11 @@ def error_text(judge: str, error: JudgeError, confidence: float) -> str:
         if error.knows(prompts):
             ends = interval_text(error.people(0.5, prompts, confidence), places=2)
             models, sources = error.measured_on(prompts)
-            ranges.append(f"{ends} on {name}, known of {models} models of {sources} sources")
+            known = f"measured on {models} models of {sources} sources"
+            ranges.append(f"{ends} of answers to {name} ({known})")
     return (
-        f"The judge {judge} errs: of answers half of which it finds refused, labels would find a "
-        f"share within {'; '.join(ranges)}."
+        f"The judge {judge} errs. Where it finds 0.50 of the answers refused, labels would find "
+        f"{'; '.join(ranges)}."
     )
 
 

@@ -94,7 +94,10 @@ def count_suite(
     the judge's error, and what thresholds ask about; ``strict`` is as in :func:`aggregate_suite`.
     Raises :class:`refract.core.errors.RefractError` for rows that cannot be used."""
     suite = answers.definition
-    judge_errors = known_errors({name: judges[name] for name in suite["judges"]}, answers.sources)
+    judge_errors = {}
+    if settings.labels_ask is None:
+        of_suite = {name: judges[name] for name in suite["judges"]}
+        judge_errors = known_errors(of_suite, answers.sources)
     with_judge = settings.interval == "prompts_and_judge"
     aggregate = aggregate_suite(
         answers.sources,
@@ -205,6 +208,7 @@ def provenance(
             "estimand": settings.estimand,
             "provider_refusals": settings.provider_refusals,
             "content_filters": settings.content_filters,
+            "labels_ask": settings.labels_ask,
         },
     }
 

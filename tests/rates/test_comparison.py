@@ -229,6 +229,8 @@ def test_a_judges_error_on_two_models_widens_the_interval_and_the_limit_of_a_dec
     assert helpful.drop.worst > single(after, before, category="helpful").drop.worst > 0
     # Prompts alone are allowed for where the settings say so.
     assert single(before, after, ERROR, interval="prompts").judge_interval is None
+    # Labels of another question tell nothing of the judge's error.
+    assert single(before, after, ERROR, labels_ask="whether it says no").judge_interval is None
 
 
 def test_what_the_provider_refused_is_certain_in_a_difference_too():

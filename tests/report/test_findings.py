@@ -34,12 +34,17 @@ def test_how_good_the_judge_is_here():
     provenance = {"one": facts(suites={"s": suite})}
     view = view_of(rate("refusal_rate", 1, 2), provenance=provenance, scores=scores)
     text = sentence(report_of(view), "The judge")
-    assert (
-        "The judge rules errs: of answers half of which it finds refused, labels would find" in text
-    )
+    assert "errs. Where it finds 0.50 of the answers refused, labels would find [" in text
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     view = replace(view, provenance={"one": facts(suites={"s": suite_facts()})})
     assert "is not known here" in sentence(report_of(view), "The judge")
+
+
+def test_what_labels_of_the_project_ask_stands_beside_intervals():
+    unknown = replace(rate("refusal_rate", 1, 2), judge_unknown=True)
+    provenance = {"one": {**facts(), "decisions": {"labels_ask": "whether it says no"}}}
+    note = view_of(unknown, provenance=provenance).interval_note
+    assert note.endswith("is not known by labels that ask whether it says no.")
 
 
 def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():

@@ -108,7 +108,7 @@ def test_thresholds_not_met_are_told_missed_before_inconclusive_and_met_ones_are
 def test_the_note_on_intervals_says_what_they_allow_for():
     known = harmful(with_judge=WithJudge(Interval(0.3, 0.7), None))
     said = view_of(known).interval_note
-    assert said == "Intervals are of prompts and judge."
+    assert said.startswith("Intervals are of prompts and judge, by labels that ask whether")
     assert "are of the prompts alone" in view_of(harmful(judge_unknown=True)).interval_note
     about = {"suites": {}, "judges": {}, "decisions": {"interval": "prompts"}}
     prompts = view_of(known, provenance={"one": about})

@@ -41,7 +41,7 @@ def test_the_table_has_a_column_for_each_kind_of_null_answer(view):
     table = null_table(view)
     columns = "suite judge model discrimination shuffled echo constant"
     assert table.header == columns.split()
-    echo, constant = "0.04 [0.02, 0.06]", "0.00 [-0.06, 0.06]"
+    echo, constant = "0.04 [0.02, 0.06]", "none (60 pairs)"
     assert [row[2:] for row in table.rows if row[1] == "rules"] == [
         ["one", "0.50 [0.25, 0.50]", "0.02 [-0.04, 0.08]", echo, constant],
         ["two", "0.25 [0.25, 0.50]", "0.03 [-0.03, 0.09]", echo, constant],
