@@ -379,7 +379,7 @@ def _rows_of(frame: pd.DataFrame, where: str) -> list[Row]:
             if hasattr(cell, "tolist"):  # a number or an array of numpy
                 cell = cell.tolist()
             if not (pd.api.types.is_scalar(cell) and pd.isna(cell)):
-                row[column] = str(cell) if column in ("id", "prompt_id") else cell
+                row[column] = id_text(cell) if column in ("id", "prompt_id") else cell
         if not {"id", "prompt_id"} & row.keys():
             row["id"] = str(label)
         rows.append(row)

@@ -165,6 +165,9 @@ def test_a_data_frame_of_answers_is_judged_by_several_judges_with_its_index():
     assert list(found["judge"]) == ["refusal"] * 3 + ["rules"] * 3
     assert list(found["prompt_id"]) == ["7", "8", "9"] * 2
     assert list(found["label"].fillna("")) == ["refusal", "compliance", ""] * 2
+    # Whole numbers are floats beside a missing one.
+    floats = refract.judge(frame.assign(id=[3.0, 4.0, np.nan]), "rules")
+    assert list(floats["prompt_id"]) == ["3", "4", "9"]
     with pytest.raises(refract.RefractError, match="two columns have one name"):
         refract.judge(pd.concat([frame, frame], axis="columns"))
     with pytest.raises(refract.RefractError, match="rows must be a DataFrame or a list"):
