@@ -195,7 +195,8 @@ def weight_files(folder: Path) -> list[Path]:
     if single.is_file():
         return [single]
     if index.is_file():
-        shards = sorted(set(read_json(index).get("weight_map", {}).values()))
+        places = read_json(index).get("weight_map")
+        shards = sorted({*map(str, places.values())}) if isinstance(places, dict) else []
         missing = [name for name in shards if not (folder / name).is_file()]
         if missing or not shards:
             raise AdapterError(
@@ -521,6 +522,7 @@ class Loader:
         # The bar of dequantising has no switch.
         quiet = redirect_stderr(io.StringIO()) if settings.gguf_file else nullcontext()
         with self.loading("the weights"):
+            self._refuse_unread_numbers(config)
             if settings.quantization:
                 bits = {f"load_in_{settings.quantization}": True}
                 arguments["quantization_config"] = transformers.BitsAndBytesConfig(**bits)
@@ -548,6 +550,22 @@ class Loader:
         if self.adapter_folder:
             lora.add_adapter(model, self.adapter_folder)
         return model.eval()
+
+    def _refuse_unread_numbers(self, config: Any) -> None:
+        """Raises ValueError at weights in whole numbers of which nothing says what they mean, and
+        at a quantisation that transformers would leave out."""
+        from transformers.quantizers.auto import AutoHfQuantizer
+
+        stated = getattr(config, "quantization_config", None)
+        if stated is None:
+            tensors = stored_tensors(self.folder) if self.folder and not self.gguf_file else {}
+            for name, (kind, _) in tensors.items():
+                if name.endswith(".weight") and kind in ("I8", "U8", "I16", "I32"):
+                    raise ValueError(
+                        f"{name} is of whole numbers ({kind}); config.json has no quantization_config"
+                    )
+        elif isinstance(stated, dict) and not AutoHfQuantizer.supports_quant_method(stated):
+            raise ValueError(f"nothing applies quantization_config {stated!r:.80} of config.json")
 
     def kind(self, config: Any) -> str:
         """The class of transformers for a checkpoint that writes text: a decoder, or an

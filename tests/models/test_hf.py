@@ -394,6 +394,24 @@ def test_shards_are_read_through_their_index(copy):
         model(copy).identity()
 
 
+def in_whole_numbers(weights: dict) -> None:
+    weights[LAYER] = weights[LAYER].char()
+
+
+def quantised_by(method: str) -> Callable[[Path], None]:
+    def stated(folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        config["quantization_config"] = {"quant_method": method}
+        (folder / "config.json").write_text(json.dumps(config))
+
+    return stated
+
+
+def as_listed(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": ["part.safetensors"]}')
+
+
 def without(name: str) -> Callable[[Path], None]:
     return lambda folder: change_weights(folder, lambda weights: weights.pop(name))
 
@@ -413,6 +431,9 @@ LAYER = "model.layers.1.mlp.up_proj.weight"
             True,
         ),
         (without(LAYER), f"lacks 1 weights, first {LAYER}", False),  # none is made up
+        (as_listed, "lists files that are not there: none at all", True),
+        (quantised_by("made up"), "nothing applies quantization_config .*made up", False),
+        (lambda f: change_weights(f, in_whole_numbers), f"{LAYER} is of whole numbers", False),
     ],
 )
 def test_a_broken_folder_is_an_adapter_error(copy, damage, message, seen_at_once):
