@@ -28,7 +28,7 @@ from refract.core.published_text import PACKAGE
 from refract.core.settings import Number, Settings
 from refract.models import gguf_contents, lora
 from refract.models.protocol import AdapterError, first_line
-from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text
+from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text, refuse_ambiguous
 
 # What transformers reads besides weights. READMEs and licences determine no answer and
 # are left out.
@@ -148,6 +148,7 @@ class HFSettings(LocalModelSettings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> HFSettings:
+        refuse_ambiguous(self.prefill, self.reasoning)
         if not self.gguf_file and (self.sha256 or is_package(self.model_id)):
             raise ValueError("sha256 and a package as model_id are for a gguf_file; give it")
         if is_package(self.model_id) and not self.sha256:

@@ -29,7 +29,7 @@ from refract.models.replies import (
     says_filtered,
 )
 from refract.models.sending import Served
-from refract.models.turn import Markers, with_call_ids
+from refract.models.turn import Markers, refuse_ambiguous, with_call_ids
 
 # OpenAI's models that take tools beside reasoning, or any request, in the Responses API
 # alone: by that API's errors, and by the names that its package has for it alone.
@@ -72,6 +72,7 @@ class OpenAISettings(ServedSettings):
 
     @model_validator(mode="after")
     def _can_go_on(self) -> OpenAISettings:
+        refuse_ambiguous(self.prefill, self.reasoning)
         default = type(self).model_fields["base_url"].default
         if self.client == "azure" and self.base_url == default:
             raise ValueError("client: azure needs base_url: https://RESOURCE.openai.azure.com")

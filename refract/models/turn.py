@@ -131,6 +131,19 @@ class Begun(NamedTuple):
     opened: bool = False
 
 
+def refuse_ambiguous(prefill: str | None, markers: Sequence[str] | None) -> None:
+    """Raises ValueError at a prefill that opens thinking twice and closes it once, since nobody can
+    say whether the model goes on inside."""
+    if not (prefill and markers) or split(prefill, markers).unfinished:
+        return
+    opened, closed = map(prefill.count, markers)
+    if opened > closed and prefill.replace(markers[0], "", 1).lstrip().startswith(markers[0]):
+        raise ValueError(
+            f"prefill opens thinking {opened} times and closes it {closed}; write {markers[0]} once, or "
+            f"close each (got {prefill!r:.80})"
+        )
+
+
 def begun(prefill: str | None, markers: Sequence[str] | None, opened: bool = False) -> Begun:
     """What a prefill begins, behind a template that has ``opened`` thinking or not."""
     if not (prefill and markers):

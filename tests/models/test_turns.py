@@ -153,6 +153,17 @@ def test_which_date_a_template_is_told_is_said_unless_it_was_chosen_and_recorded
     assert (line in caplog.text) is (chosen is None)
 
 
+@pytest.mark.parametrize(
+    "adapter", [{"adapter": "hf"}, {"adapter": "openai", "base_url": "http://h"}]
+)
+def test_a_prefill_that_leaves_open_whether_it_ends_thinking_is_refused(adapter):
+    given = adapter | {"model_id": "m", "reasoning": ["<t>", "</t>"]}
+    for clear in ("<t>", "<t></t>", "<t>a<t>b</t>", "<t><t></t></t>", '"<t>"'):
+        open_model("m", given | {"prefill": clear})
+    with pytest.raises(ParamsError, match="opens thinking 2 times and closes it 1; write <t> once"):
+        open_model("m", given | {"prefill": "<t> <t></t>"})
+
+
 def test_generation_settings_that_are_not_applied_are_said_and_recorded(copy, caplog):
     stated = {"repetition_penalty": 1.3, "temperature": 0.7, "do_sample": True, "top_k": 1}
     stated |= {"forced_bos_token_id": 0, "no_repeat_ngram_size": 1, "min_length": 0}
