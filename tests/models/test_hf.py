@@ -240,7 +240,7 @@ def test_the_answer_keeps_room_and_a_longer_prompt_is_rejected_without_loading_w
         assert [a.attempt for a in made] == [0, 1]
         assert {a.error["type"] for a in made} == {"PromptTooLong"}
         assert f"{longest + 1} prompt tokens" in made[0].error["message"]
-    with pytest.raises(AdapterError, match=r"the weights of .* cannot be loaded"):
+    with pytest.raises(AdapterError, match="is not a valid safetensors file"):
         answers(adapter, [ask("x")])
 
 
