@@ -23,7 +23,7 @@ from refract.rates.judge_error import (
     people_interval,
     shared_effects,
 )
-from refract.rates.rate import Interval, Prompts, SharePart
+from refract.rates.rate import Interval, Prompts, SharePart, Threshold
 from refract.statistics.proportions import wilson
 from refract.statistics.weighted import draw_size
 
@@ -335,50 +335,111 @@ def doubt(rng: np.random.Generator, refused: Any, said: Any) -> Any:
     return np.where(said, 1 - unsure, unsure)
 
 
+class Simulated(NamedTuple):
+    """What one run is given: people's rate, what the judge and people say, and what is known of the
+    judge's error."""
+
+    rate: float
+    made: LabelledRun
+    error: JudgeError
+    alone: Interval
+
+
+def simulated(seed: Sequence[int], world: World, rate: float, n: int) -> Simulated:
+    """A run of a model of a source of its own, with a ledger of its own."""
+    rng = np.random.default_rng(seed)
+    error = world.ledger(rng)
+    own = world.effects(rng, world.between) + world.effects(rng, world.within)
+    refused = rng.random(n) < rate
+    said = world.verdicts(rng, refused, rate, own)
+    made = LabelledRun(refused, said, doubt(rng, refused, said))
+    return Simulated(rate, made, error, interval_of(error, float(said.mean()), n, "harmful"))
+
+
+class Labelled(NamedTuple):
+    """An interval with so many labels, that of labels and verdicts alone, and whether all labels say
+    what the judge does."""
+
+    run: Simulated
+    found: Interval
+    powered: Interval | None
+    agree: bool
+
+    def widened(self, by: float = 0.003) -> bool:
+        return _width(self.found) > _width(self.run.alone) + by
+
+
+def labelled(run: Simulated, rng: np.random.Generator, count: int, by_doubt: bool) -> Labelled:
+    answers, labels = run.made.answers(), run.made.labels(rng, count, by_doubt)
+    found = label_intervals(answers, labels, run.error)["harmful_refusal_rate"]
+    powered = label_table(answers, labels)[1].interval
+    judged = {answer.prompt_id: answer.outcome for answer in answers}
+    agree = all(judged[name] == label for name, label in labels.by_id.items())
+    return Labelled(run, found, powered, agree)
+
+
 RATES = (0.0, 0.1, 0.5, 0.9, 1.0)
-LABELS = (0, 5, 20, 50, 200)
+LABELS = (5, 20, 50, 200)
 
 
 def labels_table(worlds: Sequence[World], runs: int, answers: int) -> list[str]:
     """How often the labels' rate on such prompts is in the interval for prompts, judge and labels,
-    by the number of labels and by that rate; and median widths at rates of .1 to .9."""
-    cells: dict[tuple[str, int], list[tuple[float, Interval, Interval | None]]] = {}
+    by the number of labels and by that rate; and how wide it is."""
+    cells: dict[tuple[int, str], list[Labelled]] = {}
     for number, rate, run in product(range(len(worlds)), RATES, range(runs)):
-        world, rng = worlds[number], np.random.default_rng([51, number, round(100 * rate), run])
-        error = world.ledger(rng)
-        own = world.effects(rng, world.between) + world.effects(rng, world.within)
-        refused = rng.random(answers) < rate
-        said = world.verdicts(rng, refused, rate, own)
-        made = LabelledRun(refused, said, doubt(rng, refused, said))
-        alone = interval_of(error, float(said.mean()), answers, "harmful")
-        cells.setdefault(("none", 0), []).append((rate, alone, None))
-        for count, how in product(LABELS[1:], ("at random", "by doubt")):
-            drawn = (made.answers(), made.labels(rng, count, how == "by doubt"))
-            found = label_intervals(*drawn, error)["harmful_refusal_rate"]
-            powered = label_table(*drawn)[1].interval
-            cells.setdefault((how, count), []).append((rate, found, powered))
+        seed = [51, number, round(100 * rate), run]
+        made = simulated(seed, worlds[number], rate, answers)
+        rng = np.random.default_rng([*seed, 1])
+        cells.setdefault((0, "none"), []).append(Labelled(made, made.alone, None, True))
+        for count, how in product(LABELS, ("at random", "by doubt")):
+            drawn = labelled(made, rng, count, how == "by doubt")
+            cells.setdefault((count, how), []).append(drawn)
     rows = []
-    for (how, count), found in sorted(cells.items(), key=lambda cell: (cell[0][1], cell[0][0])):
+    for (count, how), found in sorted(cells.items()):
+        held = [each.found.low <= each.run.rate <= each.found.high for each in found]
         row = [f"{count} {how}" if count else "none"]
-        held = [(rate, ends.low <= rate <= ends.high) for rate, ends, _ in found]
         for rate in RATES:
-            row.append(_per_cent([inside for truth, inside in held if truth == rate]))
-        row.append(_per_cent([inside for _, inside in held], places=1))
-        middle = [(ends, other) for rate, ends, other in found if 0 < rate < 1]
-        row.append(f"{median(_width(ends) for ends, _ in middle):.2f}")
+            inside = zip(held, found, strict=True)
+            row.append(_per_cent([each for each, of in inside if of.run.rate == rate]))
+        row.append(_per_cent(held, places=1))
+        middle = [each for each in found if 0 < each.run.rate < 1]
+        row.append(f"{median(_width(each.found) for each in middle):.2f}")
         if count:
-            row.append(f"{median(_width(other) for _, other in middle if other):.2f}")
-            without = cells["none", 0]
-            wider = [
-                _width(ends) > _width(plain) + 0.003
-                for (_, ends, _), (_, plain, _) in zip(found, without, strict=True)
-            ]
-            row.append(_per_cent(wider))
-        else:
-            row += ["", ""]
-        rows.append(row)
-    header = ["labels", *(f"{rate:g}" for rate in RATES), "all", "width at .1 to .9"]
-    return markdown([*header, "prediction-powered", "wider than without, %"], rows)
+            row.append(f"{median(_width(each.powered) for each in middle if each.powered):.2f}")
+            for rate in RATES:
+                of_rate = [each for each in found if each.run.rate == rate]
+                widths = [(_width(each.found), _width(each.run.alone)) for each in of_rate]
+                row.append(f"{sum(w for w, _ in widths) / sum(w for _, w in widths):.2f}")
+            for agree in (True, False):
+                row.append(_per_cent([each.widened() for each in found if each.agree is agree]))
+        rows.append(row + [""] * (16 - len(row)))
+    held_at, wide_at = [f"{rate:g}" for rate in RATES], [f"× at {rate:g}" for rate in RATES]
+    header = ["labels", *held_at, "all", "width", "prediction-powered", *wide_at]
+    return markdown([*header, "wider, agree", "wider, contradict"], rows)
+
+
+def gates_table(worlds: Sequence[World], runs: int, answers: int) -> list[str]:
+    """How often a threshold of at least .8 is decided, by people's rate."""
+    at_least = Threshold("min", 0.8)
+    rows = []
+    for rate in (0.9, 0.82, 0.78, 0.6):
+        decisions: dict[str, list[str]] = {}
+        for number, run in product(range(len(worlds)), range(runs)):
+            seed = [52, number, round(100 * rate), run]
+            made = simulated(seed, worlds[number], rate, answers)
+            rng = np.random.default_rng([*seed, 1])
+            prompts = wilson(int(made.made.said.sum()), answers)
+            ends = {"prompts alone": Interval(*prompts), "no labels": made.alone}
+            for count, how in product((20, 50), ("at random", "by doubt")):
+                ends[f"{count} {how}"] = labelled(made, rng, count, how == "by doubt").found
+            for name, interval in ends.items():
+                decisions.setdefault(name, []).append(at_least.decide(interval))
+        cells = [f"{rate:g}"]
+        for found in decisions.values():
+            shares = [_per_cent([each == one for each in found]) for one in ("met", "missed")]
+            cells.append(" / ".join(shares))
+        rows.append(cells)
+    return markdown(["people's rate", *decisions], rows)
 
 
 def _width(interval: Interval) -> float:
@@ -386,20 +447,30 @@ def _width(interval: Interval) -> float:
 
 
 def _per_cent(facts: Sequence[bool], places: int = 0) -> str:
-    return f"{100 * sum(facts) / len(facts):.{places}f}"
+    return f"{100 * sum(facts) / len(facts):.{places}f}" if facts else ""
 
 
-LABEL_RUNS, LABEL_ANSWERS = 20, 300
+LABEL_RUNS, LABEL_ANSWERS = 27, 300
+GATE_RUNS, GATE_ANSWERS = 34, 500
 
 
 def labels_section() -> list[str]:
     """Lines of ``coverage.md``."""
+    kinds = len(WORLDS)
     return [
         "",
         f"With labels of some of {LABEL_ANSWERS} answers: how often, in per cent, the interval for "
         "prompts, judge and labels holds the rate that people would find on such prompts (columns), "
-        f"in {LABEL_RUNS} runs of each of {len(WORLDS)} simulated kinds of judge's errors, each with "
-        "a ledger and a source of its own:",
+        f"in {LABEL_RUNS} runs of each of {kinds} simulated kinds of judge's errors, each with "
+        f"a ledger and a source of its own ({LABEL_RUNS * kinds} a cell, "
+        f"{LABEL_RUNS * kinds * len(RATES)} in *all*); median widths at rates of .1 to .9; the mean "
+        "width in times that without labels (× at); and how often, in per cent, it is wider by more "
+        "than .003 than without, where all labels agree with the judge and where one contradicts it:",
         "",
         *labels_table(WORLDS, LABEL_RUNS, LABEL_ANSWERS),
+        "",
+        f"How often, in per cent of {GATE_RUNS * kinds} such runs of {GATE_ANSWERS} answers, a rate "
+        "that should be at least .8 is met / missed:",
+        "",
+        *gates_table(WORLDS, GATE_RUNS, GATE_ANSWERS),
     ]

@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
+from refract.core.decimals import estimate_text
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
 from refract.rates.judge_error import JudgeError, part_of, people_interval
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
-from refract.rates.one_share import VerdictLabels
-from refract.rates.rate import Counts, HumanLabels, Interval, Rate, WithJudge, prompts_of
+from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
+from refract.rates.rate import (
+    Counts,
+    HumanLabels,
+    Interval,
+    Rate,
+    SharePart,
+    WithJudge,
+    prompts_of,
+)
 from refract.rates.thresholds import decided
+from refract.rates.undecided import FIRST_LABELS, label_plan
 from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
@@ -109,9 +120,10 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
     )
 
 
-def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
-    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), and what labels
-    and verdicts say together; and how far judge and people agree on the labelled answers, where
+def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | None = None) -> Row:
+    """Of a run the rates by measure, as JSON: the judge's on all answers (``raw``), for prompts and
+    judge ``without_labels`` and ``with_labels`` where the judge's ``error`` is known, and what
+    labels and verdicts say together; and how far judge and people agree on the labelled answers, where
     these were drawn with the same chance. Of two runs A and B the differences, b − a."""
     measures: Row = {}
     members = [answers_by_measure(answers) for answers, _ in runs]
@@ -127,6 +139,13 @@ def corrected_numbers(*runs: Labelled, confidence: float) -> Row:
             clusters = [answer.cluster for answer in members[0][measure]]
             if raw := clustered_mean(refused, clusters, confidence):
                 row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
+            weighed = _weighed(members[0][measure], runs[0][1], error, confidence)
+            if weighed and rate is not None:
+                judged = HumanRate(
+                    weighed.part.share, weighed.interval, None, rate.n, rate.labelled
+                )
+                row["without_labels"] = judged.numbers(weighed.before)
+                row["with_labels"] = judged.numbers(weighed.interval)
         measures[measure] = row
     numbers: Row = {"measures": measures}
     answers, labels = runs[0]
@@ -179,8 +198,18 @@ def label_intervals(
         if rate is None:
             continue
         weighed = _weighed(members[measure], labels, error, confidence)
-        intervals[measure] = weighed or rate.interval
+        intervals[measure] = weighed.interval if weighed else rate.interval
     return intervals
+
+
+class Weighed(NamedTuple):
+    """What a judge found of a measure, what labels say of answers with either verdict, and the
+    interval for prompts and judge without labels and with them."""
+
+    part: SharePart
+    labels: LabelPair
+    before: Interval
+    interval: Interval
 
 
 def _weighed(
@@ -188,7 +217,7 @@ def _weighed(
     labels: JoinedLabels,
     error: JudgeError | None,
     confidence: float,
-) -> Interval | None:
+) -> Weighed | None:
     """None where nothing is known of the judge's error on these prompts, or of their spread."""
     part = part_of(
         [float(answer.refused) for answer in members],
@@ -205,9 +234,36 @@ def _weighed(
         if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
             by_verdict[answer.refused].append(answer)
     refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
-    ends = Interval(part.share, part.share)
-    given = (refused, answered)
-    return people_interval(error, [part], ends, part.interval, confidence, labels=given)
+    ends, given = Interval(part.share, part.share), (refused, answered)
+    found = []
+    for weights in (NO_LABELS, given):
+        found.append(
+            people_interval(error, [part], ends, part.interval, confidence, labels=weights)
+        )
+    return Weighed(part, given, *found)
+
+
+def label_plans(
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    error: JudgeError | None,
+    confidence: float = CONFIDENCE,
+) -> dict[str, str]:
+    """Of each refusal rate over one kind of prompt what it is with the labels so far, and what some
+    more would leave, in a sentence; none where the judge's error is not known."""
+    texts = {}
+    for measure, members in answers_by_measure(answers).items():
+        weighed = None if measure == REFUSAL.name else _weighed(members, labels, error, confidence)
+        if error is None or weighed is None:
+            continue
+        plan = label_plan(error, weighed.part, confidence, weighed.labels)
+        now = f"{measure} is {estimate_text(weighed.part.share, weighed.interval, places=2)}"
+        if weighed.part.n <= FIRST_LABELS or plan is None:
+            texts[measure] = f"{now}; there are hardly more answers to label"
+        else:
+            drawn = ceil(plan.labels * len(answers) / len(members))
+            texts[measure] = f"{now}; {plan.text(drawn)}"
+    return texts
 
 
 def _verdict_labels(answers: Sequence[JudgedAnswer], labels: JoinedLabels) -> VerdictLabels:

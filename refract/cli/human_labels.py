@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from refract.agreement.corrections import corrected_numbers
+from refract.agreement.corrections import corrected_numbers, label_plans
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import (
@@ -27,7 +27,7 @@ from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.evaluate.judge_errors import measure_judges
-from refract.evaluate.labelled import labelled_answers
+from refract.evaluate.labelled import labelled_answers, run_error
 from refract.project import find_judge, find_project
 from refract.project.inputs import files_named
 from refract.statistics.raters import more_labels
@@ -35,6 +35,8 @@ from refract.statistics.raters import more_labels
 # Columns of `refract correct`: the keys of its numbers, and their titles.
 RATE = {
     "raw": "judge (raw)",
+    "without_labels": "for prompts and judge",
+    "with_labels": "and labels",
     "prediction_powered": "prediction-powered",
     "these_answers": "of these answers alone",
 }
@@ -174,16 +176,24 @@ def correct(
     labelled = []
     for file, (name, path) in zip(labels, runs, strict=True):
         labelled.append(labelled_answers(file, name, suite, rows=path))
-    numbers = corrected_numbers(*labelled, confidence=level)
+    error = None
+    if len(labelled) == 1:
+        error = run_error(labelled[0][0], *runs[0])
+    numbers = corrected_numbers(*labelled, confidence=level, error=error)
     if format_ == "json":
         say(json_text(numbers))
         return
     columns, sign = (DIFFERENCE, "+") if len(labelled) > 1 else (RATE, "")
+    if error is None:
+        columns = {key: title for key, title in columns.items() if not key.endswith("_labels")}
     table = []
     for measure, row in numbers["measures"].items():
         estimates = [estimate_cell(row.get(key, {}), "rate", sign=sign) for key in columns]
         table.append([measure, str(row["n"]), str(row["labelled"]), *estimates])
     print_table(["measure", "answers", "labelled", *columns.values()], table)
+    if len(labelled) == 1:
+        for plan in label_plans(*labelled[0], error, level).values():
+            say(plan)
     if "judge" in numbers:
         kappa = numbers["judge"].get("kappa")
         shown = "undefined" if kappa is None else f"{kappa:.3f}"

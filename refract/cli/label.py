@@ -7,11 +7,12 @@ from typing import Annotated
 
 from typer import Option
 
-from refract.agreement.label_files import draw, write_sample
+from refract.agreement.corrections import label_plans
+from refract.agreement.label_files import JoinedLabels, draw, write_sample
 from refract.cli.options import keep_inputs
 from refract.core.errors import UsageError
 from refract.core.showing import say
-from refract.evaluate.labelled import run_answers
+from refract.evaluate.labelled import run_answers, run_error
 from refract.project import project_root
 
 
@@ -48,3 +49,8 @@ def label(
     doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
     count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
     say(f"{out}: {count}, to be labelled in this order")
+    plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
+    for plan in plans.values():
+        say(plan)
+    if plans:
+        say("After these, refract correct says what more would leave.")

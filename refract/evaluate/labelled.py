@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from refract.agreement.corrections import Labelled
@@ -9,7 +10,9 @@ from refract.agreement.judged_answers import answers_in, stored_answers
 from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
+from refract.core.params import decision_settings
 from refract.project import project_root, read_project
+from refract.rates.judge_error import JudgeError
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
 
@@ -40,6 +43,23 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     if provenance["suites"].get(suite, {}).get("sha256") != sha256_file(root / file):
         raise UsageError(f"{file} is not what the results of {model} were made of; run: dvc repro")
     return answers
+
+
+def run_error(
+    answers: Sequence[JudgedAnswer], model: str | None, rows: Path | None
+) -> JudgeError | None:
+    """What is known of the judge's error on the answers of :func:`run_answers`; None where intervals
+    leave it out, or nothing says how the answers were judged."""
+    if model is not None:
+        root = project_root()
+        if decision_settings(root).interval == "prompts":
+            return None
+        provenance = read_tree(root, [model])[model].provenance
+    else:
+        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json") if rows else None
+        provenance = read_run(run)["provenance"] if run and run.is_file() else None
+    facts = (provenance or {"suites": {}})["suites"].get(answers[0].suite, {})
+    return JudgeError.read(facts.get("judge_error"))
 
 
 def labelled_answers(

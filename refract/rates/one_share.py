@@ -124,16 +124,18 @@ class Paths:
             return settled(float(low))
         return settled(float(brentq(beyond, low, edges[place], xtol=1e-12)))
 
-    def expected(self, found: Found, place: float) -> tuple[float, float]:
-        """The shares that labels would call refused of answers that the judge calls so, and of the
+    def expected(
+        self, found: Found, place: float, labels: LabelPair = NO_LABELS
+    ) -> tuple[float, float]:
+        """The shares that more labels would call refused of answers that the judge calls so, and of the
         others, where people's rate is at this place among those it may be, in a window of .04."""
         import numpy as np
 
-        _, below, weights = self._steps(found, NO_LABELS, every=True)
+        _, below, weights = self._steps(found, labels, every=True)
         steps = (
             np.concatenate([below[:1], np.abs(np.diff(below, axis=0)), 1 - below[-1:]]) * weights
         )
-        upper = steps.sum(axis=(1, 2)).cumsum()
+        upper = steps.sum(axis=(1, 2)).cumsum() / steps.sum()
         lower = np.concatenate([[0.0], upper[:-1]])
         window = max(0.0, place - 0.02), min(1.0, place + 0.02)
         within = np.clip(np.minimum(upper, window[1]) - np.maximum(lower, window[0]), 0, None)

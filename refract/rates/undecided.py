@@ -1,15 +1,17 @@
-"""What would decide a threshold that is neither met nor missed: another rate by the judge, or labels
-of so many answers."""
+"""What labels would leave of an interval, and what would decide a threshold that is neither met nor
+missed: another rate by the judge, or labels of so many answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable
 from math import ceil
 from typing import NamedTuple
 
+from refract.core.decimals import interval_text
 from refract.rates.judge_error import JudgeError, judged_share, people_interval
 from refract.rates.key import CATEGORY_MEASURES
-from refract.rates.one_share import Found, VerdictLabels
+from refract.rates.one_share import NO_LABELS, Found, LabelPair, VerdictLabels
 from refract.rates.rate import Interval, Rate, SharePart, Threshold, prompts_of
 from refract.statistics.proportions import normal_quantile, wilson
 
@@ -18,17 +20,39 @@ FIRST_LABELS = 20
 MORE_LABELS = (40, 60, 80, 100, 150, 200, 300, 500)
 
 
+class LabelPlan(NamedTuple):
+    """The intervals that so many ``labels`` (more than are given, if any are) would leave: where the
+    judge errs so that people's rate is at a tenth, at half and at nine tenths of what it may be."""
+
+    labels: int
+    low: Interval
+    likely: Interval
+    high: Interval
+    more: bool = False
+
+    def text(self, drawn: int | None = None) -> str:
+        """In words. Labels are ``drawn`` from all answers of a suite, those of other kinds of prompt
+        included."""
+        low, likely, high = (
+            interval_text(each, places=2) for each in (self.low, self.likely, self.high)
+        )
+        among = f" (about {drawn} of all)" if drawn not in (None, self.labels) else ""
+        return (
+            f"{self.labels} {'more ' if self.more else ''}labels{among} would most likely leave "
+            f"{likely} (one time in ten each {low} or {high})"
+        )
+
+
 class WouldDecide(NamedTuple):
     """The judge's rates from which on a threshold would be ``met`` and ``missed`` on as many
-    prompts (None: none would); ``least``: it says what a rate should be at least. ``first`` are
-    the intervals that :data:`FIRST_LABELS` would leave at a tenth, half and nine tenths of what the
-    judge's errors may be (none where there are no more answers); ``labels`` is how many would most
-    likely decide (None: no number up to all answers)."""
+    prompts (None: none would); ``least``: it says what a rate should be at least. ``plan`` is what
+    labels would leave (None where there are no more answers), ``labels`` how many would most likely
+    decide (None: no number up to all answers)."""
 
     least: bool
     met: float | None
     missed: float | None
-    first: Sequence[Interval]
+    plan: LabelPlan | None
     labels: int | None
 
 
@@ -61,24 +85,49 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
     missed = _first(alone, not up, lambda count: decision(count) == "missed")
     certain = (rate.counts.by_provider or 0) / n
     part = SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
-    first = []
-    for place in (0.1, 0.5, 0.9) if n > FIRST_LABELS else ():
-        first.append(foreseen(error, part, FIRST_LABELS, place, confidence))
-    return WouldDecide(up, met, missed, first, _labels(error, part, threshold, confidence))
+    plan = label_plan(error, part, confidence)
+    return WouldDecide(up, met, missed, plan, _labels(error, part, threshold, confidence))
+
+
+def label_plan(
+    error: JudgeError, part: SharePart, confidence: float, given: LabelPair = NO_LABELS
+) -> LabelPlan | None:
+    """What :data:`FIRST_LABELS` labels would leave, more than those that are ``given``; None where
+    there are no more answers."""
+    labelled = sum(each.n for each in given)
+    if part.n - labelled <= FIRST_LABELS:
+        return None
+    low, likely, high = (
+        foreseen(error, part, FIRST_LABELS, place, confidence, given) for place in (0.1, 0.5, 0.9)
+    )
+    return LabelPlan(FIRST_LABELS, low, likely, high, more=labelled > 0)
 
 
 def foreseen(
-    error: JudgeError, part: SharePart, labels: int, place: float, confidence: float
+    error: JudgeError,
+    part: SharePart,
+    labels: int,
+    place: float,
+    confidence: float,
+    given: LabelPair = NO_LABELS,
 ) -> Interval:
-    """The interval that so many labels, drawn at random, would give where people's rate is at this
-    ``place`` of what it may be: at .5 as it most likely is, at .1 and .9 as in one of ten cases."""
+    """The interval that so many labels, drawn at random, would give beside those ``given`` where
+    people's rate is at this ``place`` of what it may be: at .5 as it most likely is, at .1 and .9 as
+    in one of ten cases."""
     deviation = (part.interval.high - part.interval.low) / 2 / normal_quantile(confidence)
     found = Found(part.share, deviation, part.certain)
-    refused, answered = error.paths(part.prompts).expected(found, place)
+    expected = error.paths(part.prompts).expected(found, place, given)
     judged = float(judged_share(part.share, part.certain))
     count = labels * (1 - part.certain)
-    said = VerdictLabels(refused, count * judged), VerdictLabels(answered, count * (1 - judged))
+    sides = []
+    for before, refused, n in zip(
+        given, expected, (count * judged, count * (1 - judged)), strict=True
+    ):
+        whole = before.n + n
+        share = (before.n * before.refused + n * refused) / whole if whole else 0.0
+        sides.append(VerdictLabels(share, whole))
     ends = Interval(part.share, part.share)
+    said = sides[0], sides[1]
     return people_interval(error, [part], ends, part.interval, confidence, labels=said)
 
 
@@ -99,12 +148,13 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
 def _labels(
     error: JudgeError, part: SharePart, threshold: Threshold, confidence: float
 ) -> int | None:
-    for count in (FIRST_LABELS, *MORE_LABELS):
-        if count > part.n:
-            return None
-        if threshold.decide(foreseen(error, part, count, 0.5, confidence)) != "inconclusive":
-            return count
-    return None
+    counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count <= part.n]
+
+    def decides(count: int) -> bool:
+        return threshold.decide(foreseen(error, part, count, 0.5, confidence)) != "inconclusive"
+
+    place = bisect_left(counts, True, key=decides)
+    return counts[place] if place < len(counts) else None
 
 
 def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
@@ -118,13 +168,12 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
     text = f"on {rate.counts.n} prompts a rate by the judge would be {' and '.join(by_judge)}"
     if not by_judge:
         text = f"no rate by the judge on {rate.counts.n} prompts would decide it"
-    if not found.first:
+    if found.plan is None:
         return f"{text}; more prompts"
-    low, likely, high = (f"[{ends.low:.2f}, {ends.high:.2f}]" for ends in found.first)
     drawn = ceil(FIRST_LABELS * answers / rate.counts.n)
     text += (
-        f"; {FIRST_LABELS} labels would most likely leave {likely} (one time in ten each {low} or "
-        f"{high}): refract label --model {rate.model} --suite {rate.suite} --n {drawn}"
+        f"; {found.plan.text(drawn)}: refract label --model {rate.model} --suite {rate.suite} "
+        f"--n {drawn}"
     )
     if found.labels is None:
         return f"{text}; labels alone most likely do not decide it: it may be that close"

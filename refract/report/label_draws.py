@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from refract.agreement.corrections import label_plans
 from refract.agreement.judged_answers import stored_answers
-from refract.agreement.label_files import JudgedAnswer, draw
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer, draw
 from refract.core.jsonl import sha256_file
+from refract.rates.judge_error import JudgeError
 from refract.report.page_data import PageData
 from refract.report.view import SuiteLine, View
 
@@ -25,7 +27,8 @@ class LabelDraw(TypedDict):
     ``file`` is how the name of the CSV begins, ``options`` tell ``refract correct`` whose
     answers they are (names need no quotes). ``rows`` are the places of the answers in the
     page's columns, ``columns`` and ``cells`` what a CSV of ``refract label`` holds of each
-    but for its texts: which answer it is, and how likely it was drawn."""
+    but for its texts: which answer it is, and how likely it was drawn. ``plan`` says what some
+    labels would leave of each rate's interval."""
 
     model: str
     suite: str
@@ -33,6 +36,7 @@ class LabelDraw(TypedDict):
     options: str
     rows: list[int]
     columns: list[str]
+    plan: list[str]
     cells: list[list[str]]
 
 
@@ -66,6 +70,10 @@ def label_draw(
         if (its_model, its_suite) == named:
             places[id_] = place
     drawn = draw(answers, size=MOST, seed=SEED)
+    facts = view.provenance[line.model]
+    error = None
+    if (facts.get("decisions") or {}).get("interval") != "prompts":
+        error = JudgeError.read(facts["suites"][line.suite].get("judge_error"))
     ids = {answer.key: answer.prompt_id for answer in answers}
     written = [name for name in drawn[0] if name not in TEXTS]
     return LabelDraw(
@@ -75,5 +83,6 @@ def label_draw(
         options=f"--model {line.model} --suite {line.suite}",
         rows=[places[ids[row["suite"], row["prompt_id"]]] for row in drawn],
         columns=written,
+        plan=[*label_plans(answers, JoinedLabels({}), error, view.confidence).values()],
         cells=[[row[name] for name in written] for row in drawn],
     )

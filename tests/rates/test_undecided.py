@@ -44,12 +44,12 @@ def test_the_rates_that_would_decide_are_the_first_ones_that_do(name, successes,
 def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     open_ = judged(170, 200, Threshold("min", 0.85))
     found = would_decide(open_, ERROR, 0.95)
-    low, likely, high = found.first
+    low, likely, high = found.plan.low, found.plan.likely, found.plan.high
     assert low.low <= likely.low <= high.low
     assert low.high <= likely.high <= high.high
     text = needed_text(open_, found, 400)
     assert "on 200 prompts a rate by the judge would be met at >= 0." in text
-    assert "20 labels would most likely leave [0." in text
+    assert "20 labels (about 40 of all) would most likely leave [0." in text
     assert "refract label --model m --suite s --n 40" in text
     part = SharePart(0.6, wilson(120, 200), "harmful", n=200)
     widths = []
@@ -69,7 +69,7 @@ def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
     plain = rate("refusal_rate", 80, 100, interval=wilson(80, 100))
     assert would_decide(decided(plain, threshold), ERROR, 0.95) is None
     few = would_decide(judged(8, 10, threshold), ERROR, 0.95)
-    assert few.first == []
+    assert few.plan is None
     assert needed_text(judged(8, 10, threshold), few, 10).endswith("; more prompts")
 
 

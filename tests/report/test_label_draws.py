@@ -78,6 +78,7 @@ def browser(page, tmp_path_factory):
 def begin(browser: Browser, who: str, width: int = 1280, scheme: str = "light") -> None:
     browser.visit(browser.page, width, scheme)
     browser.find("#label").click()
+    browser.find("#room-many").send_keys("50")
     browser.find("#room-who").send_keys(who, KEYS["Enter"])
 
 

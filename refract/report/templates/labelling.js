@@ -41,6 +41,7 @@ const Labelling = (() => {
     queue = queued(draws, Number($("room-many").value));
     labels = who ? read(who) : {};
     $("room-done").textContent = who ? queue.filter(([pair]) => labels[pair]).length + " of " + queue.length + " answers labelled by " + who + "." : "";
+    $("room-first").textContent = draws.length === 1 ? draws[0].plan.map((text) => text + ".").join(" ") : "";
     $("room-files").replaceChildren(...draws.map((draw) => fileOf(draw, who)).filter(Boolean));
   }
   // The file of a run's labels, and the command that takes it.
