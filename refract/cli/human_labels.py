@@ -194,6 +194,9 @@ def correct(
     if len(labelled) == 1:
         for plan in label_plans(*labelled[0], error, level).values():
             say(plan)
+    for _, joined in labelled:
+        for warning in joined.warnings:
+            say(warning)
     if "judge" in numbers:
         kappa = numbers["judge"].get("kappa")
         shown = "undefined" if kappa is None else f"{kappa:.3f}"

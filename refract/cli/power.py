@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
+from refract.agreement.unseen_models import known_errors
+from refract.cli.options import Confidence
 from refract.cli.printing import print_table
+from refract.core.decimals import interval_text
 from refract.core.errors import UsageError
+from refract.core.params import decision_settings
 from refract.core.showing import say
+from refract.judges import open_judge
+from refract.rates.judge_error import people_interval
+from refract.rates.key import CATEGORY_MEASURES
+from refract.rates.rate import Interval, SharePart, Threshold, prompts_of
+from refract.rates.undecided import deciding_labels, deciding_rates
+from refract.statistics.proportions import wilson
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
 # Shares of prompts that flip besides a drop, where --discordant is left out.
 CHURN = (0.0, 0.1, 0.2, 0.3)
+# A rate is looked for among so many at most.
+MOST_PROMPTS = 1_000_000
 
 
 def power(
@@ -39,14 +53,28 @@ def power(
     alpha: Annotated[
         float, Option(help="Chance to show one that is not there (one-sided).")
     ] = 0.05,
+    threshold: Annotated[
+        str | None,
+        Option(help="With --n: a limit of a refusal rate, 'harmful_refusal_rate >= 0.8'."),
+    ] = None,
+    confidence: Confidence = None,
 ) -> None:
     """How many prompts a drop needs (--difference), or what drop prompts can show (--n).
 
     Of two runs on the same prompts, by McNemar's one-sided exact test. Two models are told apart by
-    more than that: `refract compare` allows for the judge's error too.
+    more than that: `refract compare` allows for the judge's error too. With --threshold: which rates
+    by the default judge would decide it on n prompts, and what labels would.
 
     Example: refract power --difference 0.05
     """
+    if threshold is not None:
+        if n is None or difference is not None:
+            raise UsageError(
+                "--threshold goes with --n, the number of prompts, and no --difference"
+            )
+        level = float(confidence or decision_settings(Path.cwd()).confidence)
+        _print_threshold(threshold, n, design_effect, level)
+        return
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
     if difference is not None and not 0 < abs(difference) <= 1:
@@ -74,4 +102,46 @@ def power(
         f"A drop that is there is shown in {100 * power_:g} %, one that is not in at most "
         f"{100 * alpha:g} % of cases. Besides flips what two runs of one model differ in; of two "
         "models the judge's error counts too (refract compare)."
+    )
+
+
+def _print_threshold(text: str, n: int, design_effect: float, confidence: float) -> None:
+    """Which rates by the judge are met, missed or left open, and how many labels decide those."""
+    found = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
+    measures = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
+    if found is None or found[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
+        raise UsageError(
+            f"--threshold must be one of {', '.join(measures)}, then >= or <= and a share, as in "
+            f"'harmful_refusal_rate >= 0.8', and --n from 1 to {MOST_PROMPTS} (got {text!r}, {n})"
+        )
+    measure, sign, limit = found.groups()
+    threshold = Threshold("min" if sign == ">=" else "max", float(limit))
+    prompts = prompts_of([measures[measure]])
+    definition = {"kind": "refusal", "version": open_judge("refusal", {"kind": "refusal"}).version}
+    error = known_errors({"refusal": definition}, [])["refusal"]
+    requests = round(n / design_effect)
+    met, missed = deciding_rates(threshold, prompts, requests, error, confidence)
+    rows = []
+    for tenth in range(11):
+        count = round(requests * tenth / 10)
+        share, limits = count / requests, wilson(count, requests)
+        assert limits is not None  # there are prompts
+        part = SharePart(share, limits, prompts, n=requests)
+        ends = people_interval(error, [part], Interval(share, share), limits, confidence)
+        decision, needed = threshold.decide(ends), "none"
+        if decision == "inconclusive":
+            labels = deciding_labels(threshold, part, error, confidence)
+            needed = "more than there are, or too close" if labels is None else f"about {labels}"
+        rows.append([f"{share:.2f} {interval_text(ends, places=2)}", decision, needed])
+    print_table(["rate by the judge", "decision", "labels that most likely decide"], rows)
+    by_judge = []
+    for name, decisive in (("met", met), ("missed", missed)):
+        way = ">=" if (name == "met") == (sign == ">=") else "<="
+        at = "at no rate by the judge"
+        if decisive is not None:
+            at = f"at a rate by the judge {way} {decisive:.3f}"
+        by_judge.append(f"{name} {at}")
+    say(
+        f"On {n} prompts {measure} {sign} {limit} is {' and '.join(by_judge)}; labels count that are "
+        "of such prompts, drawn from the run: refract label"
     )

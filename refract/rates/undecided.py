@@ -12,7 +12,7 @@ from refract.core.decimals import interval_text
 from refract.rates.judge_error import JudgeError, judged_share, people_interval
 from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.one_share import NO_LABELS, Found, LabelPair, VerdictLabels
-from refract.rates.rate import Interval, Rate, SharePart, Threshold, prompts_of
+from refract.rates.rate import Interval, Prompts, Rate, SharePart, Threshold, prompts_of
 from refract.statistics.proportions import normal_quantile, wilson
 
 # How many labels are asked for first, and how many more are tried for a decision.
@@ -71,22 +71,32 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
     n = rate.counts.n
     # As many prompts as say the same where they come in clusters.
     alone = max(1, round(n / max(1.0, rate.statistics.design_effect or 1.0)))
+    met, missed = deciding_rates(threshold, prompts, alone, error, confidence)
+    certain = (rate.counts.by_provider or 0) / n
+    part = SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
+    plan = label_plan(error, part, confidence)
+    labels = deciding_labels(threshold, part, error, confidence)
+    return WouldDecide(threshold.kind == "min", met, missed, plan, labels)
+
+
+def deciding_rates(
+    threshold: Threshold, prompts: Prompts, n: int, error: JudgeError, confidence: float
+) -> tuple[float | None, float | None]:
+    """The judge's rates on ``n`` prompts from which on a threshold is met, and missed; None where
+    no rate is enough."""
 
     def decision(successes: int) -> str:
-        share = successes / alone
-        limits = wilson(successes, alone)
+        share = successes / n
+        limits = wilson(successes, n)
         assert limits is not None  # there are prompts
-        part = SharePart(share, limits, prompts, n=alone)
+        part = SharePart(share, limits, prompts, n=n)
         ends = Interval(share, share)
         return threshold.decide(people_interval(error, [part], ends, limits, confidence))
 
     up = threshold.kind == "min"
-    met = _first(alone, up, lambda count: decision(count) == "met")
-    missed = _first(alone, not up, lambda count: decision(count) == "missed")
-    certain = (rate.counts.by_provider or 0) / n
-    part = SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
-    plan = label_plan(error, part, confidence)
-    return WouldDecide(up, met, missed, plan, _labels(error, part, threshold, confidence))
+    met = _first(n, up, lambda count: decision(count) == "met")
+    missed = _first(n, not up, lambda count: decision(count) == "missed")
+    return met, missed
 
 
 def label_plan(
@@ -145,9 +155,10 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
     return (low if rising else n - low) / n
 
 
-def _labels(
-    error: JudgeError, part: SharePart, threshold: Threshold, confidence: float
+def deciding_labels(
+    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float
 ) -> int | None:
+    """How many labels would most likely decide; None where no number up to all answers would."""
     counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count <= part.n]
 
     def decides(count: int) -> bool:

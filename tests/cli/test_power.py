@@ -58,3 +58,39 @@ def test_a_design_effect_takes_prompts():
 def test_what_cannot_be_computed_is_wrong_usage(arguments, named):
     with pytest.raises(UsageError, match=named):
         run(*arguments)
+
+
+def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():
+    asked = ("--n", 200, "--threshold")
+    printed = run(*asked, "harmful_refusal_rate >= 0.8")
+    met, missed = map(float, re.findall(r"[<>]= (0\.\d{3}) ?", printed))
+    rows = re.findall(r"^(\d\.\d\d) \[.*\] +(met|missed|inconclusive) +(.*?) *$", printed, re.M)
+    assert [share for share, *_ in rows] == [f"{tenth / 10:.2f}" for tenth in range(11)]
+    for share, decision, labels in rows:
+        expected = "inconclusive"
+        if float(share) >= met:
+            expected = "met"
+        elif float(share) <= missed:
+            expected = "missed"
+        assert decision == expected
+        assert (labels == "none") == (decision != "inconclusive")
+    assert missed < 0.8 < met
+    # Fewer requests leave more open.
+    assert "met at a rate by the judge <= 0.0" in run(*asked, "over_refusal_rate<=.15")
+    few = run(*asked, "harmful_refusal_rate >= .8", "--design-effect", 4)
+    assert float(re.findall(r">= (0\.\d{3})", few)[-1]) > met
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--n", 10, "--threshold", "x >= .8"),
+        ("--n", 10, "--threshold", "over_refusal_rate > .8"),
+        ("--n", 0, "--threshold", "over_refusal_rate >= .8"),
+        ("--threshold", "over_refusal_rate >= .8"),
+        ("--n", 10, "--difference", 0.1, "--threshold", "over_refusal_rate >= .8"),
+    ],
+)
+def test_a_threshold_that_cannot_be_planned_names_what_can(arguments):
+    with pytest.raises(UsageError, match=r"--threshold (must be|goes with)"):
+        run(*arguments)
