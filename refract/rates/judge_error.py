@@ -373,20 +373,19 @@ def people_interval(
     prompts alone; a single part has these as its share and interval, and may have ``labels``. The
     interval leaves half of 1 - ``confidence`` on either side of the mean of the confidence
     distributions that all error rates of the judge give (Xie & Singh 2013, International
-    Statistical Review 81:3): of a single part by quadrature, of several in draws, in each of which
-    share and limits are turned into what people would find. ``these``: of these very prompts, so
-    that the wrong verdicts among the ``n`` are noise too."""
+    Statistical Review 81:3): of a single part by quadrature, else in draws, in each of which share
+    and limits are turned into what people would find. ``these``: of these very prompts, so that the
+    wrong verdicts among the ``n`` are noise too, which of few answers no normal deviation says."""
     z = normal_quantile(confidence)
     chances = (1 - confidence) / 2, (1 + confidence) / 2
     found = []
     for end, limit, chance in zip(ends, limits, chances, strict=True):
-        if len(parts) > 1:
+        if these or len(parts) > 1:
             upper = chance > 0.5
             found.append(_limit(error, parts, end, limit, confidence, these=these, upper=upper))
             continue
         (part,) = parts
-        n = part.n if these else None
-        share = Found(end, abs(limit - end) / z, part.certain, n)
+        share = Found(end, abs(limit - end) / z, part.certain)
         found.append(error.paths(part.prompts).limit(share, chance, labels))
     return Interval(*found)
 
@@ -400,12 +399,16 @@ def _limit(
     these: bool,
     upper: bool,
 ) -> float:
-    """One end of :func:`people_interval` of several parts."""
+    """One end of :func:`people_interval` in draws."""
     import numpy as np
 
     z = normal_quantile(confidence)
-    # The limits of the parts on the side that moves the measure up, or down. The estimate's own
-    # interval says how far their errors add up.
+    alone = len(parts) == 1
+    if alone:
+        interval = Interval(min(end, limit), max(end, limit))
+        parts = [replace(parts[0], share=end, interval=interval)]
+    # The limits of the parts on the side that moves the measure up, or down. Of several parts the
+    # estimate's own interval says how far their errors add up.
     sides = [upper == (part.sign > 0) for part in parts]
     reached = []
     whole, apart = 0.0, 0.0
@@ -419,6 +422,8 @@ def _limit(
         draws = error.draws(part.prompts, part.shared)
         people = people_by_draw(draws, part.share, part.certain)
         people_at_limit = people_by_draw(draws, farthest, part.certain)
+        if alone:
+            people, people_at_limit = np.clip(people, 0, 1), np.clip(people_at_limit, 0, 1)
         middle = middle + part.sign * people
         squared = squared + shrunk * (people_at_limit - people) ** 2
         if these:

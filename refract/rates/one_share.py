@@ -38,13 +38,11 @@ NO_LABELS = VerdictLabels(0.0, 0.0), VerdictLabels(0.0, 0.0)
 
 class Found(NamedTuple):
     """The ``share`` that is refused, ``certain`` of it without a judge, and the normal deviation from
-    it of the share of all such prompts. Where these very answers are asked about, wrong verdicts
-    among the ``n`` are noise too."""
+    it of the share of all such prompts."""
 
     share: float
     deviation: float
     certain: float = 0.0
-    n: int | None = None
 
 
 @cache
@@ -169,9 +167,6 @@ class Paths:
         beyond = np.minimum(rates - found.certain, 0)[:, None, None]
         share = found.certain + decided * _between(self.judged, places) + beyond
         variance = np.asarray(found.deviation**2)
-        if found.n:
-            wrong = people * missed * (1 - missed), (1 - people) * false * (1 - false)
-            variance = variance + decided / found.n * _of_pairs(*wrong)
         # A share that is known better than paths lie apart is known as well as they tell.
         apart = np.gradient(missed, axis=1) * people, np.gradient(false, axis=1) * (1 - people)
         least = decided**2 / 6 * _of_pairs(*np.square(apart))
