@@ -222,8 +222,15 @@ class View:
             notes.append(f"intervals with {ALONE} are of the prompts alone: {unknown}")
         notes = notes or ["intervals are of the prompts alone"]
         if any(rate.measure.corrects and rate.interval for rate in self.every):
-            notes.append("where a part of the run has labels, they are of these")
+            notes.append(f"where a part of the run has labels{self.by_models}, they are of these")
         return joined(notes)
+
+    @property
+    def by_models(self) -> str:
+        """How many labels of the runs no person gave, in brackets."""
+        suites = [suite for facts in self.provenance.values() for suite in facts["suites"].values()]
+        labels = sum(suite.get("labels_by_models", 0) for suite in suites)
+        return f" ({labels} are a language model's, not a person's)" if labels else ""
 
     @cached_property
     def series(self) -> list[Series]:

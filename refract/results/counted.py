@@ -54,7 +54,8 @@ class SuiteAnswers:
 class SuiteNumbers(NamedTuple):
     """The numbers of one suite: outcomes and changed answers (``aggregate``), and its ``rates``
     with suite, model and draw in their keys. ``judge_error`` is what is known of its first judge's
-    error, ``columns`` are those that its outcomes have besides what all outcomes have."""
+    error, ``columns`` are those that its outcomes have besides what all outcomes have,
+    ``labels_by_models`` counts labels that a language model gave."""
 
     suite: str
     definition: Definition
@@ -63,6 +64,7 @@ class SuiteNumbers(NamedTuple):
     rates: list[Rate]
     judge_error: JudgeError | None
     columns: set[str]
+    labels_by_models: int = 0
     warnings: Sequence[str] = ()
 
     @property
@@ -140,6 +142,7 @@ def count_suite(
         rates=rates,
         judge_error=judge_errors.get(suite["judges"][0]),
         columns=columns,
+        labels_by_models=answers.labels.by_models if answers.labels else 0,
     )
     if numbers.whole is not None:
         thinking = ended_thinking(answers.responses.values())
@@ -177,6 +180,8 @@ def suite_provenance(
     }
     if numbers.judge_error is not None:
         facts["judge_error"] = {"lines": [list(line) for line in numbers.judge_error.lines]}
+    if numbers.labels_by_models:
+        facts["labels_by_models"] = numbers.labels_by_models
     if protocol is not None:
         facts["protocol"] = protocol
     if argument:

@@ -47,6 +47,13 @@ def test_what_labels_of_the_project_ask_stands_beside_intervals():
     assert note.endswith("is not known by labels that ask whether it says no.")
 
 
+def test_labels_of_a_language_model_are_said_to_be_its_beside_intervals():
+    labelled = rate("prediction_powered_refusal_rate", 1, 2, interval=(0.1, 0.6))
+    suites = {"s": {**suite_facts(), "labels_by_models": 3}, "t": suite_facts()}
+    note = view_of(labelled, provenance={"one": facts(suites=suites)}).interval_note
+    assert note.endswith("labels (3 are a language model's, not a person's), they are of these.")
+
+
 def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
     def report(*controls: Any) -> str:
         view = view_of(rate("refusal_rate", 1, 2), *controls, provenance={"one": facts()})
