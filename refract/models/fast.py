@@ -22,6 +22,8 @@ from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, first_line
 
 log = logging.getLogger(__name__)
+# Families whose cache in transformers goes wrong beyond its window, which no short trial shows.
+FORGETFUL = ("moshi",)
 # Tokens of a batch, prompts and answers together, by device, and the most rows of one.
 BATCH_TOKENS = {"cpu": 8192}
 OTHER_BATCH_TOKENS = 65_536
@@ -50,6 +52,12 @@ class Fast:
         began = time.monotonic()
         self.where, self.settings = loader.where, loader.settings
         self.model = loader.model(prompting.config)
+        if self.model.config.model_type in FORGETFUL:
+            raise AdapterError(
+                f"{self.where}: generate of transformers gives other logits of "
+                f"{type(self.model).__name__} than a pass over the same text, once that is longer "
+                "than its window; take arithmetic: exact"
+            )
         # An encoder's decoder never does.
         self.may_look_ahead = not getattr(self.model.config, "is_encoder_decoder", False)
         stated = self.model.generation_config

@@ -82,12 +82,12 @@ def test_each_architecture_answers_in_batches_as_generate_does_alone(
     assert all(a.certificate is None for a in answers(adapter, asked[:1]))
 
 
-def test_a_model_whose_places_generate_miscounts_is_refused(tmp_path):
+@pytest.mark.parametrize(("family", "more"), [("Roberta", {"is_decoder": True}), ("Moshi", {})])
+def test_a_model_that_generate_runs_otherwise_is_refused(tmp_path, family, more):
     save_tokenizer(tmp_path)
-    save_model(tmp_path, architecture="Roberta", is_decoder=True)
-    with pytest.raises(
-        AdapterError, match=r"other logits of RobertaForCausalLM .* arithmetic: exact"
-    ):
+    save_model(tmp_path, architecture=family, **more)
+    said = rf"other logits of {family}ForCausalLM .* arithmetic: exact"
+    with pytest.raises(AdapterError, match=said):
         answers(model(tmp_path), prompts(1))
 
 
