@@ -53,6 +53,8 @@ HEAVY = (
     *("transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
     *("transformers.models.llama.modeling_llama", "openai.resources.chat.completions"),
 )
+# How YAML calls what dvc.lock writes as nothing.
+NULL = "tag:yaml.org,2002:null"
 # With these a new interpreter starts.
 ANEW = {"PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS"}
 # It loads modules written in C alone.
@@ -261,7 +263,10 @@ def write_locks_fast() -> None:
             return write(content, stream)
         yaml = YAML(typ="safe")
         yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False
-        yaml.dump(json.loads(json.dumps(content)), stream)  # plain dicts
+        yaml.representer.add_representer(type(None), lambda to, _: to.represent_scalar(NULL, ""))
+        text = io.StringIO()
+        yaml.dump(json.loads(json.dumps(content)), text)  # plain dicts
+        stream.write(text.getvalue().replace(": \n", ":\n"))
 
     _yaml.parse_yaml_for_update, _yaml._dump = parse, dump
 

@@ -126,7 +126,7 @@ def _write_csv(path: Path, *rows: tuple[str, ...]) -> None:
 
 def _label(folder: Path) -> None:
     """What people do with a file of ``refract label``."""
-    (path,) = (folder / "data/labels").rglob("*.csv")
+    (path,) = (folder / "data/labels/synthetic").glob("*.csv")
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for row in rows:

@@ -170,9 +170,9 @@ def test_settings_that_decide_no_verdict_are_in_no_hash():
         return verdict_keys(open_judge("j", {"kind": kind, **settings}), [case()])
 
     assert keys("similarity", output_sensitivity=0.5) == keys("similarity")
-    assert keys("similarity", layer=3, baseline=0.1) != keys("similarity")
+    assert keys("similarity", baseline=0.1) != keys("similarity")
     assert keys("refusal", redirection="partial") != keys("refusal")
-    assert keys("similarity", encoder="owner/name", baseline=0.1) is None
+    assert keys("bert_score", encoder="owner/name", baseline=0.1) is None
     assert keys("llm_refusal", model={"adapter": "synthetic"}) is None
 
 
