@@ -27,7 +27,7 @@ from refract.rates.rate import (
     prompts_of,
 )
 from refract.rates.thresholds import decided
-from refract.rates.undecided import FIRST_LABELS, label_plan
+from refract.rates.undecided import label_plan
 from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
@@ -141,11 +141,10 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
                 row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
             weighed = _weighed(members[0][measure], runs[0][1], error, confidence)
             if weighed and rate is not None:
-                judged = HumanRate(
-                    weighed.part.share, weighed.interval, None, rate.n, rate.labelled
-                )
-                row["without_labels"] = judged.numbers(weighed.before)
-                row["with_labels"] = judged.numbers(weighed.interval)
+                with_labels = weighed.interval(confidence)
+                judged = HumanRate(weighed.part.share, with_labels, None, rate.n, rate.labelled)
+                row["without_labels"] = judged.numbers(weighed.interval(confidence, NO_LABELS))
+                row["with_labels"] = judged.numbers(with_labels)
         measures[measure] = row
     numbers: Row = {"measures": measures}
     answers, labels = runs[0]
@@ -198,18 +197,24 @@ def label_intervals(
         if rate is None:
             continue
         weighed = _weighed(members[measure], labels, error, confidence)
-        intervals[measure] = weighed.interval if weighed else rate.interval
+        intervals[measure] = weighed.interval(confidence) if weighed else rate.interval
     return intervals
 
 
 class Weighed(NamedTuple):
-    """What a judge found of a measure, what labels say of answers with either verdict, and the
-    interval for prompts and judge without labels and with them."""
+    """What a judge, whose ``error`` is known, found of a measure, and what labels say of answers
+    with either verdict."""
 
+    error: JudgeError
     part: SharePart
     labels: LabelPair
-    before: Interval
-    interval: Interval
+
+    def interval(self, confidence: float, labels: LabelPair | None = None) -> Interval:
+        """For prompts and judge with these labels; or with others."""
+        part = self.part
+        ends = Interval(part.share, part.share)
+        given = self.labels if labels is None else labels
+        return people_interval(self.error, [part], ends, part.interval, confidence, labels=given)
 
 
 def _weighed(
@@ -234,13 +239,7 @@ def _weighed(
         if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
             by_verdict[answer.refused].append(answer)
     refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
-    ends, given = Interval(part.share, part.share), (refused, answered)
-    found = []
-    for weights in (NO_LABELS, given):
-        found.append(
-            people_interval(error, [part], ends, part.interval, confidence, labels=weights)
-        )
-    return Weighed(part, given, *found)
+    return Weighed(error, part, (refused, answered))
 
 
 def label_plans(
@@ -254,11 +253,12 @@ def label_plans(
     texts = {}
     for measure, members in answers_by_measure(answers).items():
         weighed = None if measure == REFUSAL.name else _weighed(members, labels, error, confidence)
-        if error is None or weighed is None:
+        if weighed is None:
             continue
-        plan = label_plan(error, weighed.part, confidence, weighed.labels)
-        now = f"{measure} is {estimate_text(weighed.part.share, weighed.interval, places=2)}"
-        if weighed.part.n <= FIRST_LABELS or plan is None:
+        plan = label_plan(weighed.error, weighed.part, confidence, weighed.labels)
+        with_labels = weighed.interval(confidence)
+        now = f"{measure} is {estimate_text(weighed.part.share, with_labels, places=2)}"
+        if plan is None:
             texts[measure] = f"{now}; there are hardly more answers to label"
         else:
             drawn = ceil(plan.labels * len(answers) / len(members))

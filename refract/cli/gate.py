@@ -111,8 +111,7 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
     where labels are in it already."""
     if any(other.counts.labels and other.measure.corrects == rate.name for other in result.rates):
         return ""
-    facts = (result.provenance or {"suites": {}})["suites"].get(rate.suite, {})
-    found = would_decide(rate, JudgeError.read(facts.get("judge_error")), confidence)
+    found = would_decide(rate, JudgeError.of_suite(result.provenance, rate.suite), confidence)
     if found is None or hidden_by_unjudged(rate):
         return ""
     own = [other for other in result.rates if other.suite == rate.suite and not other.group]

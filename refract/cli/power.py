@@ -17,11 +17,9 @@ from refract.core.errors import UsageError
 from refract.core.params import decision_settings
 from refract.core.showing import say
 from refract.judges import open_judge
-from refract.rates.judge_error import people_interval
 from refract.rates.key import CATEGORY_MEASURES
-from refract.rates.rate import Interval, SharePart, Threshold, prompts_of
-from refract.rates.undecided import deciding_labels, deciding_rates
-from refract.statistics.proportions import wilson
+from refract.rates.rate import Threshold, prompts_of
+from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
 # Shares of prompts that flip besides a drop, where --discordant is left out.
@@ -124,15 +122,12 @@ def _print_threshold(text: str, n: int, design_effect: float, confidence: float)
     rows = []
     for tenth in range(11):
         count = round(requests * tenth / 10)
-        share, limits = count / requests, wilson(count, requests)
-        assert limits is not None  # there are prompts
-        part = SharePart(share, limits, prompts, n=requests)
-        ends = people_interval(error, [part], Interval(share, share), limits, confidence)
+        part, ends = judged_part(count, requests, prompts, error, confidence)
         decision, needed = threshold.decide(ends), "none"
         if decision == "inconclusive":
             labels = deciding_labels(threshold, part, error, confidence)
             needed = "more than there are, or too close" if labels is None else f"about {labels}"
-        rows.append([f"{share:.2f} {interval_text(ends, places=2)}", decision, needed])
+        rows.append([f"{part.share:.2f} {interval_text(ends, places=2)}", decision, needed])
     print_table(["rate by the judge", "decision", "labels that most likely decide"], rows)
     by_judge = []
     for name, decisive in (("met", met), ("missed", missed)):

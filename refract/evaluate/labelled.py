@@ -26,7 +26,7 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     if rows is not None and model is not None:
         raise UsageError("give --model with --suite, or --rows, not both")
     if rows is not None:
-        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json")
+        run = _run_of(rows)
         if rows.name.endswith(RUN_ROWS) and run.is_file():
             read_run(run)  # raises where the rows have another hash
         return answers_in(rows, suite)
@@ -45,6 +45,11 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     return answers
 
 
+def _run_of(rows: Path) -> Path:
+    """The results of ``refract run`` that a file of its rows lies beside."""
+    return rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json")
+
+
 def run_error(
     answers: Sequence[JudgedAnswer], model: str | None, rows: Path | None
 ) -> JudgeError | None:
@@ -56,10 +61,9 @@ def run_error(
             return None
         provenance = read_tree(root, [model])[model].provenance
     else:
-        run = rows.with_name(rows.name.removesuffix(RUN_ROWS) + ".json") if rows else None
+        run = _run_of(rows) if rows else None
         provenance = read_run(run)["provenance"] if run and run.is_file() else None
-    facts = (provenance or {"suites": {}})["suites"].get(answers[0].suite, {})
-    return JudgeError.read(facts.get("judge_error"))
+    return JudgeError.of_suite(provenance, answers[0].suite)
 
 
 def labelled_answers(

@@ -146,6 +146,12 @@ class JudgeError:
             return None
         return cls(tuple(ModelCounts(*row) for row in facts["lines"]))
 
+    @classmethod
+    def of_suite(cls, provenance: Mapping[str, Any] | None, suite: str) -> JudgeError | None:
+        """What a model's provenance has of the error of a suite's first judge."""
+        suites = provenance["suites"] if provenance else {}
+        return cls.read(suites.get(suite, {}).get("judge_error"))
+
     @property
     def models(self) -> int:
         """On how many models it was measured."""

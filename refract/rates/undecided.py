@@ -86,17 +86,25 @@ def deciding_rates(
     no rate is enough."""
 
     def decision(successes: int) -> str:
-        share = successes / n
-        limits = wilson(successes, n)
-        assert limits is not None  # there are prompts
-        part = SharePart(share, limits, prompts, n=n)
-        ends = Interval(share, share)
-        return threshold.decide(people_interval(error, [part], ends, limits, confidence))
+        _, interval = judged_part(successes, n, prompts, error, confidence)
+        return threshold.decide(interval)
 
     up = threshold.kind == "min"
     met = _first(n, up, lambda count: decision(count) == "met")
     missed = _first(n, not up, lambda count: decision(count) == "missed")
     return met, missed
+
+
+def judged_part(
+    successes: int, n: int, prompts: Prompts, error: JudgeError, confidence: float
+) -> tuple[SharePart, Interval]:
+    """What a judge finds that calls so many of ``n`` answers refusals, and the interval for prompts
+    and judge."""
+    share = successes / n
+    limits = wilson(successes, n)
+    assert limits is not None  # there are prompts
+    part = SharePart(share, limits, prompts, n=n)
+    return part, people_interval(error, [part], Interval(share, share), limits, confidence)
 
 
 def label_plan(

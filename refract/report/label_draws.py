@@ -73,7 +73,7 @@ def label_draw(
     facts = view.provenance[line.model]
     error = None
     if (facts.get("decisions") or {}).get("interval") != "prompts":
-        error = JudgeError.read(facts["suites"][line.suite].get("judge_error"))
+        error = JudgeError.of_suite(facts, line.suite)
     ids = {answer.key: answer.prompt_id for answer in answers}
     written = [name for name in drawn[0] if name not in TEXTS]
     return LabelDraw(
