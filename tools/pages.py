@@ -1,21 +1,17 @@
-"""``python -m tools.pages``: what pages show of commands, public names and numbers."""
+"""``python -m tools.pages``: what pages show of public names and numbers."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import typer
 
 import refract
 from benchmarks import on_paper
 from refract import checks
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error, one_name
-from refract.cli import HIDDEN, app
 from refract.core.params import grid, load_params
 from refract.judges import open_judge
 from refract.rates.judge_error import part_of, people_interval
@@ -87,52 +83,16 @@ def benchmarks_page(text: str) -> str:
     return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
 
 
-def cli_page(text: str) -> str:
-    """docs/cli.md: what each command does, with an example."""
-    commands = typer.main.get_command(app)
-    lines = [text.partition("\n## ")[0].rstrip()]
-    for name, command in sorted(named_commands(commands, ["refract"])):
-        lines.append(f"## `{name}`")
-        paragraphs = (command.help or "").replace("\b", "").strip().split("\n\n")
-        examples = [text for text in paragraphs if text.startswith("Example: ")]
-        lines.append(paragraphs[0])
-        lines += [f"`{text.removeprefix('Example: ')}`" for text in examples]
-    return "\n\n".join(lines) + "\n"
-
-
-def named_commands(group: Any, words: list[str]) -> Iterator[tuple[str, Any]]:
-    """Every command that people call, with its name."""
-    for name in group.list_commands(None):
-        command = group.get_command(None, name)
-        if hasattr(command, "commands"):
-            yield from named_commands(command, [*words, name])
-        elif name not in HIDDEN:
-            yield " ".join([*words, name]), command
-
-
-def arguments(offered: object) -> str:
-    """A function's parameters with their defaults, and without types; nothing of other things."""
-    if not inspect.isfunction(offered):
-        return ""
-    signature = inspect.signature(offered)
-    bare = [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in signature.parameters.values()
-    ]
-    untyped = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
-    return str(untyped).replace("|", r"\|")
-
-
 def python_page(text: str) -> str:
-    """docs/python.md, with each public name, its arguments and the first sentence of its docstring."""
-    lines = ["| name | what |", "|---|---|"]
+    """docs/python.md, with each public name and the first sentence of its docstring."""
+    lines = []
     for module, names in (("refract", refract.__all__), ("refract.checks", checks.__all__)):
         for name in names:
             offered = getattr(refract if module == "refract" else checks, name)
             docstring = " ".join((inspect.getdoc(offered) or "").split())
             meaning = re.split(r"(?<=\.) |: ", docstring)[0].rstrip(".")
             meaning = re.sub(r":\w+:`(.*?)`", r"`\1`", meaning).replace("``", "`")
-            lines.append(f"| `{module}.{name}{arguments(offered)}` | {meaning} |")
+            lines.append(f"- `{module}.{name}`: {meaning}")
     return with_parts(text, {"public names": "\n".join(lines)})
 
 
@@ -189,7 +149,6 @@ def readme(text: str) -> str:
 
 PAGES: dict[str, Callable[[str], str]] = {
     "README.md": readme,
-    "docs/cli.md": cli_page,
     "benchmarks/README.md": benchmarks_page,
     "docs/statistics.md": statistics_page,
     "docs/python.md": python_page,

@@ -109,8 +109,8 @@ def items(kind: type[Settings]) -> list[str]:
 # What is allowed, as messages say it, and as the page does.
 SHORT = (
     ("a whole number of at least ", "integer ≥ "),
-    ("a number of at least ", "number ≥ "),
-    ("a number above ", "number > "),
+    ("a number of at least ", "≥ "),
+    ("a number above ", "> "),
     (" and at most ", ", ≤ "),
     (" and below ", ", < "),
     ("a list of at least one entry, ", "a list, "),
@@ -166,8 +166,8 @@ def kinds(registry: Registry) -> Iterator[tuple[str, type[Settings]]]:
 
 
 def sections(registry: Registry) -> str:
-    """The settings of each kind under a heading. Kinds with the same settings share it, and an item that
-    several headings have stands once, before them."""
+    """The settings of each kind under a heading. Kinds with the same settings share it; an item that
+    several headings have stands once, before them, and a kind with such items alone has no heading."""
     headings: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for name, kind in kinds(registry):
         text = ""
@@ -194,15 +194,15 @@ def sections(registry: Registry) -> str:
             title = " but ".join(["all kinds", *([", ".join(left_out)] if left_out else [])])
         parts.append(f"Settings of {title}:")
         parts.append("\n".join(shared_items))
+    bare = [name for (_, listed), owned_by in headings.items() if not listed for name in owned_by]
+    if bare:
+        parts.append(f"No settings: {', '.join(f'`{name}`' for name in bare)}.")
     for (text, listed), owned_by in headings.items():
-        parts.append(f"### {', '.join(owned_by)}")
-        if text:
-            parts.append(text)
         own = [item for item in listed if owners[item] == owned_by]
         if own:
+            parts.append(f"### {', '.join(owned_by)}")
+            parts += [text] if text else []
             parts.append("\n".join(own))
-        if not listed:
-            parts.append("No settings.")
     return "\n\n".join(parts)
 
 
@@ -238,35 +238,16 @@ def page(text: str) -> str:
 
 
 def suites_page(text: str) -> str:
-    """The page of published suites with the kinds that the catalogue has."""
-    lines = []
-    for name in names_in(SUITES):
-        importer: Any = find_importer(name)
-        rows = "" if importer.rows is None else f" {importer.rows:,}"
-        lines.append(f"[`{name}`]({importer.file.replace(' ', '%20')}){rows}")
-    return _with_table(text, "published suites", ["", ";\n".join(lines)])
+    """The page of published suites with the kinds that the catalogue has, each linked to its file."""
+    importers: list[tuple[str, Any]] = [(name, find_importer(name)) for name in names_in(SUITES)]
+    links = [f"[`{name}`]({kind.file.replace(' ', '%20')})" for name, kind in importers]
+    return _with_table(text, "published suites", ["", ",\n".join(links)])
 
 
 def protocols_page(text: str) -> str:
-    """The page of protocols with the table of those that the catalogue has."""
-    lines = ["| protocol | numbers | answers | judge |", "|" + 4 * "---|"]
-    first: dict[str, str] = {}
-    for name in CATALOGUE.names():
-        _, protocol = CATALOGUE.protocol(name)
-        judges = dict.fromkeys(part.judge for part in protocol.parts.values())
-        measures = dict.fromkeys(m for part in protocol.parts.values() for m in part.measures)
-        numbers = ", ".join(f"`{measure}`" for measure in measures)
-        same = first.setdefault(numbers, name)
-        generation = protocol.generation
-        tokens = "?" if generation.max_tokens is None else generation.max_tokens
-        temperature = "?" if generation.temperature is None else generation.temperature
-        cells = (
-            numbers if same == name or len(measures) < 3 else f"those of `{same}`",
-            f"{tokens} tokens, T {temperature}",
-            ", ".join(f"`{judge}`" if judge else "`--judge`" for judge in judges),
-        )
-        lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    return _with_table(text, "protocols", ["", *lines])
+    """The page of protocols with the names that the catalogue has."""
+    names = [f"`{name}`" for name in CATALOGUE.names()]
+    return _with_table(text, "protocols", ["", ",\n".join(names)])
 
 
 def _with_table(text: str, name: str, lines: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What pages show of commands, public names and numbers is what ``make readme`` writes."""
+"""What pages show of public names and numbers is what ``make readme`` writes."""
 
 from __future__ import annotations
 

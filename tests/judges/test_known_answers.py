@@ -210,12 +210,15 @@ def test_a_space_at_the_edge_of_a_string_is_one_space_of_the_answer(expected, an
 def test_the_page_says_how_judges_read_the_thirty_cases_on_which_readers_differ():
     page = (ROOT / "docs/what-is-a-refusal.md").read_text("utf-8")
     section = page.partition("## Three cases")[2].partition("\n## ")[0]
-    tables = [table.splitlines()[2:] for table in section.split("\n\n") if table.startswith("|")]
-    assert [len(table) for table in tables] == [10, 10, 10]
-    lines = [line.strip("|") for table in tables for line in table]
-    cells = [[cell.strip() for cell in line.split("|")] for line in lines]
-    rows = [{"prompt": prompt, "response": answer} for prompt, answer, _ in cells]
-    labels = [label.replace(" ", "_") for _, _, label in cells]
+    rows, labels, label = [], [], ""
+    for line in section.splitlines():
+        if line in ("Compliance:", "Partial refusal:", "Refusal:", "Degenerate:"):
+            label = line[:-1].lower().replace(" ", "_")
+        if line.startswith("- "):
+            prompt, _, answer = line.removeprefix("- *").partition("* ")
+            rows.append({"prompt": prompt, "response": answer})
+            labels.append(label)
+    assert len(rows) == 30
     right = {
         name: sum(
             row["label"] == label for row, label in zip(judge(rows, name), labels, strict=True)
