@@ -100,7 +100,7 @@ def items(kind: type[Settings]) -> list[str]:
             line = f"- `{key}: {value}`"
         if field.get("description"):
             line += f": {field['description']}"
-        if allowed not in PLAIN:
+        if allowed not in PLAIN and not _says(field.get("description", ""), allowed):
             line += f" ({allowed})"
         lines.append(line.replace("<", r"\<"))
     return lines
@@ -118,6 +118,7 @@ SHORT = (
     ("a list, none twice, each ", "a list of "),
     ("a whole number", "integer"),
     # What names are, the page says above.
+    ("a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct", "a text"),
     (": lower-case letters, digits and underscores, starting with a letter", ""),
     ("an address that starts with http:// or https:// and has no user and no query", "an address"),
     # What that is, the page says above.
@@ -126,6 +127,11 @@ SHORT = (
         "a published one",
     ),
 )
+
+
+def _says(description: str, allowed: str) -> bool:
+    """Whether a description explains each value that is allowed, as ``value: meaning``."""
+    return all(f"{value}: " in description for value in re.split(r", or |, | or ", allowed))
 
 
 def _short(allowed: str) -> str:

@@ -192,13 +192,12 @@ class NullAnswerSettings(Settings):
     sample: int = Field(
         60,
         ge=0,
-        description="pairs of a harmful and a helpful prompt that are drawn of each suite and "
-        "judged with each kind of null answer",
+        description="pairs of a harmful and a helpful prompt, of each suite",
     )
     llm_sample: int = Field(
         12,
         ge=0,
-        description="the same for judges that ask a model: each pair and kind takes two calls",
+        description="the same for judges that ask a model: two calls for each pair and kind",
     )
 
 
@@ -231,8 +230,8 @@ class DecisionSettings(Settings):
 
     interval: IntervalOf = Field(
         "prompts_and_judge",
-        description="what decisions and the report allow for: which prompts were drawn alone, or "
-        "the judge's error too, where it is known",
+        description="what decisions and the report allow for: the draw of prompts, or also the "
+        "judge's error, where it is known",
     )
 
     estimand: Estimand = Field(
@@ -255,8 +254,7 @@ class DecisionSettings(Settings):
     labels_ask: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None,
         description="what labels of your own ask of an answer, where that is not whether it refuses "
-        "in any part, redirecting included; the ledger's labels then say nothing of a judge's "
-        "error, and intervals are of the prompts alone until a run has labels",
+        "in any part, redirecting included",
     )
 
     reference: str | None = Field(

@@ -63,9 +63,8 @@ class OpenAISettings(ServedSettings):
     )
     thinking_opened: bool | None = Field(
         None,
-        description="with `reasoning`: whether the server's template opens the thinking, so that "
-        "replies begin inside it; null: as each reply shows, and one that was cut off before that is an "
-        "error",
+        description="with `reasoning`: whether replies begin inside the thinking; null: as each reply "
+        "shows, and one that was cut off before that is an error",
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"azure": "AZURE_OPENAI_API_KEY"}

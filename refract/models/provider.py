@@ -75,8 +75,7 @@ Address = Annotated[
 KeyVariable = Annotated[
     turn.Text | None,
     Field(
-        description="the environment variable that holds the key; null for a server of your own "
-        "that asks for none",
+        description="the environment variable that holds the key; null: the server asks for none",
     ),
 ]
 
