@@ -30,7 +30,7 @@ from tools import reference, release
 
 
 def tables(page: str) -> dict[str, list[list[str]]]:
-    """The rows of the tables of a page in docs/, by the heading above them."""
+    """The rows of the tables and lists of a page in docs/, by the heading above them."""
     found: dict[str, list[list[str]]] = {}
     heading = ""
     for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
@@ -38,6 +38,9 @@ def tables(page: str) -> dict[str, list[list[str]]]:
             heading = line.lstrip("# ")
         elif line.startswith("| ") and not line.startswith("|---"):
             found.setdefault(heading, []).append([x.strip() for x in line.strip("|").split(" | ")])
+        elif line.startswith("- `"):
+            name, _, meaning = line[2:].partition("`: ")
+            found.setdefault(heading, []).append([f"{name}`", meaning])
     return found
 
 
@@ -145,8 +148,8 @@ def test_rows_has_every_field_that_stages_write():
         "x", tokens="AA==", tool_calls=[{"name": "f", "arguments": {}}], stop_details=DECLINED
     )
     assert names(ROWS["Response"]) == set(answer_row("key", answer, "a"))
-    assert names(ROWS["Outcome"][1:]) == set(OUTCOME_COLUMNS)
-    assert names(ROWS["Failure"][1:]) == set(FAILURE_COLUMNS)
+    assert names(ROWS["Outcome"]) == set(OUTCOME_COLUMNS)
+    assert names(ROWS["Failure"]) == set(FAILURE_COLUMNS)
     told = " ".join(row[1] for row in ROWS["Outcome"])
     assert set(re.findall(r"`(\w+)`", told)) == {*JUDGED, *EXCLUDED}
 
@@ -164,7 +167,7 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
     }
     known |= {"answerable", "images", "tools", "tool_results", "max_steps"}
     known |= {*NAMING}
-    assert names(ROWS["Suite"][1:]) == known
+    assert names(ROWS["Suite"]) == known
     assert all(f"`{category}`" in text_of("rows.md") for category in CATEGORIES)
 
 
@@ -172,7 +175,7 @@ def test_the_verdict_shown_has_the_fields_that_are_explained():
     block = re.search(r'^\{"judges".*$', text_of("rows.md"), re.M)
     assert block
     shown = json.loads(block[0])["judges"]["rules"]
-    assert names(ROWS["Verdict"][1:]) == set(shown)
+    assert names(ROWS["Verdict"]) == set(shown)
 
 
 # The pages that say what a number means.
@@ -183,10 +186,10 @@ METRICS = {heading: rows for page in OF_NUMBERS for heading, rows in tables(page
 
 
 def test_metrics_has_every_column_of_the_tables_and_of_the_judges():
-    assert names(METRICS["Columns of the tables"][1:]) == set(COLUMNS)
+    assert names(METRICS["Columns of the tables"]) == set(COLUMNS)
     judges = json.loads((ROOT / "metrics/judges.json").read_text("utf-8"))
     known = {key.removesuffix("_low").removesuffix("_high") for key in judges["rules"]}
-    shown = names(METRICS["Judges"][1:]) - {"_low", "_high"}
+    shown = names(METRICS["Judges"]) - {"_low", "_high"}
     assert {key.removesuffix("_low").removesuffix("_high") for key in shown} == known
     header = (ROOT / "metrics/judges.csv").read_text("utf-8").splitlines()[0].split(",")
     tail = text_of("rows.md").split("`metrics/judges.csv` has")[1].split("##")[0]
