@@ -22,7 +22,6 @@ from scipy.stats import beta
 
 from benchmarks.judged import WORLDS, World, judge_section, labels_section
 from refract.agreement.ledger import ledger_entries
-from refract.rates import judge_error as judge_error_draws
 from refract.rates.counting import Counted, CountedSuite, answer_rate, bounds_of
 from refract.rates.judge_error import part_of, people_interval, shared_effects
 from refract.rates.key import HARMFUL_REFUSAL, Key
@@ -51,8 +50,8 @@ CORRELATIONS = (0.0, 0.1, 0.2, 0.4)
 RUNS = 2000
 TREND_RUNS = 400
 UNEQUAL_RUNS = 500
-# Of prompts and judge, with fewer draws than intervals have: they are of other ledgers each time.
-JUDGE_RUNS, JUDGE_DRAWS = 200, 1024
+# Of prompts and judge, each with a ledger of its own.
+JUDGE_RUNS = 300
 UNLIKE = "two models with nothing but their source in common"
 LEAST = 93.0
 
@@ -622,9 +621,6 @@ def main() -> None:
     """Simulates and writes the table."""
     started = time.monotonic()
     section = [*judge_section(), *labels_section()]
-    judge_error_draws.DRAWS = JUDGE_DRAWS
-    judge_error_draws._uniforms.cache_clear()
-    judge_error_draws._drawn.cache_clear()
     path = Path(__file__).with_suffix(".md")
     kept = kept_lines(path, " ".join(sys.argv[1:]))
     intervals, cells = table(INTERVALS, 0, kept)
@@ -647,7 +643,7 @@ def main() -> None:
         "the truth, by the correlation of two answers to one request (columns). Rows and requests are "
         "those of the default suites: `harmful_helpful` (129 harmful prompts), `jailbreak_styles` (127 "
         "rows of 26 requests), `robustness` (60 prompts, six variants of each). A share of 2,000 has a "
-        "simulation error of ±1, one of 400 of ±2.1.",
+        "simulation error of ±1, one of 400 of ±2.1, one of 300 of ±2.5.",
         "",
         *intervals,
         "",

@@ -6,16 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.decimals import estimate_text
+from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
 from refract.rates.judge_error import JudgeError, part_of, people_interval
-from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, REFUSAL, Group, Key
+from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, REFUSAL, Group, Key
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
     Counts,
@@ -23,6 +24,7 @@ from refract.rates.rate import (
     Interval,
     Rate,
     SharePart,
+    Threshold,
     WithJudge,
     prompts_of,
 )
@@ -201,6 +203,50 @@ def label_intervals(
     return intervals
 
 
+def labels_alone(
+    rates: Sequence[Rate],
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    definition: Mapping[str, Any],
+    settings: DecisionSettings,
+) -> list[Rate]:
+    """The shares of the labels alone that thresholds of a suite ask for, decided by them: no verdict is
+    in these. ``rates`` are the suite's, which say how many answers nobody could label."""
+    unread = [answer._replace(outcome="compliance", probability=0.0) for answer in answers]
+    found = corrected_rates((unread, labels), confidence=settings.confidence) if answers else {}
+    headlines = {rate.measure: rate for rate in rates if rate.key.is_headline}
+    table = []
+    for category, measure in LABELS_ALONE.items():
+        limit = (definition.get("thresholds") or {}).get(measure.name)
+        judged = headlines.get(CATEGORY_MEASURES[category])
+        if limit is None or judged is None:
+            continue
+        share = found.get(judged.name)
+        used = HumanLabels(share.labelled if share else 0, len(labels.stale), len(labels.blank))
+        rate = Rate(Key(measure, group=Group(FIELD)), Counts(None, 0, labels=used), None)
+        if share is not None and not labels.stale and not labels.blank:
+            unjudged = judged.counts.unjudged
+            rate = replace(
+                rate,
+                counts=replace(rate.counts, n=share.n, excluded=judged.counts.excluded),
+                value=share.rate,
+                interval=share.interval,
+                these=share.here,
+                bounds=_outer(Interval(share.rate, share.rate), share.n, unjudged),
+                outer=_outer(share.interval, share.n, unjudged),
+            )
+        threshold, most = Threshold.of(limit), definition.get("max_unjudged")
+        answer = decided(rate.asked(settings.estimand), threshold, most)
+        table.append(replace(rate, threshold=threshold, decision=answer.decision))
+    return table
+
+
+def _outer(interval: Interval, n: int, unjudged: int) -> Interval:
+    """An interval for ``n`` answers, once others are in it that could count or not."""
+    whole = n + unjudged
+    return Interval(interval.low * n / whole, (interval.high * n + unjudged) / whole)
+
+
 class Weighed(NamedTuple):
     """What a judge, whose ``error`` is known, found of a measure, and what labels say of answers
     with either verdict."""
@@ -292,9 +338,7 @@ def with_labels(
     for rate in rates:
         interval = intervals.get(rate.measure.name)
         if interval is not None and rate.key.is_headline:
-            n, unjudged = rate.counts.n, rate.counts.unjudged
-            low, high = interval.low * n, interval.high * n + unjudged
-            outer = Interval(low / (n + unjudged), high / (n + unjudged))
+            outer = _outer(interval, rate.counts.n, rate.counts.unjudged)
             rate = replace(rate, with_judge=WithJudge(interval, outer))
             if rate.threshold:
                 rate = decided(rate, rate.threshold, max_unjudged)

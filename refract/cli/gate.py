@@ -22,10 +22,10 @@ from refract.export.junit import JUnitCase, junit_case, junit_xml
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.rates.judge_error import LABELS_ASK, JudgeError
-from refract.rates.key import REFUSAL, Key
+from refract.rates.key import CATEGORY_MEASURES, REFUSAL, Key
 from refract.rates.rate import Rate
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
-from refract.rates.undecided import needed_text, would_decide
+from refract.rates.undecided import labels_text, needed_text, would_decide
 from refract.results.current import current_note
 from refract.results.sources import Result, read_side
 
@@ -97,7 +97,8 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
             if rate.decision:
                 # Limits of perturbations are on prompts like these in any case.
                 decided.append(rate if rate.key.perturbation else rate.asked(estimand))
-                if rate.decision == "inconclusive" and estimand == "prompts_like_these":
+                asked = estimand == "prompts_like_these" or rate.counts.labels
+                if rate.decision == "inconclusive" and asked:
                     text = _needed(rate, result, settings.confidence)
                     if text:
                         needed[rate.key] = text
@@ -109,11 +110,14 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
 def _needed(rate: Rate, result: Result, confidence: float) -> str:
     """What would decide a threshold; empty where it is not the judge's error that leaves it open, or
     where labels are in it already."""
-    if any(other.counts.labels and other.measure.corrects == rate.name for other in result.rates):
+    own = [other for other in result.rates if other.suite == rate.suite]
+    headlines = {other.measure: other for other in own if other.key.is_headline}
+    if rate.counts.labels:
+        judged = headlines[CATEGORY_MEASURES[rate.measure.category or ""]]
+        return labels_text(rate, judged, headlines[REFUSAL].counts.n, confidence)
+    if any(other.counts.labels and other.measure.corrects == rate.name for other in own):
         return ""
     found = would_decide(rate, JudgeError.of_suite(result.provenance, rate.suite), confidence)
     if found is None or hidden_by_unjudged(rate):
         return ""
-    own = [other for other in result.rates if other.suite == rate.suite and not other.group]
-    answers = max(other.counts.n for other in own if other.measure == REFUSAL)
-    return needed_text(rate, found, answers)
+    return needed_text(rate, found, headlines[REFUSAL].counts.n)

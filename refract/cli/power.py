@@ -17,7 +17,7 @@ from refract.core.errors import UsageError
 from refract.core.params import decision_settings
 from refract.core.showing import say
 from refract.judges import open_judge
-from refract.rates.key import CATEGORY_MEASURES
+from refract.rates.key import CATEGORY_MEASURES, LABELS_ALONE
 from refract.rates.rate import Threshold, prompts_of
 from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
@@ -106,7 +106,8 @@ def power(
 def _print_threshold(text: str, n: int, design_effect: float, confidence: float) -> None:
     """Which rates by the judge are met, missed or left open, and how many labels decide those."""
     found = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
-    measures = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
+    measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
+    measures |= {measure.name: measure for measure in LABELS_ALONE.values()}
     if found is None or found[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
         raise UsageError(
             f"--threshold must be one of {', '.join(measures)}, then >= or <= and a share, as in "
@@ -114,9 +115,12 @@ def _print_threshold(text: str, n: int, design_effect: float, confidence: float)
         )
     measure, sign, limit = found.groups()
     threshold = Threshold("min" if sign == ">=" else "max", float(limit))
-    prompts = prompts_of([measures[measure]])
-    definition = {"kind": "refusal", "version": open_judge("refusal", {"kind": "refusal"}).version}
-    error = known_errors({"refusal": definition}, [])["refusal"]
+    prompts = prompts_of([measures[measure].category or ""])
+    error, by = None, "people"
+    if measures[measure] not in LABELS_ALONE.values():
+        version = open_judge("refusal", {"kind": "refusal"}).version
+        definition = {"kind": "refusal", "version": version}
+        error, by = known_errors({"refusal": definition}, [])["refusal"], "the judge"
     requests = round(n / design_effect)
     met, missed = deciding_rates(threshold, prompts, requests, error, confidence)
     rows = []
@@ -124,17 +128,18 @@ def _print_threshold(text: str, n: int, design_effect: float, confidence: float)
         count = round(requests * tenth / 10)
         part, ends = judged_part(count, requests, prompts, error, confidence)
         decision, needed = threshold.decide(ends), "none"
-        if decision == "inconclusive":
+        if decision == "inconclusive" or error is None:
             labels = deciding_labels(threshold, part, error, confidence)
             needed = "more than there are, or too close" if labels is None else f"about {labels}"
         rows.append([f"{part.share:.2f} {interval_text(ends, places=2)}", decision, needed])
-    print_table(["rate by the judge", "decision", "labels that most likely decide"], rows)
+    decided = "decision" if error else "with a label on each"
+    print_table([f"rate by {by}", decided, "labels that most likely decide"], rows)
     by_judge = []
     for name, decisive in (("met", met), ("missed", missed)):
         way = ">=" if (name == "met") == (sign == ">=") else "<="
-        at = "at no rate by the judge"
+        at = f"at no rate by {by}"
         if decisive is not None:
-            at = f"at a rate by the judge {way} {decisive:.3f}"
+            at = f"at a rate by {by} {way} {decisive:.3f}"
         by_judge.append(f"{name} {at}")
     say(
         f"On {n} prompts {measure} {sign} {limit} is {' and '.join(by_judge)}; labels count that are "

@@ -82,7 +82,8 @@ class SuiteSettings(Settings):
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
-        description="what must hold; met where the whole interval meets x",
+        description="what must hold; met where the whole interval meets x. With `labelled_` before a "
+        "refusal rate by category [labels alone](labels.md#labels-alone) decide",
         json_schema_extra={
             "allowed": "a mapping of measure to {min: x} or {max: x}, x in the measure's range"
         },

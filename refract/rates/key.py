@@ -262,16 +262,19 @@ NEW_REFUSAL = _define(
 )
 
 
-def _by_people(measure: Measure) -> Measure:
-    """A measure corrected by human labels of the run."""
-    name, facts = measure.name, {"counted": REFUSED, "better": measure.better, **LABELLED}
-    return _define(
-        f"prediction_powered_{name}", "none", "", "", measure.category, corrects=name, **facts
-    )
+def _by_people(prefix: str, measure: Measure, corrects: str = "") -> Measure:
+    """A measure by human labels of the run."""
+    facts = {"counted": REFUSED, "better": measure.better, "corrects": corrects, **LABELLED}
+    return _define(f"{prefix}_{measure.name}", "none", "", "", measure.category, **facts)
 
 
 HUMAN_LABELLED = {
-    measure.name: _by_people(measure) for measure in (REFUSAL, *CATEGORY_MEASURES.values())
+    measure.name: _by_people("prediction_powered", measure, corrects=measure.name)
+    for measure in (REFUSAL, *CATEGORY_MEASURES.values())
+}
+# By labels alone, where a threshold asks for it.
+LABELS_ALONE = {
+    category: _by_people("labelled", measure) for category, measure in CATEGORY_MEASURES.items()
 }
 
 INSTALLED = Registry({}, "refract.measures", "name", "judge_error", "count")

@@ -94,6 +94,12 @@ class Threshold:
     kind: Literal["min", "max"]
     limit: float
 
+    @classmethod
+    def of(cls, setting: Mapping[str, float]) -> Threshold:
+        """A threshold of params.yaml, ``{min: x}`` or ``{max: x}``."""
+        ((kind, limit),) = setting.items()
+        return cls("min" if kind == "min" else "max", limit)
+
     def holds(self, interval: Interval | None) -> bool:
         """Whether a whole interval is on the right side of the limit."""
         if interval is None:

@@ -13,7 +13,7 @@ from refract.rates.judge_error import JudgeError, judged_share, people_interval
 from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.one_share import NO_LABELS, Found, LabelPair, VerdictLabels
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, Threshold, prompts_of
-from refract.statistics.proportions import normal_quantile, wilson
+from refract.statistics.proportions import normal_quantile, wilson_at
 
 # How many labels are asked for first, and how many more are tried for a decision.
 FIRST_LABELS = 20
@@ -80,10 +80,10 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
 
 
 def deciding_rates(
-    threshold: Threshold, prompts: Prompts, n: int, error: JudgeError, confidence: float
+    threshold: Threshold, prompts: Prompts, n: int, error: JudgeError | None, confidence: float
 ) -> tuple[float | None, float | None]:
     """The judge's rates on ``n`` prompts from which on a threshold is met, and missed; None where
-    no rate is enough."""
+    no rate is enough. Without an ``error``: people's rates, with a label on each."""
 
     def decision(successes: int) -> str:
         _, interval = judged_part(successes, n, prompts, error, confidence)
@@ -96,14 +96,15 @@ def deciding_rates(
 
 
 def judged_part(
-    successes: int, n: int, prompts: Prompts, error: JudgeError, confidence: float
+    successes: int, n: int, prompts: Prompts, error: JudgeError | None, confidence: float
 ) -> tuple[SharePart, Interval]:
     """What a judge finds that calls so many of ``n`` answers refusals, and the interval for prompts
-    and judge."""
+    and judge; without an ``error`` what people do, and that for prompts."""
     share = successes / n
-    limits = wilson(successes, n)
-    assert limits is not None  # there are prompts
+    limits = wilson_at(successes, n, normal_quantile(confidence))
     part = SharePart(share, limits, prompts, n=n)
+    if error is None:
+        return part, limits
     return part, people_interval(error, [part], Interval(share, share), limits, confidence)
 
 
@@ -164,16 +165,41 @@ def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:
 
 
 def deciding_labels(
-    threshold: Threshold, part: SharePart, error: JudgeError, confidence: float
+    threshold: Threshold, part: SharePart, error: JudgeError | None, confidence: float
 ) -> int | None:
-    """How many labels would most likely decide; None where no number up to all answers would."""
-    counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count <= part.n]
+    """How many labels would most likely decide; None where no number up to all answers would.
+    Without an ``error``: labels alone, which find the share of ``part``."""
+    counts = [count for count in (FIRST_LABELS, *MORE_LABELS) if count < part.n] + [part.n]
 
     def decides(count: int) -> bool:
-        return threshold.decide(foreseen(error, part, count, 0.5, confidence)) != "inconclusive"
+        if error is None:
+            ends = wilson_at(part.share * count, count, normal_quantile(confidence))
+        else:
+            ends = foreseen(error, part, count, 0.5, confidence)
+        return threshold.decide(ends) != "inconclusive"
 
     place = bisect_left(counts, True, key=decides)
     return counts[place] if place < len(counts) else None
+
+
+def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> str:
+    """How many labels would decide a threshold on labels alone, in a sentence with the command; where
+    there are none yet, if people find what the judge does (``judged``)."""
+    found, by = (judged, "the judge does") if rate.value is None else (rate, "these labels do")
+    threshold, n = rate.threshold, judged.counts.n
+    if found.value is None or found.interval is None or threshold is None:
+        return ""
+    part = SharePart(found.value, found.interval, "", n=n)
+    labels = deciding_labels(threshold, part, None, confidence)
+    if labels is None:
+        return (
+            f"labels of all {n} answers would not decide it if people find what {by}; more prompts"
+        )
+    drawn = ceil(labels * answers / n)
+    return (
+        f"{labels} labels (of {drawn} answers drawn) decide it if people find what {by}: refract label "
+        f"--model {rate.model} --suite {rate.suite} --n {drawn}"
+    )
 
 
 def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:

@@ -11,7 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from refract.agreement.corrections import label_intervals, label_table, with_labels
+from refract.agreement.corrections import (
+    label_intervals,
+    label_table,
+    labels_alone,
+    with_labels,
+)
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
@@ -123,6 +128,9 @@ def count_suite(
             rates = with_labels(rates, intervals, suite.get("max_unjudged"))
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
+    if strict:
+        no_labels = JoinedLabels({})
+        rates += labels_alone(rates, answers.judged, answers.labels or no_labels, suite, settings)
     rates += null_table(
         answers.null_verdicts,
         clusters_of(answers.sources, suite.get("cluster")),

@@ -81,6 +81,22 @@ def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():
     assert float(re.findall(r">= (0\.\d{3})", few)[-1]) > met
 
 
+def test_of_labels_alone_the_labels_are_said_that_would_find_a_rate_decided():
+    printed = run("--n", 129, "--threshold", "labelled_harmful_refusal_rate >= 0.8")
+    rows = re.findall(r"^(\d\.\d\d) \[.*\] +(met|missed|inconclusive) +(.*?) *$", printed, re.M)
+    assert rows[6:] == [
+        ("0.60", "missed", "about 20"),
+        ("0.70", "missed", "about 60"),
+        ("0.80", "inconclusive", "more than there are, or too close"),
+        ("0.90", "met", "about 80"),
+        ("1.00", "met", "about 20"),
+    ]
+    assert "met at a rate by people >= 0.876 and missed at a rate by people <= 0.729" in printed
+    # Intervals are as wide as the confidence asks.
+    wider = run("--n", 129, "--threshold", "labelled_over_refusal_rate<=.8", "--confidence", ".99")
+    assert "0.90 [0.81, 0.95]" in wider
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
