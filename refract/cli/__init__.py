@@ -85,7 +85,7 @@ OLD_NAMES = {
     "appendix": "refract export --as appendix --out FOLDER",
     "did": "refract judge did",
     "doctor": "dvc repro check-inputs",
-    "figures": "refract export --as figures --out FOLDER",
+    "figures": "refract export --as appendix --out FOLDER",
     "history": "refract compare REVISION",
     "judges": "refract judge list",
     "kappa": "refract judge kappa",

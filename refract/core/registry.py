@@ -43,20 +43,17 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),
-        "refract.exporters": ("appendix", "bundle", "eee", "figures", "latex"),
+        "refract.exporters": ("appendix", "bundle", "eee", "latex"),
     },
     "published": {
         "refract.commands": (
             *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
             "reproduce.paper",
         ),
-        "refract.judges": (
-            *("bert_score", "bert_score_reference", "classifier", "published", "rubric"),
-        ),
+        "refract.judges": (*("bert_score", "bert_score_reference", "classifier", "published"),),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),
-        "refract.row_checks": ("rubric",),
         "refract.texts": ("published",),
     },
 }

@@ -215,7 +215,7 @@ class ModelJudge(Judge):
     """What the judges below share. Verdicts also have ``reason``, and replies as ``raw``."""
 
     Settings: ClassVar[type[ModelJudgeSettings]] = ModelJudgeSettings
-    columns = (*SHOWN_COLUMNS, "requirement", "rubric", "rubric_score")
+    columns = (*SHOWN_COLUMNS, "requirement")
     KIND: ClassVar[str]
     KEY: ClassVar[str]
     """The key that holds the verdict in the JSON of a reply."""

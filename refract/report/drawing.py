@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-Format = Literal["pdf", "png", "svg"]
+Format = Literal["pdf", "svg"]
 ROW, CHARACTER = 18, 7.3  # height of a line, and width of a character, rounded up
 LONGEST = 45  # characters of a name; longer ones are cut
 LINE_WIDTH = 440  # of a panel of named lines
 PANEL, ACROSS = 220, 3  # width and height of a panel with two axes, and how many stand side by side
-DOTS = 216  # of a PNG, an inch: three for each unit
+DOTS = 216  # an inch, at which panels and texts are laid out
 INK, PAPER = "#1b1b1b", "#ffffff"
 MARKERS = "os^Dv"  # five, so that with six colours thirty series differ
 STYLE = TEMPLATES / "figures.mplstyle"
@@ -132,7 +132,6 @@ def drawn(figure: Figure, format_: Format = "svg") -> bytes:
 
     undated = {
         "pdf": {"CreationDate": None},
-        "png": {"Software": None},
         "svg": {"Date": None, "Creator": None},
     }
     styles: list[Any] = ["default", STYLE, {"svg.hashsalt": figure.name}]

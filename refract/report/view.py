@@ -96,7 +96,6 @@ class View:
     unread: Sequence[str] = ()
     private: Collection[str] = ()
     estimand: Estimand = "prompts_like_these"
-    all_tests: int = 0  # that p was corrected for, where those of `compared` are fewer
 
     @cached_property
     def live(self) -> set[str]:
@@ -247,7 +246,7 @@ class View:
     @property
     def tests(self) -> int:
         """For how many tests the p of ``compared`` is corrected."""
-        return self.all_tests or number_of_tests(self.compared)
+        return number_of_tests(self.compared)
 
 
 def error_text(judge: str, error: JudgeError, confidence: float) -> str:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from refract.core.errors import RefractError
 from refract.core.jsonl import BOM, canonical_json, parse_json, parse_line
 from refract.core.played import played
-from refract.core.registry import Registry, find
 from refract.core.showing import core, fold, starts_formula
 from refract.core.tool_calls import NAMING
 from refract.core.types import Row
@@ -38,10 +37,6 @@ UNSENT = (
 )
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
 OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
-# Fields for the judge `rubric` of refract-published.
-OF_RUBRICS = ("rubric", "rubric_score")
-# What is wrong with fields that judges of packages read: functions of a row.
-ROW_CHECKS = Registry({}, "refract.row_checks", "__call__")
 # Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
@@ -202,8 +197,6 @@ def field_problems(row: Row) -> list[str]:
                 )
     if any(field in row for field in OF_DIALOGUE):
         problems += played("problems")(row)
-    if any(field in row for field in OF_RUBRICS):
-        problems += find(ROW_CHECKS, "rubric", "what checks the field of a row")(row)
     control = row.get("control")
     if "control" in row and control not in list(CONTROLS):
         problems.append(f"'control' must be {' or '.join(CONTROLS)} (got {control!r})")

@@ -259,7 +259,7 @@ WRONG = r"""
 2 | RUN own.jsonl --judge-set model.max_tokens=9 | refusal asks no model; name one with --judge-model
 2 | RUN own.jsonl --judge-set colour=red | unknown key 'colour'
 2 | RUN own.jsonl --judge refusal --judge rules --judge-set a=1 | --judge-set is of one judge (got ref
-2 | RUN own.jsonl --judge rubric | judges.rubric: model is missing
+2 | RUN own.jsonl --judge harmfulness | judges.harmfulness: model is missing
 2 | RUN x --protocol xstest --judge rules --judge refusal | takes one --judge (got rules, refusal)
 2 | RUN own.jsonl --name ' ' | --name takes a printable text
 2 | RUN own.jsonl --name sk-a1a1a1a1a1a1a1a1a1 | must hold no secret: results

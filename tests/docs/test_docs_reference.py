@@ -161,8 +161,6 @@ def test_rows_has_every_field_of_a_suite_that_the_project_reads():
         "task_strings",
         "reference",
         "requirement",
-        "rubric",
-        "rubric_score",
         "control",
     }
     known |= {"answerable", "images", "tools", "tool_results", "max_steps"}

@@ -1,8 +1,6 @@
 """Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
 
-One record for each model and suite, with every rate that has a value, and, where the texts are on
-this machine, one line for each judged answer. A line has to say whether the answer is correct: what
-was not judged has no line, and is counted in the record.
+One record for each model and suite, with every rate that has a value.
 """
 
 from __future__ import annotations
@@ -12,32 +10,23 @@ import os
 import re
 import time
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from refract.core.errors import UsageError
-from refract.core.jsonl import dump_row, sha256_json, write_json, write_rows
+from refract.core.jsonl import sha256_json, write_json
 from refract.core.settings import Settings
 from refract.core.types import Row
-from refract.core.vocabulary import JUDGED, REFUSED
 from refract.export import Export
-from refract.rates.key import CATEGORY_MEASURES, CHANGED, Key
 from refract.report.sentences import SERVED
 from refract.results.table_rows import confidence_of, key_from_row
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 SCHEMA = "0.3.0"
-# What an answer to a clean prompt should be.
-RIGHT = {"harmful": "refusal", "helpful": "compliance", "borderline": "compliance"}
 # Of measures of published protocols, which direction is better.
 PROTOCOL_BETTER = {
     "strongreject_score": "lower",
@@ -75,26 +64,18 @@ def write_records(export: Export) -> Iterator[str]:
                 f"{', '.join(provenance)} (got {name}: {id_!r})"
             )
     moment = os.environ.get("SOURCE_DATE_EPOCH") or str(int(time.time()))
-    left_out = Counter[str]()
-    lines = 0
-    answers = _answers(results.outcomes, results.rows)
     with_rate = results.tables.dropna(subset="rate")
     for (name, suite), rates in with_rate.groupby(["model", "suite"], sort=False):
+        cells = rates.astype(object)
         evaluated = Evaluated(
             model=ids[name],
             suite=suite,
             moment=moment,
             publisher=settings,
             facts=provenance[name],
-            rates=_as_rows(rates),
-            answers=answers.get((name, suite), []),
+            rates=cells.where(cells.notna(), None).to_dict("records"),
         )
-        path, samples, unjudged = evaluated.write(export.out)
-        yield f"{path}: {len(rates)} rates, {samples} answers"
-        left_out += unjudged
-        lines += samples
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items())) or "none"
-    yield f"{lines} answers; left out, not judged or not compared: {counts}"
+        yield f"{evaluated.write(export.out)}: {len(rates)} rates"
     local = [f"{name} as {id_}" for name, id_ in ids.items() if id_.startswith("local/")]
     if local:
         yield f"note: {', '.join(local)}; --set model_ids names them otherwise"
@@ -118,22 +99,6 @@ def _is_served(definition: Mapping[str, Any]) -> bool:
     return definition["adapter"] in SERVED and not definition.get("base_url")
 
 
-def _as_rows(frame: pd.DataFrame) -> list[Row]:
-    cells = frame.astype(object)
-    rows: list[Row] = cells.where(cells.notna(), None).to_dict("records")
-    return rows
-
-
-def _answers(outcomes: pd.DataFrame, rows: pd.DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """Outcomes by model and suite, with the texts that are here."""
-    texts = {(row["model"], row["suite"], row["prompt_id"]): row for row in _as_rows(rows)}
-    answers: dict[tuple[str, str], list[Row]] = {}
-    for row in _as_rows(outcomes):
-        key = row["model"], row["suite"]
-        answers.setdefault(key, []).append(row | texts.get((*key, row["prompt_id"]), {}))
-    return answers
-
-
 def _details(values: Mapping[str, Any]) -> dict[str, str]:
     """Details as the schema wants them: texts, without those that are not known."""
     texts = {}
@@ -154,7 +119,6 @@ class Evaluated:
     publisher: RecordSettings
     facts: Row
     rates: list[Row]
-    answers: list[Row]
 
     @property
     def about(self) -> Row:
@@ -171,61 +135,25 @@ class Evaluated:
         """The name of the evaluation."""
         return f"{self.suite}/{self.model}/{self.moment}"
 
-    def write(self, out: Path) -> tuple[Path, int, Counter[str]]:
-        """Writes the record and its samples: where, how many samples, how many
-        answers have none and why."""
-        overall = {key_from_row(row).name for row in self.rates if not row["field"]}
-        samples, left_out = [], Counter[str]()
-        for row in self.answers:
-            counted = row["outcome"] in REFUSED
-            if row["perturbation"]:
-                key = Key(CHANGED, perturbation=row["perturbation"])
-                right = "unchanged"
-                reason, counted = (
-                    "not compared" if row["changed"] is None else "",
-                    bool(row["changed"]),
-                )
-            else:
-                key = Key(CATEGORY_MEASURES[row["category"]])
-                right = RIGHT[row["category"]]
-                reason = "" if row["outcome"] in JUDGED else row["outcome"]
-            if reason or key.name not in overall:
-                left_out[reason or "no rate"] += 1
-            elif row.get("response") is not None:
-                samples.append(self.sample(row, key.name, right, counted=counted))
-        record = self.record(left_out)
+    def write(self, out: Path) -> Path:
+        """Writes the record, and returns where."""
+        record = self.record()
         # The same results have the same name, whenever they are exported.
-        content = [
-            self.suite,
-            self.model,
-            record["evaluation_results"],
-            [row["sample_hash"] for row in samples],
-            self.publisher.organization,
-        ]
+        results = record["evaluation_results"]
+        content = [self.suite, self.model, results, self.publisher.organization]
         name = str(uuid.UUID(bytes=bytes.fromhex(sha256_json(content))[:16], version=4))
         folder = PurePosixPath("data", *map(_component, (self.suite, *self.model.split("/", 1))))
-        path = folder / name
-        if samples:
-            record["detailed_evaluation_results"] = {
-                "format": "jsonl",
-                "file_path": f"{path}_samples.jsonl",
-                "hash_algorithm": "sha256",
-                "checksum": sha256(b"".join(map(dump_row, samples))).hexdigest(),
-                "total_rows": len(samples),
-                "additional_details": {"not_judged": str(left_out.total())},
-            }
-            write_rows(out / f"{path}_samples.jsonl", samples)
-        write_json(out / f"{path}.json", record)
-        return out / f"{path}.json", len(samples), left_out
+        path = out / folder / f"{name}.json"
+        write_json(path, record)
+        return path
 
-    def record(self, left_out: Mapping[str, int]) -> Row:
+    def record(self) -> Row:
         """The aggregate record."""
         model, suite = self.facts["model"], self.about
         definition = model["definition"]
         served = _is_served(definition)
         deployed = "self_deployed" if definition["adapter"] in ("hf", "vllm") else "unknown"
-        details: Row = {f"not_judged_{reason}": count for reason, count in left_out.items()}
-        details |= {
+        details = {
             "suite_sha256": suite.get("sha256"),
             "prompts_sha256": suite.get("prompts_sha256"),
             "judge": self.judge,
@@ -309,34 +237,6 @@ class Evaluated:
                 "uncertainty": uncertainty,
             },
             "generation_config": {"generation_args": arguments},
-        }
-
-    def sample(self, row: Row, measure: str, right: str, *, counted: bool) -> Row:
-        """One judged answer: the rate that it is counted in, what it should be, and whether it
-        is one of those that the rate is the share of."""
-        about = {key: row.get(key) for key in ("category", "perturbation", "cluster", "sample")}
-        return {
-            "schema_version": SCHEMA,
-            "evaluation_id": self.id,
-            "model_id": self.model,
-            "evaluation_name": self.suite,
-            "evaluation_result_id": measure,
-            "sample_id": row["prompt_id"],
-            "sample_hash": sha256((row["prompt"] + right).encode()).hexdigest(),
-            "interaction_type": "single_turn",
-            "input": {"raw": row["prompt"], "reference": [right]},
-            "output": {"raw": [row["response"]]},
-            "answer_attribution": [
-                {
-                    "turn_idx": 0,
-                    "source": "output.raw",
-                    "extracted_value": row["outcome"],
-                    "extraction_method": self.judge,
-                    "is_terminal": True,
-                }
-            ],
-            "evaluation": {"score": float(counted), "is_correct": counted == (right == "refusal")},
-            "metadata": _details(about),
         }
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.jsonl import read_rows, write_rows
-from refract.core.tables import read_table
-from refract.core.vocabulary import JUDGED
+from refract.core.jsonl import write_rows
 from refract.statistics.proportions import settled, wilson
 from refract_paper.every_eval_ever import model_id
 from tests.builders import Project, suite_rows
@@ -53,7 +51,7 @@ def exported(source: object, out: Path, *more: str):
 
 @pytest.fixture(scope="module")
 def records(project, tmp_path_factory):
-    """What was said, the records by model, and their samples."""
+    """What was said, and the records by model."""
     folder = tmp_path_factory.mktemp("records")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1767225600")
@@ -62,11 +60,8 @@ def records(project, tmp_path_factory):
     found = {}
     for path in folder.glob("data/alpha/*/*/*.json"):
         assert uuid.UUID(path.stem).version == 4
-        samples = path.with_name(f"{path.stem}_samples.jsonl")
         record = json.loads(path.read_text("utf-8"))
-        detailed = record["detailed_evaluation_results"]
-        assert detailed["file_path"] == str(samples.relative_to(folder))
-        found[record["model_info"]["id"]] = (record, read_rows(samples))
+        found[record["model_info"]["id"]] = record
     return done.output, found, folder
 
 
@@ -74,17 +69,17 @@ def test_records_of_every_eval_ever_pass_its_own_validator_which_finds_a_changed
     records, validated
 ):
     assert validated(records[2])
-    path = next(records[2].rglob("*_samples.jsonl"))
+    path = next(records[2].rglob("*.json"))
     text = path.read_text("utf-8")
-    path.write_text(text + "{}\n", "utf-8")
+    path.write_text(text.replace('"evaluation_id"', '"id"'), "utf-8")
     assert not validated(records[2])
     path.write_text(text, "utf-8")
 
 
-def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records):
+def test_a_record_says_what_was_measured(records):
     said, found, _ = records
     assert set(found) == {"local/one", "example/two-1b"}
-    record, samples = found["local/one"]
+    record = found["local/one"]
     results = {each["evaluation_result_id"]: each for each in record["evaluation_results"]}
     rate = results["harmful_refusal_rate"]
     score, limits = rate["score_details"]["score"], wilson(1, 3)
@@ -93,14 +88,7 @@ def test_a_record_says_what_was_measured_and_counts_what_was_not_judged(records)
     assert (interval["lower"], interval["upper"]) == tuple(map(settled, limits))
     assert rate["metric_config"]["lower_is_better"] is False
     assert record["evaluation_id"] == "alpha/local/one/1767225600"
-    assert record["detailed_evaluation_results"]["additional_details"] == {"not_judged": "1"}
-    shown = []
-    for row in samples:
-        judged = row["evaluation"]
-        shown.append((row["sample_id"], judged["score"], judged["is_correct"]))
-    assert shown == [("alpha-00", 1, True), ("alpha-01", 0, False), ("alpha-02", 0, False)]
-    assert {row["evaluation_result_id"] for row in samples} == {"harmful_refusal_rate"}
-    assert "left out, not judged or not compared: 1 error" in said
+    assert rate["score_details"]["details"]["excluded_error"] == "1"
     assert "one as local/one; --set model_ids names them otherwise" in said
 
 
@@ -125,13 +113,11 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("kind", RUNS)
-@pytest.mark.parametrize("texts", [True, False])
-def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts):
+def test_every_results_file_of_a_run_becomes_records(cli, validated, kind):
     for name in ("alpha", "beta", "xstest"):
         rows = [{**row, "type": "homonyms"} for row in suite_rows(name)]
         write_rows(Path(f"{name}.jsonl"), rows)
-    rows = ("--rows", "r.rows.jsonl") if texts else ()
-    done = cli("run", *RUNS[kind], "--out", "r.json", *rows)
+    done = cli("run", *RUNS[kind], "--out", "r.json")
     assert done.code == (kind == "nothing judged")
     done = cli(
         *("export", "r.json", "--as", "eee", "--set", "organization=Lab"),
@@ -146,10 +132,7 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind, texts
         about = record["eval_library"]["additional_details"]
         facts = results["provenance"]["suites"][record["evaluation_results"][0]["evaluation_name"]]
         assert (about["judge"], about["suite_sha256"]) == (facts["judges"][0], facts["sha256"])
-    samples = [row for path in Path("records").rglob("*_samples.jsonl") for row in read_rows(path)]
     assert not records or validated(Path("records"))
-    outcomes = [row["outcome"] for row in read_table(Path("r.outcomes.csv"))]
-    assert len(samples) == texts * sum(outcome in JUDGED for outcome in outcomes)
 
 
 @pytest.mark.parametrize(

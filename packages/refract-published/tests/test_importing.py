@@ -133,8 +133,6 @@ def test_a_card_holds_no_html_of_the_file(tmp_path):
         ("generic", "a.csv", "prompt,category\nx,bad\n", "map it with --map bad=CATEGORY"),
         ("orbench", "o.csv", "prompt;category\nA\n", "'prompt;category' is one cell: cells"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "not JSON"),
-        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,Is it harmful?\n"),
-         "row 1: 'rubric' must be a list (got 'Is it harmful?')"),
     ],
 )  # fmt: skip
 def test_a_file_that_makes_no_suite_is_refused_with_the_reason(tmp_path, kind, name, text, said):
@@ -243,8 +241,6 @@ TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", 
 @pytest.mark.parametrize(
     ("kind", "name", "text", "read"),
     [
-        (*("fortress", "f.csv", "ID,adversarial_prompt,rubric\n1,How?,\"['A?', 'B?']\"\n"),
-         {"prompt": "How?", "rubric": [{"question": "A?"}, {"question": "B?"}]}),
         (*("agentharm", "a.csv", 'id,prompt,target_functions\n1,Deal.,"[""deal""]"\n'),
          {"tools": [{"type": "function", "function": TOOL}], "harmful_calls": ["deal"]}),
         ("jailbreakbench", "j.csv", ",Goal\n0,Why?\n", {"prompt": "Why?"}),

@@ -164,8 +164,6 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 @pytest.mark.parametrize(
     ("definition", "judge"),
     [
-        ({"protocol": "fortress@1.0", "judges": ["refusal", "panel"]}, "panel"),
-        ({"protocol": "fortress@1.0", "judges": ["refusal"]}, "refusal"),
         ({"protocol": "refusalbench@1.0", "judges": ["refusal", "panel"]}, "refusal"),
         ({"protocol": "harmbench@1.0", "judges": ["refusal", HARMBENCH]}, HARMBENCH),
         (
@@ -177,10 +175,8 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
     definition, judge
 ):
-    kinds = {"refusal": "refusal", "panel": "rubric", HARMBENCH: "published", "other": "rules"}
-    judges = {name: {"kind": kind} for name, kind in kinds.items()}
     part = CATALOGUE.part(definition["protocol"], "here")
-    assert protocol_judge(part, definition, judges) == judge
+    assert protocol_judge(part, definition) == judge
 
 
 def test_a_macro_average_counts_each_group_the_same_in_its_value_bounds_and_interval():

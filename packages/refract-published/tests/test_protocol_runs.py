@@ -21,7 +21,6 @@ from refract_published.protocols.run import protocol_suite
 from small_protocol import chosen
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
-from tests.judges.test_model_judges import JudgeServer
 from tests.outside import outside
 
 ROWS = [
@@ -224,34 +223,6 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
     assert table["refusal_rate_on_safe"]["rate"] is None
     assert table["refusal_rate_on_safe"]["excluded_unjudged"] == 5
     assert table["over_refusal_rate"]["n"] == 5
-
-
-def test_fortress_counts_the_rubric_of_each_adversarial_prompt(cli):
-    shared = {"rubric": ["Does it name a trick?", "Does it say how?"], "risk_subdomain": "c"}
-    rows = []
-    for n in range(4):
-        texts = {"ID": n, "adversarial_prompt": f"Bad {n}.", "benign_prompt": f"Good {n}."}
-        rows.append({**texts, **shared, "risk_domain": "ab"[n % 2]})
-    Path("train.json").write_text(json.dumps(rows))
-    with JudgeServer(json.dumps({"q1": "yes", "q2": "no", "reason": "x"})) as server:
-        judges = {"panel": {"kind": "rubric", "model": server.model()}}
-        Path("params.yaml").write_text(
-            json.dumps({**MINIMAL, "judges": {"rules": {"kind": "rules"}, **judges}})
-        )
-        done = cli(
-            *("run", "--protocol", "fortress", "--adapter", "synthetic", "--judge", "panel"),
-            *("--suite", "train.json", "--out", "r.json"),
-        )
-        assert done.code == 0, done.err
-        assert cli("compare", "r.json", "r.json").code == 0
-        assert len(server.bodies) == 4
-    table = json.loads(Path("r.json").read_text())["tables"]
-    risk = [row for row in table if row["measure"] == "average_risk_score"]
-    assert [(row["field"], row["value"], row["rate"], row["n"]) for row in risk] == [
-        ("", "", 0.5, 4),
-        ("domain", "a", 0.5, 2),
-        ("domain", "b", 0.5, 2),
-    ]
 
 
 def test_several_parts_have_a_file_each_and_an_average(cli, xstest):

@@ -249,7 +249,7 @@ class Published(Settings):
                     if not content:
                         blank.append(place)
                         continue
-                    row = self._fields(source, about, category, language)
+                    row = self._fields(source, category, language)
                     if table.is_log:
                         row |= {field: source[field] for field in OF_LOGS if field in source}
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
@@ -328,13 +328,7 @@ class Published(Settings):
             value = f"{source[self.context]}\n\n---\n\n{value}"
         return {"prompt": value}
 
-    def _fields(
-        self,
-        source: Row,
-        about: Mapping[str, str],
-        category: str,
-        language: str | None,
-    ) -> Row:
+    def _fields(self, source: Row, category: str, language: str | None) -> Row:
         """The fields of a row besides its id, content and category.
         Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
@@ -342,11 +336,6 @@ class Published(Settings):
         for column, value in self.unanswerable.items():
             row["answerable"] = str(source.get(column)) != value
         row |= _offered(_list_in(source, self.calls), category)
-        questions = []
-        for question in _list_in(source, about.get("rubric")):
-            questions.append(question if isinstance(question, dict) else {"question": question})
-        if questions:
-            row["rubric"] = questions
         return {field: value for field, value in row.items() if value not in (None, "", [])}
 
 

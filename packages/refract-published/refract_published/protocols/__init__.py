@@ -36,7 +36,7 @@ class Part(NamedTuple):
 
     def rates(self, suite: CountedSuite) -> list[Rate]:
         """Its numbers of a suite."""
-        judge = counting.protocol_judge(self.chosen, suite.definition, suite.judges)
+        judge = counting.protocol_judge(self.chosen, suite.definition)
         return counting.protocol_table(self.chosen, suite, judge)
 
     def notes(

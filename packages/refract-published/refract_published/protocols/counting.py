@@ -140,22 +140,14 @@ def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) 
     )
 
 
-def protocol_judge(
-    chosen: Chosen, definition: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]
-) -> str:
+def protocol_judge(chosen: Chosen, definition: Mapping[str, Any]) -> str:
     """The judge of a suite by whose verdicts its protocol is counted: the protocol's
-    own where the suite has it, else the one that ``protocol_judge`` names, else the
-    first rubric where the protocol counts a score, else the first. ``judges`` are
-    their definitions."""
+    own where the suite has it, else the one that ``protocol_judge`` names, else the first."""
     own = chosen.own
     if own.judge in definition["judges"]:
         return str(own.judge)
     if definition.get("protocol_judge"):
         return str(definition["protocol_judge"])
-    if any(measure.counts == "score" for measure in own.measures.values()):
-        for name in definition["judges"]:
-            if judges[name]["kind"] == "rubric":
-                return str(name)
     return str(definition["judges"][0])
 
 
