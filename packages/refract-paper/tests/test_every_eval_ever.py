@@ -88,7 +88,7 @@ def test_a_record_says_what_was_measured(records):
     assert (interval["lower"], interval["upper"]) == tuple(map(settled, limits))
     assert rate["metric_config"]["lower_is_better"] is False
     assert record["evaluation_id"] == "alpha/local/one/1767225600"
-    assert rate["score_details"]["details"]["excluded_error"] == "1"
+    assert rate["score_details"]["details"]["n"] == "3"
     assert "one as local/one; --set model_ids names them otherwise" in said
 
 
