@@ -1,5 +1,4 @@
-"""What ``import refract`` offers: the commands as functions, with tables of pandas
-for results."""
+"""What ``import refract`` offers: the commands as functions, with tables of pandas for results."""
 
 from __future__ import annotations
 
@@ -55,12 +54,10 @@ PROMPT = [{"role": str, "content": str}]  # where it is a conversation
 class Comparison(NamedTuple):
     """Two results, compared prompt by prompt: B minus A.
 
-    ``rows`` has a row for each model, suite, category and perturbation: the number of
-    pairs ``n``, both rates of refusal, their difference with its paired 95 %
-    interval, McNemar's p alone and corrected (``p_holm``), whether it is a
-    ``regression``, and the ids of the prompts that flipped. ``notes`` says what else
-    differs between the two.
-    """
+    ``rows`` has a row for each model, suite, category and perturbation: the number of pairs ``n``,
+    both rates of refusal, their difference with its paired 95 % interval, McNemar's p alone and
+    corrected (``p_holm``), whether it is a ``regression``, and the ids of the prompts that flipped.
+    ``notes`` says what else differs between the two."""
 
     a: str
     b: str

@@ -1,18 +1,17 @@
 """Checks of a model on some prompts, for use in Python.
 
-``model`` is what :func:`refract.measure` takes. ``dataset`` is a prompt, a list of
-prompts, or rows (dictionaries or a DataFrame): with ``prompt``, as rows of a suite have
-it, which can have their own ``expected_strings`` or ``requirement``, too; or with
-features, of which ``template`` makes a prompt, as in ``"{question} ({language})"``.
+``model`` is what :func:`refract.measure` takes. ``dataset`` is a prompt, a list of prompts, or rows
+(dictionaries or a DataFrame): with ``prompt``, as rows of a suite have it, which can have their own
+``expected_strings`` or ``requirement``, too; or with features, of which ``template`` makes a
+prompt, as in ``"{question} ({language})"``.
 
-``judge`` is the model that judges, a definition or an adapter, and ``settings`` those of
-the judge (docs/params.md), such as ``eval_prompt``. There is no default, so that nothing
-is sent to a provider that was not named.
+``judge`` is the model that judges, a definition or an adapter, and ``settings`` those of the judge
+(docs/params.md), such as ``eval_prompt``. There is no default, so that nothing is sent to a
+provider that was not named.
 
-A rate equal to its threshold passes. Rows that could not be tested are errors; a check
-in which nothing could be tested does not pass. Settings and datasets that cannot be used
-raise :class:`refract.core.errors.RefractError`, which here is a ValueError too.
-"""
+A rate equal to its threshold passes. Rows that could not be tested are errors; a check in which
+nothing could be tested does not pass. Settings and datasets that cannot be used raise
+:class:`refract.core.errors.RefractError`, which here is a ValueError too."""
 
 from __future__ import annotations
 
@@ -52,10 +51,9 @@ SUITE = "checks"
 class CheckResult:
     """What a check found. True where it passed.
 
-    ``rates`` are the shares of tested answers that failed, of char injection one for each
-    character and feature. ``failures`` holds the failing answers, ``errors`` a sentence for
-    each answer that is missing, ``rows`` every answer with what judges said of it.
-    """
+    ``rates`` are the shares of tested answers that failed, of char injection one for each character
+    and feature. ``failures`` holds the failing answers, ``errors`` a sentence for each answer that
+    is missing, ``rows`` every answer with what judges said of it."""
 
     passed: bool
     rates: list[Rate]
@@ -104,11 +102,9 @@ def char_injection(
 
     ``injection`` are settings of the perturbation char_injection (docs/params.md), such as
     ``characters``, ``features`` and ``max_repetitions`` (1000, or a half, a quarter, an eighth
-    where the model rejects the prompt as too long). An answer fails when its BERTScore
-    against the clean answer falls by more than ``output_sensitivity``, or when its refusal
-    flips. ``metric`` is the fail rate of the worst character and feature; above
-    ``threshold`` the check fails.
-    """
+    where the model rejects the prompt as too long). An answer fails when its BERTScore against the
+    clean answer falls by more than ``output_sensitivity``, or when its refusal flips. ``metric`` is
+    the fail rate of the worst character and feature; above ``threshold`` the check fails."""
     kinds = {"char_injection": {"kind": "char_injection", **injection}}
     judge = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     return _check(model, _rows(dataset), judge, template, threshold, perturbations=kinds)
@@ -122,11 +118,10 @@ def prompt_injection(
     template: str | None = None,
     **flags: bool,
 ) -> CheckResult:
-    """Sends adversarial prompts and looks for the strings that would show that they
-    worked. ``flags`` are those of a suite's rows, such as ``case_sensitive`` and
-    ``word_matching``. ``metric`` is the share of answers in which the strings were found;
-    above ``threshold`` the check fails.
-    """
+    """Sends adversarial prompts and looks for the strings that would show that they worked.
+    ``flags`` are those of a suite's rows, such as ``case_sensitive`` and ``word_matching``.
+    ``metric`` is the share of answers in which the strings were found; above ``threshold`` the
+    check fails."""
     unknown = flags.keys() - set(STRING_FLAGS)
     if unknown:
         raise UsageError(f"no flag {min(unknown)!r}; there are: {', '.join(STRING_FLAGS)}")
@@ -144,10 +139,9 @@ def output_requirement(
     judge: Model | Definition,
     **settings: Any,
 ) -> CheckResult:
-    """Has a judge model decide whether each answer meets a requirement, its row's or this
-    one. ``metric`` is the share of judged answers that fail; the check passes when every
-    answer was judged and none fails.
-    """
+    """Has a judge model decide whether each answer meets a requirement, its row's or this one.
+    ``metric`` is the share of judged answers that fail; the check passes when every answer was
+    judged and none fails."""
     wanted = [requirement] if requirement else None
     definition = {"kind": "requirement", "model": judge, "requirements": wanted, **settings}
     return _check(model, _rows(dataset), definition, template)
@@ -164,11 +158,10 @@ def output_coherency(
 ) -> CheckResult:
     """Has a judge model decide whether answers to paired inputs are coherent.
 
-    The rows of ``dataset_2`` are paired with those of ``dataset_1`` by id, in whatever
-    order they are; without it the inputs of ``dataset_1`` are sent a second time, and no
-    stored answer is taken. ``metric`` is the share of judged pairs that contradict each
-    other; the check passes when every pair was judged and none does.
-    """
+    The rows of ``dataset_2`` are paired with those of ``dataset_1`` by id, in whatever order they
+    are; without it the inputs of ``dataset_1`` are sent a second time, and no stored answer is
+    taken. ``metric`` is the share of judged pairs that contradict each other; the check passes when
+    every pair was judged and none does."""
     first, second = _rows(dataset_1), _rows(dataset_1 if dataset_2 is None else dataset_2)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
     if only:

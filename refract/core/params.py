@@ -68,17 +68,13 @@ class SuiteSettings(Settings):
 
     file: str = Field(description="the path of a JSONL file of rows, under `data/suites/`")
     sample: int | None = Field(None, ge=1, description="prompts to draw (seeded); null: all")
-    stratified: bool = Field(
-        False,
-        description="draws each category by its share",
-    )
+    stratified: bool = Field(False, description="draws each category by its share")
     perturbations: list[str] | None = Field(None, description="names from `perturbations`")
     judges: list[str] = Field(
         min_length=1, description="names from `judges`; the first decides refusal"
     )
     fields: list[str] | None = Field(
-        None,
-        description="columns to break rates down by; null: `language` where there are several",
+        None, description="columns to break rates down by; null: `language` where there are several"
     )
     thresholds: dict[str, Limit] | None = Field(
         None,
@@ -98,8 +94,7 @@ class SuiteSettings(Settings):
         description="column whose equal values mark rows that resemble each other; null: `pair_id`",
     )
     source_language: str | None = Field(
-        None,
-        description="language that translations are compared with; null: `en`",
+        None, description="language that translations are compared with; null: `en`"
     )
     samples: int | None = Field(
         None, ge=1, description="answers to each prompt; null: as the model says, or 1"
@@ -114,12 +109,10 @@ class SuiteSettings(Settings):
         },
     )
     max_unjudged: Annotated[Number, Field(ge=0, le=1)] | None = Field(
-        None,
-        description="share of unjudged answers up to which thresholds ignore their worst case",
+        None, description="share of unjudged answers up to which thresholds ignore their worst case"
     )
     template: str | None = Field(
-        None,
-        description="text with {feature} in it, for rows with `features`",
+        None, description="text with {feature} in it, for rows with `features`"
     )
     tools: list[dict[str, Any]] | None = Field(
         None,
@@ -169,8 +162,7 @@ class Metadata(Settings):
         description="name in the report, its page and figures; null: the name in params.yaml",
     )
     family: str | None = Field(
-        None,
-        description="models of one family are fitted over size together",
+        None, description="models of one family are fitted over size together"
     )
     parameters: Annotated[Number, Field(gt=0)] | None = Field(
         None, description="number of weights, for models without weights here"
@@ -181,8 +173,7 @@ class ValidationSettings(Settings):
     """How judges are measured on labelled pairs."""
 
     partial: Literal["refusal", "compliance"] = Field(
-        "refusal",
-        description="what a partial refusal counts as, the judge's and people's",
+        "refusal", description="what a partial refusal counts as, the judge's and people's"
     )
 
 
@@ -191,9 +182,7 @@ class NullAnswerSettings(Settings):
     depend on their prompt."""
 
     sample: int = Field(
-        60,
-        ge=0,
-        description="pairs of a harmful and a helpful prompt, of each suite",
+        60, ge=0, description="pairs of a harmful and a helpful prompt, of each suite"
     )
     llm_sample: int = Field(
         12,
@@ -217,16 +206,13 @@ class DecisionSettings(Settings):
     """Which differences of two results are decided, and what counts as no worse."""
 
     margin: Annotated[Number, Field(gt=0, lt=1)] = Field(
-        0.05,
-        description="the drop that is still acceptable, a difference of two rates",
+        0.05, description="the drop that is still acceptable, a difference of two rates"
     )
     primary: Distinct[Primary] = Field(
-        list(PRIMARY),
-        description="measures that are decided, with Holm's correction over these",
+        list(PRIMARY), description="measures that are decided, with Holm's correction over these"
     )
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
-        0.95,
-        description="of intervals and decisions",
+        0.95, description="of intervals and decisions"
     )
 
     interval: IntervalOf = Field(
@@ -248,8 +234,7 @@ class DecisionSettings(Settings):
     )
 
     content_filters: Literal["refused", "excluded"] = Field(
-        "excluded",
-        description="the same of an answer that a content filter took away",
+        "excluded", description="the same of an answer that a content filter took away"
     )
 
     labels_ask: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
@@ -259,8 +244,7 @@ class DecisionSettings(Settings):
     )
 
     reference: str | None = Field(
-        None,
-        description="model that the report compares every other one with; null: the first",
+        None, description="model that the report compares every other one with; null: the first"
     )
 
     @property

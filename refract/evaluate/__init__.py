@@ -137,11 +137,10 @@ class SuiteResult:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One model on some suites, by name. ``provenance`` is what the results were made
-    of, ``origins`` how each answer was made and ``certificates`` what speaks for it,
-    by request, where that is known; ``seconds`` are those of each call to a server.
-    ``protocol`` is what a published protocol says of the evaluation, ``averages`` its
-    rates over all suites."""
+    """One model on some suites, by name. ``provenance`` is what the results were made of,
+    ``origins`` how each answer was made and ``certificates`` what speaks for it, by request, where
+    that is known; ``seconds`` are those of each call to a server. ``protocol`` is what a published
+    protocol says of the evaluation, ``averages`` its rates over all suites."""
 
     model: str
     suites: Mapping[str, SuiteResult]

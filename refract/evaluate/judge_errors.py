@@ -83,8 +83,7 @@ def measure_judges(
 
     ``rows`` are answers with the ``label`` of their file; ``truth`` is what each of these means
     among ``LABELS``. ``merged``: people did not tell the four labels apart. Raises
-    :class:`UsageError` for a judge that does not label refusal.
-    """
+    :class:`UsageError` for a judge that does not label refusal."""
     judges = open_judges(definitions)
     for name, judge in judges.items():
         if not FAMILIES[judge.FAMILY].tells_refusal:

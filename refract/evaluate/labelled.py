@@ -20,9 +20,8 @@ def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list
     """The judged answers of a model of the pipeline to a suite, or of a ``refract run
     --rows`` file.
 
-    Raises :class:`UsageError` where neither or both are named, the pipeline has not
-    run, or the suite's file has changed since.
-    """
+    Raises :class:`UsageError` where neither or both are named, the pipeline has not run, or the
+    suite's file has changed since."""
     if rows is not None and model is not None:
         raise UsageError("give --model with --suite, or --rows, not both")
     if rows is not None:

@@ -1,8 +1,7 @@
 """Results for other tools: what ``refract export`` writes, by format.
 
-An exporter is a function of an :class:`Export`. An installed package adds one by an
-entry point of the group ``refract.exporters``.
-"""
+An exporter is a function of an :class:`Export`. An installed package adds one by an entry point of
+the group ``refract.exporters``."""
 
 from __future__ import annotations
 
@@ -20,13 +19,7 @@ from refract.core.showing import say
 if TYPE_CHECKING:
     from refract.results import Results
 
-EXPORTERS = Registry(
-    {
-        "csv": "refract.export.csv_files:write_csv",
-    },
-    "refract.exporters",
-    "__call__",
-)
+EXPORTERS = Registry({"csv": "refract.export.csv_files:write_csv"}, "refract.exporters", "__call__")
 
 
 @dataclass(frozen=True)

@@ -230,8 +230,7 @@ def find_judge(
 
     ``model`` is the model that judges in place of the judge's own: by its name in params.yaml, or
     as ADAPTER:MODEL_ID; ``base_url`` is its server. ``settings`` change the judge, and by
-    ``model.KEY`` that model. Raises :class:`UsageError`.
-    """
+    ``model.KEY`` that model. Raises :class:`UsageError`."""
     judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
         judge = judge | {"model": _judging_model(model, project)}
@@ -261,13 +260,12 @@ def find_judges(
     settings: Mapping[str, Any] | None = None,
     alone: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """The judges of a run, by default the default one; each that asks a model asks
-    ``model``, and where none does, ``llm`` stands behind them. ``settings`` are of the only one, or the
-    only one of these.
+    """The judges of a run, by default the default one; each that asks a model asks ``model``, and
+    where none does, ``llm`` stands behind them. ``settings`` are of the only one, or the only one
+    of these.
 
-    Before one that labels something else than refusal stands the default, unless it
-    is to be ``alone``. Raises :class:`UsageError`.
-    """
+    Before one that labels something else than refusal stands the default, unless it is to be
+    ``alone``. Raises :class:`UsageError`."""
     names = list(dict.fromkeys(asked or [SHIPPED[0] if model is None else MODEL_JUDGE]))
     asks = []
     for name in names:

@@ -46,10 +46,7 @@ JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
 FOLDERS = ("model_id", "adapter_path", "encoder")
 # Settings of models that name a file or folder, by their adapter.
-LOCAL = {
-    **dict.fromkeys(("hf", "vllm"), ("model_id", "adapter_path")),
-    "recorded": ("path",),
-}
+LOCAL = {**dict.fromkeys(("hf", "vllm"), ("model_id", "adapter_path")), "recorded": ("path",)}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
     "file",
@@ -393,8 +390,7 @@ def _rows_read(file: Path, judges: Mapping[str, Any]) -> tuple[str | None, bool]
 def _mark_errors(model: str) -> dict[str, int]:
     """Marks answers of a model that may be asked again, and returns the same of its verdicts.
 
-    DVC remembers what a judge gave for the same inputs, so these have to differ for another try.
-    """
+    DVC remembers what a judge gave for the same inputs, so these have to differ for another try."""
     answers = Path("data/responses") / model
     of_judges = [Path("data/verdicts") / model, Path("data/null_verdicts") / model]
     errors = 0

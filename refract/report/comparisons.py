@@ -1,8 +1,7 @@
 """Paired comparisons of models: with a reference, of neighbours, and under perturbations.
 
-Nothing here depends on the report: these are functions of outcomes, and of what is
-known of models.
-"""
+Nothing here depends on the report: these are functions of outcomes, and of what is known of
+models."""
 
 from __future__ import annotations
 
@@ -49,10 +48,8 @@ def compare_models(
 ) -> list[Compared]:
     """Paired comparisons of models, undecided, with Holm's p over all of live models.
 
-    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A
-    pair with a stand-in (recorded answers, synthetic models) is in no family of tests,
-    unless all are such.
-    """
+    Of up to ``ALL_PAIRS`` models all pairs, of more those of :func:`near_pairs`. A pair with a
+    stand-in (recorded answers, synthetic models) is in no family of tests, unless all are such."""
     models = list(outcomes)
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
@@ -73,10 +70,9 @@ def compare_models(
 
 
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
-    """What each perturbation did to refusal, of each model and suite: perturbed minus
-    clean, over all prompts (``category`` empty) and by category. A pair is a
-    perturbed prompt with its clean one; clusters are those of the clean prompts.
-    Repeats of the clean prompt are among them."""
+    """What each perturbation did to refusal, of each model and suite: perturbed minus clean, over
+    all prompts (``category`` empty) and by category. A pair is a perturbed prompt with its clean
+    one; clusters are those of the clean prompts. Repeats of the clean prompt are among them."""
     differences = []
     for model, rows in outcomes.items():
         last = list(filter(is_last, rows))

@@ -1,9 +1,7 @@
 """Figures of dots and intervals, drawn by matplotlib.
 
-The bytes depend on the numbers and on matplotlib's version alone: a user's
-matplotlibrc is not read, ids come from a salt, and nothing holds a date. Texts are
-texts and not outlines.
-"""
+The bytes depend on the numbers and on matplotlib's version alone: a user's matplotlibrc is not
+read, ids come from a salt, and nothing holds a date. Texts are texts and not outlines."""
 
 from __future__ import annotations
 
@@ -54,8 +52,7 @@ class Mark(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A logistic regression on log10(x), drawn through a panel between two x, of one
-    series."""
+    """A logistic regression on log10(x), drawn through a panel between two x, of one series."""
 
     panel: str
     series: str
@@ -69,13 +66,11 @@ class Curve(NamedTuple):
 class Figure:
     """What a figure shows.
 
-    Without a ``y_label`` each line of a panel has a name, and marks lie on it.
-    Without ``ticks`` the first axis shows sizes in powers of ten. ``series``, by
-    default those of the marks, keep their mark and colour in every figure; the legend
-    says which have no value here. ``discrimination`` are differences of the two axes
-    at each of which a line is drawn and labelled (Youden's J). With ``alpha``, marks
-    whose p is above it, or that have none, are hollow.
-    """
+    Without a ``y_label`` each line of a panel has a name, and marks lie on it. Without ``ticks``
+    the first axis shows sizes in powers of ten. ``series``, by default those of the marks, keep
+    their mark and colour in every figure; the legend says which have no value here.
+    ``discrimination`` are differences of the two axes at each of which a line is drawn and labelled
+    (Youden's J). With ``alpha``, marks whose p is above it, or that have none, are hollow."""
 
     name: str
     marks: Sequence[Mark]
@@ -96,8 +91,7 @@ class Figure:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """The table behind the figure, without the columns that are empty in all
-        rows."""
+        """The table behind the figure, without the columns that are empty in all rows."""
         rows: list[Row] = []
         filled = set()
         for mark in self.marks:
@@ -130,10 +124,7 @@ def drawn(figure: Figure, format_: Format = "svg") -> bytes:
     """A figure as a file."""
     import matplotlib.style
 
-    undated = {
-        "pdf": {"CreationDate": None},
-        "svg": {"Date": None, "Creator": None},
-    }
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None, "Creator": None}}
     styles: list[Any] = ["default", STYLE, {"svg.hashsalt": figure.name}]
     file = io.BytesIO()
     with warnings.catch_warnings(), matplotlib.style.context(styles):

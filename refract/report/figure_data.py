@@ -107,8 +107,7 @@ def _comparisons(view: View) -> Figure:
 
 
 def _scaling(view: View) -> Figure:
-    """Rates over parameters, a panel for each suite and measure, with the trend of each
-    family."""
+    """Rates over parameters, a panel for each suite and measure, with the trend of each family."""
     marks, curves = [], []
     for series in view.series:
         panel = f"{view.titles.suite(series.suite)}\n{series.title}"

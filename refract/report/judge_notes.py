@@ -43,8 +43,7 @@ def prompt_readers(view: View) -> list[str]:
 
 
 def null_table(view: View) -> ShownTable:
-    """The null differences by kind of null answer, beside the discrimination by the same
-    judge."""
+    """The null differences by kind of null answer, beside the discrimination by the same judge."""
     rows: dict[tuple[str, str, str], dict[str, object]] = {}
     for rate in _null_differences(view):
         judge = rate.key.judge

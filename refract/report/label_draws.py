@@ -21,14 +21,13 @@ TEXTS = ("prompt", "response")  # columns of its CSV that the page has already
 
 
 class LabelDraw(TypedDict):
-    """The answers of one model to one suite that are to be labelled, in the order of
-    the draw.
+    """The answers of one model to one suite that are to be labelled, in the order of the draw.
 
-    ``file`` is how the name of the CSV begins, ``options`` tell ``refract correct`` whose
-    answers they are (names need no quotes). ``rows`` are the places of the answers in the
-    page's columns, ``columns`` and ``cells`` what a CSV of ``refract label`` holds of each
-    but for its texts: which answer it is, and how likely it was drawn. ``plan`` says what some
-    labels would leave of each rate's interval."""
+    ``file`` is how the name of the CSV begins, ``options`` tell ``refract correct`` whose answers
+    they are (names need no quotes). ``rows`` are the places of the answers in the page's columns,
+    ``columns`` and ``cells`` what a CSV of ``refract label`` holds of each but for its texts: which
+    answer it is, and how likely it was drawn. ``plan`` says what some labels would leave of each
+    rate's interval."""
 
     model: str
     suite: str

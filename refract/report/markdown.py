@@ -1,5 +1,4 @@
-"""Tables of plain texts, Markdown that is inert whatever a text holds, and the
-templates."""
+"""Tables of plain texts, Markdown that is inert whatever a text holds, and the templates."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def cell(text: object) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table: columns of texts left-aligned, those of numbers
-    right-aligned."""
+    """A Markdown table: columns of texts left-aligned, those of numbers right-aligned."""
 
     def line(values: Sequence[object]) -> str:
         return f"| {' | '.join(map(cell, values))} |"
@@ -67,8 +65,7 @@ class ShownTable(NamedTuple):
 
     @property
     def markdown(self) -> str:
-        """The table in Markdown, its notes below, a line each; empty without rows and
-        notes."""
+        """The table in Markdown, its notes below, a line each; empty without rows and notes."""
         table = markdown_table(self.header, self.rows) if self.rows else ""
         return "\n\n".join(filter(None, (table, "\\\n".join(map(cell, self.notes)))))
 
@@ -122,8 +119,7 @@ def environment(titles: wording.Titles) -> jinja2.Environment:
 
 
 def tidy(text: str) -> str:
-    """A rendered text without blank lines around it, and with one at most between two
-    lines."""
+    """A rendered text without blank lines around it, and with one at most between two lines."""
     return re.sub(r"\n{3,}", "\n\n", text.strip())
 
 

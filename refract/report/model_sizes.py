@@ -1,5 +1,4 @@
-"""Rates over model size: what a model's size is, the points, and the trend of each
-family."""
+"""Rates over model size: what a model's size is, the points, and the trend of each family."""
 
 from __future__ import annotations
 
@@ -62,11 +61,9 @@ class Series(NamedTuple):
 def model_sizes(
     provenance: Mapping[str, Any], metadata: Mapping[str, Any] | None
 ) -> dict[str, Size]:
-    """The sizes of the models, counted from weights, and stated in ``metadata`` where
-    they are not.
+    """The sizes of the models, counted from weights, and stated in ``metadata`` where they are not.
 
-    Raises :class:`ParamsError` for metadata that cannot be used.
-    """
+    Raises :class:`ParamsError` for metadata that cannot be used."""
     sizes = {}
     for model, facts in provenance.items():
         settings = (metadata or {}).get(model) or {}
@@ -79,12 +76,11 @@ def model_sizes(
 def scaling_series(
     rates: Mapping[str, Sequence[Rate]], sizes: Mapping[str, Size], confidence: float = 0.95
 ) -> list[Series]:
-    """The rates over size of each family with ``LEAST_SIZES`` models or more, and
-    their trends: refusal by category, and success by attack (each by itself, not over all
-    attacks). One request alone has no interval, and no weight in a trend.
+    """The rates over size of each family with ``LEAST_SIZES`` models or more, and their trends:
+    refusal by category, and success by attack (each by itself, not over all attacks). One request
+    alone has no interval, and no weight in a trend.
 
-    ``confidence`` is that of the rates' intervals, and of the trends'.
-    """
+    ``confidence`` is that of the rates' intervals, and of the trends'."""
     families: dict[str, list[tuple[float, str]]] = {}
     for model in rates:
         size = sizes.get(model)
@@ -114,9 +110,8 @@ def scaling_series(
 
 
 def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) -> float:
-    """The number of independent answers for which Wilson's interval is as wide as
-    this one: with u = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u +
-    z²u²/4)."""
+    """The number of independent answers for which Wilson's interval is as wide as this one: with u
+    = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u + z²u²/4)."""
     z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
     b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
     return max(1e-3, (math.sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))

@@ -1,9 +1,6 @@
-"""Every prompt, answer and verdict, as the page's script reads them: columns, and
-each text once.
+"""Every prompt, answer and verdict, as the page's script reads them: columns, and each text once.
 
-Rows are read one after another: columns stay in memory, and texts as far as the page
-holds them.
-"""
+Rows are read one after another: columns stay in memory, and texts as far as the page holds them."""
 
 from __future__ import annotations
 
@@ -59,9 +56,8 @@ class Answered(NamedTuple):
 class StoredAnswers:
     """All answers of a project, read from its files whenever they are iterated.
 
-    Raises :class:`RowError` where the texts are not here, or not those that the
-    numbers were made of.
-    """
+    Raises :class:`RowError` where the texts are not here, or not those that the numbers were made
+    of."""
 
     def __init__(self, root: Path, view: View) -> None:
         missing = rows_missing(root, view.provenance)
@@ -103,8 +99,7 @@ class StoredAnswers:
 
 
 def page_json(value: Any) -> bytes:
-    """A value as JSON that can stand inside a script element, whatever its texts
-    hold."""
+    """A value as JSON that can stand inside a script element, whatever its texts hold."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -185,8 +180,7 @@ def page_data(answers: Iterable[Answered]) -> PageData:
 
 
 def _texts(row: Answered) -> dict[str, str | None]:
-    """All texts of an answer that the page shows, those of a verdict by judge and
-    kind."""
+    """All texts of an answer that the page shows, those of a verdict by judge and kind."""
     response, error = row.response, row.response["error"]
     texts: dict[str, Any] = {
         "thinking": response.get("thinking"),

@@ -1,11 +1,10 @@
 """The report's files: all of them, or the page alone.
 
-The page is one HTML file that needs no network and runs no text of a model's: the report
-and the pages behind it, the figures with their numbers, and the answers. Texts of answers
-enter it as JSON data alone, in which no ``<`` occurs, and its script draws them as text nodes.
-A Content-Security-Policy that names the hashes of its one script and one style sheet keeps
-anything else from running.
-"""
+The page is one HTML file that needs no network and runs no text of a model's: the report and the
+pages behind it, the figures with their numbers, and the answers. Texts of answers enter it as JSON
+data alone, in which no ``<`` occurs, and its script draws them as text nodes. A
+Content-Security-Policy that names the hashes of its one script and one style sheet keeps anything
+else from running."""
 
 from __future__ import annotations
 
@@ -45,9 +44,8 @@ def _inputs(root: Path) -> Inputs:
 
 
 def write_report(root: Path) -> str:
-    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and
-    the page, once all of it has been computed: a failure leaves what was there. Says
-    what it wrote."""
+    """Writes ``metrics/report.md`` with the pages behind it, ``metrics/figures/`` and the page,
+    once all of it has been computed: a failure leaves what was there. Says what it wrote."""
     inputs = _inputs(root)
     figures = figures_of(inputs.view)
     pages, tables = report_pages(inputs), report_tables(inputs)

@@ -1,17 +1,14 @@
-"""The sections of the report: what each shows beyond the view itself, for the
-template of its name.
+"""The sections of the report: what each shows beyond the view itself, for the template of its name.
 
-:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages
-behind it. A section is an entry in one of the two and a template,
-``templates/front/NAME.md.j2`` or ``templates/pages/NAME.md.j2``; the template has the
-``view``, the sentences about it (``say``), and what the section's function gives. A
-table is rows by column (:func:`refract.report.markdown.shown_table`). Where a template
-writes nothing, there is no such section.
+:data:`FRONT` are the sections of ``metrics/report.md``, :data:`PAGES` the pages behind it. A
+section is an entry in one of the two and a template, ``templates/front/NAME.md.j2`` or
+``templates/pages/NAME.md.j2``; the template has the ``view``, the sentences about it (``say``), and
+what the section's function gives. A table is rows by column
+(:func:`refract.report.markdown.shown_table`). Where a template writes nothing, there is no such
+section.
 
-An installed package adds a page by an entry point of the group ``refract.sections``:
-an object with a ``title`` and a method ``markdown(inputs)``, which returns the page's
-text.
-"""
+An installed package adds a page by an entry point of the group ``refract.sections``: an object with
+a ``title`` and a method ``markdown(inputs)``, which returns the page's text."""
 
 from __future__ import annotations
 
@@ -24,13 +21,7 @@ from refract.core.registry import Registry, find
 from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import JUDGED, REFUSED
-from refract.rates.key import (
-    ATTACK_SUCCESS,
-    CHANGED,
-    INJECTION_SUCCESS,
-    PAIR_DIFFERENCE,
-    TASK_DONE,
-)
+from refract.rates.key import ATTACK_SUCCESS, CHANGED, INJECTION_SUCCESS, PAIR_DIFFERENCE, TASK_DONE
 from refract.report.comparison_tables import (
     COMPARED,
     compared,
@@ -51,12 +42,7 @@ from refract.report.markdown import ShownTable, environment, shown_table, tidy
 from refract.report.page_data import PageData
 from refract.report.sentences import Sentences
 from refract.report.view import View
-from refract.report.wording import (
-    kinds_text,
-    p_text,
-    short_estimate,
-    short_text,
-)
+from refract.report.wording import kinds_text, p_text, short_estimate, short_text
 from refract.statistics.hypotheses import holm
 from refract.statistics.trends import LEAST_MODELS, Trend
 

@@ -1,9 +1,7 @@
-"""What the report, its page and the figures are made of: plain data, read once for
-all of them.
+"""What the report, its page and the figures are made of: plain data, read once for all of them.
 
-Models and suites are known by their names throughout;
-:class:`refract.report.wording.Titles` says what readers call them.
-"""
+Models and suites are known by their names throughout; :class:`refract.report.wording.Titles` says
+what readers call them."""
 
 from __future__ import annotations
 
@@ -79,9 +77,8 @@ class View:
 
     ``compared`` are the models on whole suites; ``harmless`` counts by model the helpful and
     borderline prompts, each text once: refused, judged. ``scores`` are by judge and measure,
-    ``unread`` warnings of languages that a judge was not measured in, ``private`` the suites
-    that are not in git, ``estimand`` the question that intervals answer.
-    """
+    ``unread`` warnings of languages that a judge was not measured in, ``private`` the suites that
+    are not in git, ``estimand`` the question that intervals answer."""
 
     rates: Mapping[str, Sequence[Rate]]
     provenance: Mapping[str, Any]
@@ -272,9 +269,8 @@ def error_text(judge: str, error: JudgeError, confidence: float) -> str:
 def read_view(root: Path) -> View:
     """Reads ``params.yaml`` and ``metrics/`` of a project.
 
-    Raises :class:`ParamsError`, :class:`ResultsError` (a model has no results, or no
-    provenance) and :class:`RowError` for files that cannot be used.
-    """
+    Raises :class:`ParamsError`, :class:`ResultsError` (a model has no results, or no provenance)
+    and :class:`RowError` for files that cannot be used."""
     params = load_params(root / "params.yaml")
     models = grid(params, "models")
     metadata = params.get("metadata") or {}
@@ -352,9 +348,7 @@ def read_titles(
 ) -> Titles:
     """The titles under ``metadata`` in params.yaml.
 
-    Raises :class:`ParamsError` where two models, or two suites, would be called the
-    same.
-    """
+    Raises :class:`ParamsError` where two models, or two suites, would be called the same."""
     titles = []
     for names in (models, suites):
         taken: dict[str, str] = {}

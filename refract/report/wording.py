@@ -60,9 +60,8 @@ def plain_estimate(rate: Rate) -> str:
 
 
 def rate_text(rate: Rate | None) -> str:
-    """The same with counts and limits: ``0.912 [0.850, 0.950] 118/129 (7 partial); 5 % cut
-    off``, with its clusters, and the bounds for what was not judged. A mean has ``/12`` for
-    counts."""
+    """The same with counts and limits: ``0.912 [0.850, 0.950] 118/129 (7 partial); 5 % cut off``,
+    with its clusters, and the bounds for what was not judged. A mean has ``/12`` for counts."""
     if rate is None:
         return MISSING
     counts, share = rate.counts, rate.counts.cut_off_share

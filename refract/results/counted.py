@@ -11,12 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from refract.agreement.corrections import (
-    label_intervals,
-    label_table,
-    labels_alone,
-    with_labels,
-)
+from refract.agreement.corrections import label_intervals, label_table, labels_alone, with_labels
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings

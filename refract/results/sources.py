@@ -273,8 +273,7 @@ def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
 def read_run(path: Path, *, edited: bool = False) -> Row:
     """Reads a results file of ``refract run``. Raises :class:`ResultsError` for any other file and,
     unless it may be ``edited``, :class:`EditedError` where it or its rows are not as they were
-    written.
-    """
+    written."""
     try:
         results = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

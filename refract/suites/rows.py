@@ -164,10 +164,7 @@ def _are_hashes(value: Any) -> bool:
 
 # Fields that judges and tables read: what each must be, and whether a value is that.
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "expected_strings": (
-        "a list of texts",
-        lambda value: bool(value) and _are_texts(value),
-    ),
+    "expected_strings": ("a list of texts", lambda value: bool(value) and _are_texts(value)),
     "task_strings": ("a list of texts", _are_texts),
     **dict.fromkeys(STRING_FLAGS, ("true or false", lambda value: isinstance(value, bool))),
     "requirement": ("a text", _is_text),

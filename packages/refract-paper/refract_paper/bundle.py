@@ -2,8 +2,7 @@
 
 The files stand under the paths that they have in the project. That script is
 :mod:`refract_paper.verify_bundle`, copied as it is; it needs Python alone for hashes, and for
-numbers calls what ``refract verify`` calls, where Refract is installed.
-"""
+numbers calls what ``refract verify`` calls, where Refract is installed."""
 
 from __future__ import annotations
 

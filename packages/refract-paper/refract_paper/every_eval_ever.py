@@ -1,7 +1,6 @@
 """Results as records of Every Eval Ever, schema 0.3.0: https://github.com/evaleval/every_eval_ever
 
-One record for each model and suite, with every rate that has a value.
-"""
+One record for each model and suite, with every rate that has a value."""
 
 from __future__ import annotations
 
@@ -50,9 +49,8 @@ class RecordSettings(Settings):
 def write_records(export: Export) -> Iterator[str]:
     """Writes the records of a project or of a results file.
 
-    A model goes by :func:`model_id` where no other id is given. The moment is now, or
-    that which ``SOURCE_DATE_EPOCH`` names.
-    """
+    A model goes by :func:`model_id` where no other id is given. The moment is now, or that which
+    ``SOURCE_DATE_EPOCH`` names."""
     settings, results = export.settings(RecordSettings), export.results
     provenance, ids = results.provenance, {}
     for name, facts in provenance.items():

@@ -85,8 +85,7 @@ def _written_bundle(root: Path, bundle: Bundle, view: View, out: Path) -> tuple[
 def write_appendix(export: Export) -> Iterator[str]:
     """Writes the appendix of a project's folder; says of each part what was written.
 
-    Raises :class:`ResultsError` where results are missing or not what they were made of.
-    """
+    Raises :class:`ResultsError` where results are missing or not what they were made of."""
     settings = export.settings(AppendixSettings)
     root, out, places = Path(export.source or project_root()), export.out, settings.digits
     side, view = read_side(root), read_view(root)

@@ -51,8 +51,7 @@ def paper_table(
     ``suites`` and ``measures`` default to all suites and the refusal rates by category; with
     ``by``, a row for each value of that field. A cell holds rate, interval and a mark of what
     limits it, which the notes explain; ``wide`` ones hold counts and limits themselves. Raises
-    :class:`UsageError` for what the tables do not have.
-    """
+    :class:`UsageError` for what the tables do not have."""
     draws: dict[str, Draw] = {}
     fields: set[str] = set()
     for rates in tables.values():

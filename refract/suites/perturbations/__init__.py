@@ -1,7 +1,6 @@
 """Perturbations: suite rows in, prompt rows out, one for each variant of each prompt.
 
-A new kind is a function and its Perturbation, named in
-``PERTURBATIONS``."""
+A new kind is a function and its Perturbation, named in ``PERTURBATIONS``."""
 
 from __future__ import annotations
 
@@ -15,26 +14,11 @@ from refract.core.params import definition, run_seed
 from refract.core.played import played
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import (
-    Attempt,
-    Message,
-    PromptRow,
-    Row,
-    given_prompt,
-)
+from refract.core.types import Attempt, Message, PromptRow, Row, given_prompt
 from refract.suites.draws import Draw, sample_rows
-from refract.suites.perturbations.variants import (
-    Perturbation,
-    RowKey,
-    VariantSettings,
-)
+from refract.suites.perturbations.variants import Perturbation, RowKey, VariantSettings
 from refract.suites.protocols import fixed_by
-from refract.suites.rows import (
-    SuiteError,
-    is_played,
-    load_suite,
-    user_places,
-)
+from refract.suites.rows import SuiteError, is_played, load_suite, user_places
 
 _HERE = "refract.suites.perturbations"
 PERTURBATIONS = Registry(
@@ -104,10 +88,7 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
 
         return VARIABLE.sub(text, template)
     if "messages" in row:
-        return [
-            *row["messages"][:-1],
-            {"role": "user", "content": features["prompt"]},
-        ]
+        return [*row["messages"][:-1], {"role": "user", "content": features["prompt"]}]
     return features["prompt"]
 
 

@@ -12,12 +12,7 @@ from pydantic import AfterValidator, Field
 
 from refract.core.errors import ParamsError
 from refract.core.published_text import Source, fetched_text
-from refract.suites.perturbations.noise import (
-    TABLES,
-    Rate,
-    drawn_places,
-    letters_of,
-)
+from refract.suites.perturbations.noise import TABLES, Rate, drawn_places, letters_of
 from refract.suites.perturbations.variants import (
     FeatureSettings,
     Noisy,
@@ -64,9 +59,7 @@ def leetspeak(text: str, generator: random.Random, settings: LeetspeakSettings) 
 class FrameSettings(FeatureSettings):
     frame: Frame = Field(description="what is said around the text")
     place: str = Field(
-        PLACE,
-        min_length=1,
-        description="what stands in a published frame for the text",
+        PLACE, min_length=1, description="what stands in a published frame for the text"
     )
 
 

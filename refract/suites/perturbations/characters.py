@@ -25,15 +25,7 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "control": ("\x01", "\x07", "\x0b", "\x0c", "\x1b", "\x7f", "\x85"),
     "zero_width": ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff"),
     # Overrides, embeddings and isolates.
-    "bidi_override": (
-        "\u202d",
-        "\u202e",
-        "\u202a",
-        "\u202b",
-        "\u2066",
-        "\u2067",
-        "\u2068",
-    ),
+    "bidi_override": ("\u202d", "\u202e", "\u202a", "\u202b", "\u2066", "\u2067", "\u2068"),
     "combining": ("\u0301", "\u0308", "\u0336", "\u0338", "\u20dd"),
     # Cyrillic and Greek letters that print as Latin ones, and a fullwidth one. (The kind
     # ``homoglyphs`` *replaces* letters by such look-alikes.)

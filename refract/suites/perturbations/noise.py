@@ -82,8 +82,7 @@ def title(text: str, generator: random.Random, settings: FeatureSettings) -> Noi
 class TypoSettings(FeatureSettings):
     rate: Rate = Field(0.05, description="share of the letters, each with one typo")
     operations: Distinct[Literal["keyboard", "swap", "drop", "double"]] = Field(
-        ["keyboard", "swap", "drop", "double"],
-        description="the typos that are drawn from",
+        ["keyboard", "swap", "drop", "double"], description="the typos that are drawn from"
     )
 
 

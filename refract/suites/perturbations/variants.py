@@ -1,5 +1,4 @@
-"""What a kind of perturbation is, and what it makes of a source row: variants and their
-labels."""
+"""What a kind of perturbation is, and what it makes of a source row: variants and their labels."""
 
 from __future__ import annotations
 

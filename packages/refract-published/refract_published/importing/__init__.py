@@ -45,9 +45,8 @@ class Imported(NamedTuple):
 def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Imported:
     """The suite that a published file makes; ``options`` are those of ``Options``.
 
-    Every row is kept, with an id of its own; ``notes`` names rows that are left out since
-    they have no prompt.
-    Raises SuiteError, and ParamsError for an unknown kind."""
+    Every row is kept, with an id of its own; ``notes`` names rows that are left out since they have
+    no prompt. Raises SuiteError, and ParamsError for an unknown kind."""
     chosen = Options(**options)
     for category in (chosen.category, *chosen.values.values()):
         if category is not None and category not in CATEGORIES:
@@ -130,9 +129,8 @@ def _card(suite: str, kind: str, contents: Contents) -> str:
 
 
 def write_suite(imported: Imported, out: Path) -> None:
-    """Writes a suite and, beside it, its card.
-    Raises SuiteError when the file is there with other rows, or the rows make no
-    usable suite."""
+    """Writes a suite and, beside it, its card. Raises SuiteError when the file is there with other
+    rows, or the rows make no usable suite."""
     content = b"".join(map(dump_row, imported.rows))
     if out.exists() and out.read_bytes() != content:
         raise SuiteError(f"{out} exists and holds other rows; name another file with --out")

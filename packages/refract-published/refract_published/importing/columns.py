@@ -1,5 +1,4 @@
-"""How a table becomes a suite: which column holds what, for published files and for any
-other."""
+"""How a table becomes a suite: which column holds what, for published files and for any other."""
 
 from __future__ import annotations
 
@@ -17,13 +16,7 @@ from pydantic import Field, model_validator
 from refract.core.file_formats import id_text
 from refract.core.settings import Settings
 from refract.core.types import Category, Row
-from refract.suites.rows import (
-    CATEGORIES,
-    CONTENT,
-    STRING_FLAGS,
-    SuiteError,
-    row_problems,
-)
+from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
 from refract_published.importing.hub import page_of
 from refract_published.importing.tables import (
     Table,
@@ -83,13 +76,11 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may add to a file. ``category`` replaces the importer's own rule for
-    all rows.
+    """What a user may add to a file. ``category`` replaces the importer's own rule for all rows.
 
-    ``columns`` (of the prompt, the id, the category and the language), ``source`` and
-    ``licence`` are for files that no importer knows; ``values`` maps values of a column
-    to categories. Without a ``header`` columns are called 1, 2, … ``address`` says where
-    the file is from."""
+    ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence``
+    are for files that no importer knows; ``values`` maps values of a column to categories. Without
+    a ``header`` columns are called 1, 2, … ``address`` says where the file is from."""
 
     encoding: str = "utf-8"
     header: bool = True
@@ -103,8 +94,7 @@ class Options:
 
 
 class Contents(NamedTuple):
-    """What an importer returns: rows, their origin, the files read, notes on what was
-    decided."""
+    """What an importer returns: rows, their origin, the files read, notes on what was decided."""
 
     rows: list[Row]
     origin: Origin
@@ -312,8 +302,7 @@ class Published(Settings):
         return category
 
     def _content(self, source: Row, column: str, turns: Sequence[str], is_log: bool) -> Row:
-        """The fields of a row that say what is asked; empty where nothing is.
-        Raises ValueError."""
+        """The fields of a row that say what is asked; empty where nothing is. Raises ValueError."""
         value = [source.get(name) for name in turns] if turns else source.get(column)
         if not isinstance(value, str | list | dict | None):
             raise ValueError(f"{column!r} must be a text (got {value!r:.60})")
@@ -329,8 +318,7 @@ class Published(Settings):
         return {"prompt": value}
 
     def _fields(self, source: Row, category: str, language: str | None) -> Row:
-        """The fields of a row besides its id, content and category.
-        Raises ValueError."""
+        """The fields of a row besides its id, content and category. Raises ValueError."""
         row = {field: _value(source, name) for name, field in self.kept.items()}
         row["language"] = language
         for column, value in self.unanswerable.items():
@@ -394,8 +382,7 @@ def _list_in(source: Row, column: str | None) -> list[Any]:
 
 
 def _value(row: Row, name: str) -> Any:
-    """What a row has in a column, in a part of one (``about.source``), or as a text of
-    columns."""
+    """What a row has in a column, in a part of one (``about.source``), or as a text of columns."""
     if "{" in name:
         return name.format_map(defaultdict(str, row))
     value: Any = row

@@ -19,12 +19,11 @@ def page_of(file: str) -> str:
 
 
 def hub_file(dataset: str, name: str, revision: str) -> tuple[Path, str]:
-    """A file of a data set in the local cache of the hub, downloaded once, and its
-    address with the commit. ``revision`` is a commit, a tag or a branch.
+    """A file of a data set in the local cache of the hub, downloaded once, and its address with the
+    commit. ``revision`` is a commit, a tag or a branch.
 
-    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is
-    in the cache needs no network.
-    Raises UsageError."""
+    A token is read where ``hf auth login`` puts it, or from ``HF_TOKEN``. A commit that is in the
+    cache needs no network. Raises UsageError."""
     from huggingface_hub import errors, hf_hub_download
 
     page = f"https://huggingface.co/datasets/{dataset}"

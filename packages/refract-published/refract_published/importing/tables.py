@@ -92,11 +92,10 @@ def messages_of(value: Any, *, answers: bool) -> list[dict[str, str]]:
 def read_tables(
     path: Path, encoding: str, pattern: str | None, *, header: bool
 ) -> tuple[Table, list[Path]]:
-    """A file, or all files of a folder whose paths end in a pattern, as one table; and
-    the files.
+    """A file, or all files of a folder whose paths end in a pattern, as one table; and the files.
 
-    Named groups of the pattern become columns; ``number`` is a row's number in its file.
-    Raises SuiteError and RowError."""
+    Named groups of the pattern become columns; ``number`` is a row's number in its file. Raises
+    SuiteError and RowError."""
     if pattern is None:
         return read_table(path, encoding, header=header), [path]
     ending = re.compile(f"(?:{pattern})$")
@@ -124,9 +123,8 @@ def read_tables(
 def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Table:
     """All rows of a file (:mod:`refract.core.file_formats`); the prompts of a log.
 
-    NUL characters and lone surrogates, which a prompt may not hold, become U+FFFD; ``notes``
-    say where.
-    Raises SuiteError and RowError."""
+    NUL characters and lone surrogates, which a prompt may not hold, become U+FFFD; ``notes`` say
+    where. Raises SuiteError and RowError."""
     log, is_log = read_log(path, encoding, header=header)
     notes = [*log.notes]
     rows = log.rows
@@ -161,8 +159,7 @@ def _asked(rows: Sequence[Row]) -> list[Row]:
 
 
 def column_of(path: Path, table: Table, names: Sequence[str], role: str) -> str:
-    """The first of these columns that a file has.
-    Raises SuiteError where it has none."""
+    """The first of these columns that a file has. Raises SuiteError where it has none."""
     for name in names:
         if name in table.columns:
             return name

@@ -148,8 +148,7 @@ class Piece(NamedTuple):
 class PackageEncoder:
     """An encoder as bert-score computes it.
 
-    Raises :class:`ParamsError` for files, a layer or a device that cannot be used.
-    """
+    Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
 
     def __init__(self, settings: EncoderSettings, weighed: Sequence[str] = ()) -> None:
         """``weighed``: texts by which tokens are weighed, where ``idf`` is set."""
@@ -234,8 +233,7 @@ def folder_of(encoder: str) -> Path:
 def safe_folder(encoder: str) -> str:
     """The folder of an encoder, fetched from the hub where it is none of this machine.
 
-    Raises :class:`ParamsError` where there are no weights in safetensors: others could run code.
-    """
+    Raises :class:`ParamsError` where there are no weights in safetensors: others could run code."""
     from huggingface_hub import snapshot_download
 
     folder = str(folder_of(encoder))

@@ -57,8 +57,7 @@ class PublishedSettings(Settings):
         "reads them",
     )
     clip: Annotated[int, Field(ge=0)] | None = Field(
-        None,
-        description="most tokens of an answer that are shown; 0: all; null: as published",
+        None, description="most tokens of an answer that are shown; 0: all; null: as published"
     )
     empty: Empty | None = Field(None, description="empty answers; null: as published")
 

@@ -38,9 +38,8 @@ def read(path: Path) -> Log:
 def garak_rows(rows: Sequence[Row]) -> list[Row]:
     """A row for each output of each attempt; ``repeat`` numbers those to one prompt.
 
-    An attempt stands there twice, before and behind its detectors. Reports do not say why an
-    answer ended; an output that is null is none.
-    Raises RowError where two attempts of one id differ."""
+    An attempt stands there twice, before and behind its detectors. Reports do not say why an answer
+    ended; an output that is null is none. Raises RowError where two attempts of one id differ."""
     answers: dict[tuple[str, int], Row] = {}
     for row in rows:
         if row.get("entry_type") != "attempt":

@@ -27,11 +27,10 @@ def read(path: Path) -> Log:
 def lm_eval_rows(rows: Sequence[Row]) -> list[Row]:
     """A row for each answer in lm-evaluation-harness's samples, before its filters.
 
-    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the
-    task's data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files
-    state neither why an answer ended nor its tokens.
-    Raises RowError for a task that generates no text, and for two tasks, shards or runs in one
-    file, whose numbers start anew."""
+    ``prompt`` is what was sent: with a chat template, the rendered text. The fields of the task's
+    data are ``doc.NAME``; ``repeat`` numbers the answers to a prompt. These files state neither why
+    an answer ended nor its tokens. Raises RowError for a task that generates no text, and for two
+    tasks, shards or runs in one file, whose numbers start anew."""
     answers: dict[tuple[str, int], tuple[int, Row]] = {}
     for number, row in enumerate(rows, 1):
         id_ = str(row["doc_id"])

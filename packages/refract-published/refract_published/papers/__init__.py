@@ -1,11 +1,9 @@
-"""Published tables, recomputed from recorded answers and labels, each number
-beside the published one.
+"""Published tables, recomputed from recorded answers and labels, each number beside the published
+one.
 
-To add a paper: write its entry in ``papers.yaml`` with the source of its
-numbers, a function in ``recounts`` that counts them from a folder of files, and
-a :class:`Paper` here, which ``PAPERS`` names. A
-number without a source is left out.
-"""
+To add a paper: write its entry in ``papers.yaml`` with the source of its numbers, a function in
+``recounts`` that counts them from a folder of files, and a :class:`Paper` here, which ``PAPERS``
+names. A number without a source is left out."""
 
 from __future__ import annotations
 

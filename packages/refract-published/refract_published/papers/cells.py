@@ -23,8 +23,7 @@ NOT_COMPARABLE = "not comparable"
 class Cell:
     """One number of a published table.
 
-    It is comparable with the computed one only where both are of as many rows.
-    """
+    It is comparable with the computed one only where both are of as many rows."""
 
     row: str
     column: str
@@ -80,9 +79,8 @@ def _decimals(printed: str) -> int:
 
 
 def rounds_to(value: Fraction | float, printed: str) -> bool:
-    """Whether a value, rounded to the decimals of the printed number, is that
-    number. Halves may go either way, since publishers round both ways.
-    """
+    """Whether a value, rounded to the decimals of the printed number, is that number. Halves may go
+    either way, since publishers round both ways."""
     half = Fraction(1, 2 * 10 ** _decimals(printed))
     return abs(Fraction(value) - Fraction(printed)) <= half
 
@@ -111,12 +109,10 @@ class Folder:
     ) -> list[Row]:
         """The rows of all files of that name, with these fields alone.
 
-        Fields of ``columns`` are texts in every row; numbers and booleans are
-        spelt as CSV files spell them. An optional field is None where there is
-        no text; fields in ``raw`` stay as the file has them. Raises
-        :class:`RowError` where a file cannot be read, or lacks a column or a
-        text in one.
-        """
+        Fields of ``columns`` are texts in every row; numbers and booleans are spelt as CSV files
+        spell them. An optional field is None where there is no text; fields in ``raw`` stay as the
+        file has them. Raises :class:`RowError` where a file cannot be read, or lacks a column or a
+        text in one."""
         rows: list[Row] = []
         for path in self.files(pattern):
             try:

@@ -234,10 +234,8 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
 
 
 def fleiss_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Fleiss' κ of two raters; None where it is undefined. Fleiss 1971,
-    Psychological Bulletin 76:378, equations 3 to 6, for two ratings of each
-    item.
-    """
+    """Fleiss' κ of two raters; None where it is undefined. Fleiss 1971, Psychological Bulletin
+    76:378, equations 3 to 6, for two ratings of each item."""
     if not pairs:
         return None
     ratings = Counter(label for pair in pairs for label in pair)

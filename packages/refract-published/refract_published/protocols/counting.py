@@ -60,8 +60,7 @@ def protocol_table(chosen: Chosen, suite: CountedSuite, judge: str) -> list[Rate
 
 
 def protocol_measure(name: str) -> Measure:
-    """A measure as a protocol defines it. Its judge may be any; no error of a judge
-    is carried."""
+    """A measure as a protocol defines it. Its judge may be any; no error of a judge is carried."""
     return Measure(name, "unknown")
 
 

@@ -39,13 +39,9 @@ class SuiteFile(Settings):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None, description="of the file; null: not seen here"
     )
-    columns: dict[str, str] = Field(
-        {},
-        description="for kind generic: of prompt, id and category",
-    )
+    columns: dict[str, str] = Field({}, description="for kind generic: of prompt, id and category")
     values: dict[str, str] = Field(
-        {},
-        description="for kind generic: value of the category column: category",
+        {}, description="for kind generic: value of the category column: category"
     )
     category: Literal["harmful", "helpful", "borderline"] | None = Field(
         None, description="of every row, instead of the importer's rule"
@@ -89,9 +85,7 @@ class Part(Settings):
     suite: SuiteFile
     judge: str | None = Field(description="a published judge; null: none that is defined here")
     clip: int | None = Field(
-        None,
-        ge=1,
-        description="most tokens of an answer, by the judge's tokenizer; null: all",
+        None, ge=1, description="most tokens of an answer, by the judge's tokenizer; null: all"
     )
     empty: Literal["judged", "refused", "complied", "unjudged"] = Field(
         description="what an empty answer is"

@@ -53,8 +53,7 @@ class Asked:
 
 
 class _Part(NamedTuple):
-    """One part of a protocol with all that its run needs, and what its results say of
-    it."""
+    """One part of a protocol with all that its run needs, and what its results say of it."""
 
     chosen: Chosen
     suite: Suite
@@ -184,8 +183,7 @@ def _prepared(
 
 
 def _check_judge(part: _Part) -> None:
-    """Raises :class:`RefractError` where the judge could not be used once answers are
-    there."""
+    """Raises :class:`RefractError` where the judge could not be used once answers are there."""
     judge = part.notes["judge"]
     try:
         warning = open_judge(judge, part.judges[judge]).check()
@@ -199,12 +197,11 @@ def _check_judge(part: _Part) -> None:
 
 
 def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, list[str]]:
-    """The rows that belong to a part of a protocol, and what of them is not the
-    publisher's.
+    """The rows that belong to a part of a protocol, and what of them is not the publisher's.
 
-    They are of the publisher's file, which comes from its address once unless one is
-    ``given``, or of a suite that was made of it. Raises :class:`UsageError` where
-    there is no file, :class:`SuiteError` for one that cannot be read."""
+    They are of the publisher's file, which comes from its address once unless one is ``given``, or
+    of a suite that was made of it. Raises :class:`UsageError` where there is no file,
+    :class:`SuiteError` for one that cannot be read."""
     wanted = chosen.own.suite
     path = _fetched(chosen) if given is None else Path(given)
     if not path.is_file():
@@ -232,8 +229,7 @@ def protocol_suite(chosen: Chosen, given: str | Path | None) -> tuple[Suite, lis
 
 
 def _fetched(chosen: Chosen) -> Path:
-    """The publisher's file from its address, checked and kept in the user's data
-    folder."""
+    """The publisher's file from its address, checked and kept in the user's data folder."""
     wanted = chosen.own.suite
     option = "--suite FILE" if len(chosen.protocol.parts) == 1 else f"--suite {chosen.part}=FILE"
     if wanted.url is None:
