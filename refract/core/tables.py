@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -34,32 +34,13 @@ def write_table(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None
     write_bytes(path, chain([cast(bytes, writer.writeheader())], lines))
 
 
-class Line(Mapping[str, str]):
-    """One row of a table: its cells, and the place of each column."""
-
-    __slots__ = ("_cells", "_places")
-
-    def __init__(self, places: Mapping[str, int], cells: tuple[str, ...]) -> None:
-        self._places, self._cells = places, cells
-
-    def __getitem__(self, column: str) -> str:
-        return self._cells[self._places[column]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-def parse_table(content: bytes) -> list[Line]:
+def parse_table(content: bytes) -> list[dict[str, str]]:
     """The rows in the content of a CSV table.
     Raises csv.Error, and ValueError for a row with more or fewer cells than the first."""
     csv.field_size_limit(sys.maxsize)  # answers can be long
     reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8", newline=""))
-    places = {column: place for place, column in enumerate(next(reader, []))}
-    rows = (zip(places, cells, strict=True) for cells in reader if cells)
-    return [Line(places, tuple(row.values())) for row in shared(rows)]
+    columns = next(reader, [])
+    return list(shared(zip(columns, cells, strict=True) for cells in reader if cells))
 
 
 def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]]:

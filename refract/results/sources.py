@@ -21,7 +21,7 @@ from refract.core.jsonl import (
     write_rows,
 )
 from refract.core.params import DecisionSettings, grid, parse_yaml, with_named_judges
-from refract.core.tables import Line, parse_table, read_table, write_table
+from refract.core.tables import parse_table, read_table, write_table
 from refract.core.types import Row
 from refract.core.vocabulary import outcome_columns
 from refract.rates.comparison import (
@@ -238,7 +238,7 @@ def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dic
     return results
 
 
-def _rows(content: bytes | None) -> list[Line]:
+def _rows(content: bytes | None) -> list[dict[str, str]]:
     """The rows of a table. Raises ValueError where there are none."""
     rows = parse_table(content or b"")
     if not rows:
@@ -356,7 +356,7 @@ def run_outcomes(path: Path, results: Row) -> list[dict[str, str]]:
             f"not decided: {path} is not what its outcomes add up to: "
             f"{named(problems, '; ')}; make it again: refract reproduce {path} prints how"
         )
-    return [dict(line) for line in lines]
+    return lines
 
 
 def write_run(
