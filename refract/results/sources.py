@@ -144,20 +144,17 @@ def find_side(root: Path, spec: str | None) -> Side:
     )
 
 
-def read_tree(
-    root: Path, models: Sequence[str] | None = None, commit: str = ""
-) -> dict[str, Result]:
-    """The results in a project's folder, or in a commit of it, of the grid's models unless some are
-    named, unchecked. Raises :class:`ResultsError`."""
-    wanted = tree_models(root, commit) if models is None else models
-    return _read_models(reader(root, commit), wanted, commit)
+def read_tree(root: Path, models: Sequence[str] | None = None) -> dict[str, Result]:
+    """The results in a project's folder, of the grid's models unless some are named, unchecked.
+    Raises :class:`ResultsError`."""
+    return _read_models(reader(root), tree_models(root) if models is None else models)
 
 
 def read_side(
     root: Path, models: Sequence[str] | None = None, *, name: str = "working tree", commit: str = ""
 ) -> Side:
-    """The same as a side, checked against params.yaml, its rates against its outcomes; of a
-    ``commit`` read from git alone. Raises :class:`ResultsError`."""
+    """The results of a folder, or of a ``commit``, read from git alone, as a side: checked against
+    params.yaml, and its rates against its outcomes. Raises :class:`ResultsError`."""
     read = reader(root, commit)
     params = _read_params(root, read, commit)
     wanted = grid(params, "models") if models is None else models
@@ -171,9 +168,9 @@ def read_side(
     return Side(name, results, reasons)
 
 
-def tree_models(root: Path, commit: str = "") -> list[str]:
-    """The models in the grid of a project, or of a commit of it. Raises :class:`ResultsError`."""
-    return grid(_read_params(root, reader(root, commit), commit), "models")
+def tree_models(root: Path) -> list[str]:
+    """The models in the grid of a project. Raises :class:`ResultsError`."""
+    return grid(_read_params(root, reader(root)), "models")
 
 
 def reader(root: Path, commit: str = "") -> ReadFile:

@@ -232,11 +232,6 @@ def _at(rate: Rate, place: str) -> Any:
     return value
 
 
-def key_from_row(row: Mapping[str, Any], model: str = "") -> Key:
-    """What the rate of a row is of."""
-    return rate_from_row(row, model).key
-
-
 def _interval_cells(prefix: str, interval: Interval | None) -> Row:
     low, high = interval or (None, None)
     return {f"{prefix}low": low, f"{prefix}high": high}

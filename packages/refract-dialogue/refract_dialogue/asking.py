@@ -19,7 +19,7 @@ from refract.models import open_model
 from refract.models.store import ResponseStore, open_store
 from refract.project import Project, find_model, project_root, read_project
 from refract.suites.draws import sample_rows
-from refract.suites.perturbations import changed_at, features_of, read_perturbation
+from refract.suites.perturbations import features_of, read_perturbation
 from refract.suites.perturbations.attacks import filled
 from refract.suites.rows import load_suite
 from refract_dialogue.rewriting import RewriteSettings, kept_rewritings, source_sha256
@@ -56,9 +56,7 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
         stratified = bool(definition.get("stratified"))
         size = definition.get("sample")
         for row in sample_rows(rows, size, seed=seed, suite=suite, stratified=stratified):
-            place = changed_at(row, settings)
-            features = features_of(place.until) if place else {}
-            for feature, text in features.items():
+            for feature, text in features_of(row).items():
                 if settings.features is None or feature in settings.features:
                     texts[source_sha256(text)] = text
     if not texts:

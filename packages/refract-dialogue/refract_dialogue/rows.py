@@ -89,16 +89,15 @@ class Conversation(OneTurn):
             steps = min(row.get("max_steps", len(results) + 1), len(results) + 1)
             self._turns = list(range(1, steps + 1))
 
-    def prompts(self, prompt: PromptRow, first: int = 1) -> Iterator[PromptRow]:
-        """A row for each turn, or step, from the ``first`` own one on; the prompt itself where
-        only the last turn is answered."""
+    def prompts(self, prompt: PromptRow) -> Iterator[PromptRow]:
+        """A row for each turn, or step, of a variant for the last turn, or each step; the prompt
+        itself where only the last turn is answered."""
         whole: Any = {**prompt, **self._added}
         if not self._turns:
             yield whole
             return
-        if "tool_results" in whole:
-            first = 1
         last = self._turns[-1]
+        first = last if whole["perturbation"] and "tool_results" not in whole else 1
         before = None
         for turn in self._turns:
             id_ = turn_id(whole["prompt_id" if turn >= first else "source_id"], turn, last)

@@ -67,9 +67,8 @@ def played(tmp_path_factory):
         params = project.params()
         params["perturbations"] = {
             "loud": {"kind": "upper"},
-            "loud_first": {"kind": "upper", "turn": "first"},
         }
-        params["suites"]["talks"]["perturbations"] = ["loud", "loud_first"]
+        params["suites"]["talks"]["perturbations"] = ["loud"]
         project.set_params(params)
         patch.setenv("REFRACT_CACHE", str(project.cache))
         project.compute()
@@ -88,9 +87,8 @@ def test_each_turn_is_sent_with_the_models_own_answers_and_asked_once(played):
     said = [f"{NO} (1 messages)", f"{NO} (3 messages)"]
     for expected in ([first], [first, said[0], second], [first, said[0], second, said[1], third]):
         assert sent.count(expected) == 1
-    # A change of the last turn plays no turn again, one of the first all of them.
+    # A change of the last turn plays no turn again.
     assert [first, said[0], second, said[1], third.upper()] in sent
-    assert [first.upper(), said[0], second, said[1], third] in sent
     assert sent.count([message["content"] for message in GIVEN]) == 1
     assert len(sent) == len({json.dumps(texts) for texts in sent})
 
@@ -107,8 +105,6 @@ def test_rows_say_which_turn_they_are_and_what_was_not_asked(played):
     assert sent == ["rer, turn 1", None, "rer, turn 2 [[bad]]"]
     assert not {"turn", "turns", "after"} & prompts["given"].keys()
     assert prompts["given"]["attempts"] == [GIVEN]
-    first = [prompts[f"talk-harmful-rc/loud_first/upper{end}"]["turn"] for end in ("/1", "")]
-    assert first == [1, 2]
     assert "talk-harmful-rc/loud/upper/1" not in prompts
     errors = {id_: row["error"] and row["error"]["type"] for id_, row in responses.items()}
     assert errors["talk-harmful-rer"] == errors["talk-harmful-frr"] == "NotAsked"
@@ -189,7 +185,7 @@ def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
     first = table["", "first_compliance_turn", "turn", "1"]
     ends = [float(first[x]) for x in ("bound_low", "bound_high")]
     assert ends == pytest.approx([1 / 6, 2 / 6], abs=1e-9)
-    assert table["loud_first", "fail_rate", "", ""]["n"]
+    assert table["loud", "fail_rate", "", ""]["n"]
 
 
 def test_report_page_and_failures_show_the_conversation(played):
@@ -232,7 +228,7 @@ def test_judges_get_the_last_turn_its_answer_and_the_conversation_before(played)
     assert said[1::2] == [f"{NO} (1 messages)", f"{NO} (3 messages)"]
     # Variants are compared with the clean answer to the same turn.
     clean = {case.prompt["prompt_id"]: case.clean for case in cases}
-    assert clean["talk-harmful-rrc/loud_first/upper/2"]["prompt_id"] == "talk-harmful-rrc/2"
+    assert clean["talk-harmful-rrc/loud/upper"]["prompt_id"] == "talk-harmful-rrc"
 
 
 @pytest.mark.parametrize("fields", [["turn"], ["turns"], []])
@@ -280,7 +276,7 @@ def test_parts_hold_whole_conversations_and_make_the_bytes_of_one_process(played
 
 
 def ask_all(source: list[dict], model, store: ResponseStore, samples: int = 1) -> dict[str, dict]:
-    prompts = list(prompt_rows(source, "s", 0, {"loud": {"kind": "upper", "turn": 2}}))
+    prompts = list(prompt_rows(source, "s", 0, {"loud": {"kind": "upper"}}))
     made, _ = answer_prompts({"s": prompts}, model, store, 0, samples={"s": samples})
     return {row["prompt_id"]: row for row in made["s"]}
 
@@ -339,32 +335,17 @@ def test_lint_says_which_message_is_out_of_place(cli, tmp_path, messages, proble
     )
 
 
-@pytest.mark.parametrize(
-    ("turn", "changed"),
-    [("first", ["A", "b", "given", "c", "d"]), (2, ["a", "B", "given", "c", "d"])]
-    + [(x, ["a", "b", "given", "c", "D"]) for x in ("last", 4)]
-    + [(5, None)],
-)
-def test_a_perturbation_changes_the_turn_that_it_names_and_no_other(turn, changed):
+def test_a_perturbation_changes_the_last_turn_and_no_other():
     roles = ["user", "user", "assistant", "user", "user"]
     texts = zip(roles, ["a", "b", "given", "c", "d"], strict=True)
     messages = [{"role": role, "content": text} for role, text in texts]
     source = [{"id": "x", "category": "helpful", "messages": messages}]
-    source.append({"id": "plain", "category": "helpful", "prompt": "a"})
-    _, _, *made = prompt_rows(source, "s", 0, {"loud": {"kind": "upper", "turn": turn}})
-    of = [row for row in made if row["perturbation"] and row["source_id"] == "x"]
-    whole = [message["content"] for message in of[-1]["attempts"][0]] if of else None
-    assert (whole and [text for text in whole if text is not None]) == changed
-    # The model answers a, c and d; of the plain one there is a first turn alone.
-    wanted = {"first": [1, 3, 4], 2: [3, 4], 4: [4], "last": [4]}
-    assert [row["turn"] for row in of] == wanted.get(turn, [])
-    assert sum(row["source_id"] == "plain" for row in made) == 1 + (turn in ("first", "last"))
-
-
-@pytest.mark.parametrize("turn", [0, "third", 1.5, True])
-def test_a_turn_that_there_is_none_of_is_refused(turn):
-    with pytest.raises(ParamsError, match=r"perturbations\.loud: turn"):
-        list(prompt_rows([], "s", 0, {"loud": {"kind": "upper", "turn": turn}}))
+    made = list(prompt_rows(source, "s", 0, {"loud": {"kind": "upper"}}))
+    (changed,) = [row for row in made if row["perturbation"]]
+    whole = [message["content"] for message in changed["attempts"][0]]
+    assert [text for text in whole if text is not None] == ["a", "b", "given", "c", "D"]
+    # The model answers a, c and d.
+    assert changed["turn"] == 4
 
 
 def test_a_row_cannot_have_the_id_of_a_turn():
@@ -373,7 +354,7 @@ def test_a_row_cannot_have_the_id_of_a_turn():
 
 
 class Short(Model):
-    """Takes conversations of so many characters at most, and repeats what it got."""
+    """Takes conversations of so many characters at most, and calls a tool."""
 
     adapter, version = "short", "1"
 
@@ -384,22 +365,25 @@ class Short(Model):
         for index, request in enumerate(requests):
             for attempt, messages in enumerate(request.attempts):
                 if sum(len(message["content"]) for message in messages) <= 100:
-                    yield index, Answer(f"{len(messages)} messages", attempt=attempt)
+                    calls = [{"name": "look", "arguments": {}}]
+                    yield index, Answer("", attempt=attempt, tool_calls=calls)
                     break
             else:
                 yield index, Answer.failed("PromptTooLong", "too long", attempt)
 
 
-def test_what_a_turn_was_answered_to_is_what_the_conversation_goes_on_with():
+def test_what_a_step_was_answered_to_is_what_the_conversation_goes_on_with():
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    results = [{"name": "look", "result": "y" * 60}]
+    row = {"id": "t", "category": "helpful", "prompt": "Look.", "tools": tools}
     injection = {"kind": "char_injection", "characters": ["U+000D"], "max_repetitions": 120}
-    prompts = list(prompt_rows([talk("rcc")], "s", 0, {"injected": injection | {"turn": "first"}}))
+    source = [row | {"tool_results": results}]
+    prompts = list(prompt_rows(source, "s", 0, {"injected": injection}))
     with ResponseStore(None) as store:
         made, _ = answer_prompts({"s": prompts}, Short(), store, 0)
-    *answered, last = made["s"][-3:]
-    answers = [(row["attempt"], row["response"]) for row in answered]
-    assert answers == [(1, "1 messages"), (1, "3 messages")]
-    # The third turn is too long with what the first was answered to, and no shorter one was played.
+    first, last = made["s"][-2:]
+    assert (first["attempt"], first["error"]) == (1, None)
+    # The second step is too long with what the first was answered to, and no shorter one was played.
     assert (last["error"]["type"], last["attempt"]) == ("PromptTooLong", 1)
-    seen = answered_prompts(prompts, made["s"])[-2]["attempts"][1]
-    assert [message["content"].count("\r") for message in seen] == [60, 0, 0]
-    assert seen[1]["content"] == "1 messages"
+    seen = answered_prompts(prompts, made["s"])[-1]["attempts"][1]
+    assert seen[0]["content"].count("\r") == 60

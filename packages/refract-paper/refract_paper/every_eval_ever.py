@@ -23,7 +23,7 @@ from refract.core.settings import Settings
 from refract.core.types import Row
 from refract.export import Export
 from refract.report.sentences import SERVED
-from refract.results.table_rows import confidence_of, key_from_row
+from refract.results.table_rows import confidence_of, rate_from_row
 
 SCHEMA = "0.3.0"
 # Of measures of published protocols, which direction is better.
@@ -189,7 +189,7 @@ class Evaluated:
 
     def result(self, row: Row) -> Row:
         """One rate of the record."""
-        key = key_from_row(row)
+        key = rate_from_row(row).key
         measure = key.name
         better = key.measure.better or PROTOCOL_BETTER.get(measure)
         group = f"/{row['field']}={row['value']}" if row["field"] else ""

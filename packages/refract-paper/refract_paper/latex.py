@@ -56,8 +56,6 @@ class TableSettings(Settings):
     """What a table shows; see :func:`refract_paper.paper_tables.paper_table`."""
 
     measures: list[str] = Field(default_factory=list)
-    by: str | None = None
-    wide: bool = False
     digits: Literal[2, 3] = 2
 
 
@@ -78,8 +76,6 @@ def write_table(export: Export) -> Iterator[str]:
         rates,
         suites=export.suites,
         measures=settings.measures,
-        by=settings.by,
-        wide=settings.wide,
         places=settings.digits,
         level=", ".join(map(percent, levels)),
         note=View(rates, facts).interval_note,

@@ -15,11 +15,9 @@ from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate
 from refract.report.first_table import KAPPA_NOTE, mark_notes, mark_of, sample_notes
-from refract.report.markdown import ShownTable
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, rate_text, title_of
+from refract.report.wording import CATEGORY_OF, Titles, p_text, percent, title_of
 from refract.results.sources import stand_ins
-from refract.suites.draws import Draw
 
 
 class PaperTable(NamedTuple):
@@ -40,27 +38,18 @@ def paper_table(
     *,
     suites: Sequence[str] = (),
     measures: Sequence[str] = (),
-    by: str | None = None,
-    wide: bool = False,
     places: int = 2,
     level: str = "95 %",
     note: str = "",
 ) -> PaperTable:
     """The rates of some models, a column for each measure.
 
-    ``suites`` and ``measures`` default to all suites and the refusal rates by category; with
-    ``by``, a row for each value of that field. A cell holds rate, interval and a mark of what
-    limits it, which the notes explain; ``wide`` ones hold counts and limits themselves. Raises
+    ``suites`` and ``measures`` default to all suites and the refusal rates by category. A cell
+    holds rate, interval and a mark of what limits it, which the notes explain. Raises
     :class:`UsageError` for what the tables do not have."""
-    draws: dict[str, Draw] = {}
-    fields: set[str] = set()
-    for rates in tables.values():
-        for rate in rates:
-            draws[rate.suite] = rate.key.draw
-            fields |= {rate.group.field} if rate.group else set()
+    draws = {rate.suite: rate.key.draw for rates in tables.values() for rate in rates}
     check_names("--suite", suites, sorted(draws))
-    check_names("--by", [by] if by else [], sorted(fields))
-    lines = _lines(tables, suites, by or "")
+    lines = _lines(tables, suites)
     present = sorted({measure for line in lines.values() for measure in line})
     check_names("--measure", measures, present)
     first = (*CATEGORY_OF, KAPPA.name)
@@ -68,50 +57,41 @@ def paper_table(
     if not columns:
         raise UsageError(f"name measures with --set measures=[…]; there are: {', '.join(present)}")
     keys = [key for key, line in lines.items() if line.keys() & {*columns}]
-    shown = list(dict.fromkeys(suite for suite, *_ in keys))
-    rows, marks = [], ""
-    for key in sorted(keys, key=lambda key: shown.index(key[0])):
-        row = list(key)
-        for measure in columns:
-            cell = lines[key].get(measure)
-            marks += mark_of(cell) if cell else ""
-            row.append(_cell(cell, places, wide=wide))
-        rows.append(row)
+    shown = list(dict.fromkeys(suite for suite, _ in keys))
     several = len(shown) > 1
+    rows, marks = [], ""
+    for suite, model in sorted(keys, key=lambda key: shown.index(key[0])):
+        row = [suite, model] if several else [model]
+        for measure in columns:
+            cell = lines[suite, model].get(measure)
+            marks += mark_of(cell)
+            text = estimate_text(cell.value, cell.shown, places=places) if cell else MISSING
+            row.append(f"{text} {mark_of(cell)}".rstrip())
+        rows.append(row)
+    names = ["Suite", "Model"] if several else ["Model"]
     titles = [title_of(measure_called(name)).capitalize() for name in columns]
-    table = ShownTable(["Suite", "Model", by or "", *titles], rows, [])
-    names = [place for place, kept in enumerate((several, True, by)) if kept]
-    table = table.only([*names, *range(3, len(table.header))])
-    notes = [*([] if wide else mark_notes(marks)), *sample_notes(shown, Titles(draws=draws))]
+    notes = [*mark_notes(marks), *sample_notes(shown, Titles(draws=draws))]
     if KAPPA.name in columns:
         notes.append(KAPPA_NOTE)
     notes = [f"{text}." for text in notes] + ([note] if note else [])
-    of_suite = "" if several else f" Suite: {shown[0]}."
-    caption = f"Rates with {level} intervals{' and counts' if wide else ''}.{of_suite}"
-    return PaperTable(table.header, table.rows, len(names), notes, caption=caption, grouped=several)
-
-
-def _cell(rate: Rate | None, places: int, *, wide: bool) -> str:
-    if rate is None or wide:
-        return rate_text(rate)
-    return f"{estimate_text(rate.value, rate.shown, places=places)} {mark_of(rate)}".rstrip()
+    caption = f"Rates with {level} intervals." + ("" if several else f" Suite: {shown[0]}.")
+    header = [*names, *titles]
+    return PaperTable(header, rows, len(names), notes, caption=caption, grouped=several)
 
 
 def _lines(
-    tables: Mapping[str, Sequence[Rate]], suites: Sequence[str], by: str
-) -> dict[tuple[str, str, str], dict[str, Rate]]:
-    """The rates by suite, model (of a further judge with its name) and value of the field."""
-    lines: dict[tuple[str, str, str], dict[str, Rate]] = {}
+    tables: Mapping[str, Sequence[Rate]], suites: Sequence[str]
+) -> dict[tuple[str, str], dict[str, Rate]]:
+    """The rates over whole suites by suite and model (of a further judge with its name)."""
+    lines: dict[tuple[str, str], dict[str, Rate]] = {}
     for model, rates in tables.items():
         for rate in rates:
-            wanted = not suites or rate.suite in suites
-            if wanted and rate.group.field == by:
-                line = lines.setdefault((rate.suite, model, rate.group.value), {})
-                line[rate.name] = rate
-                if rate.key.judge and rate.measure.counted_for == "suite":
-                    by_judge = f"{model}, by {rate.key.judge}"
-                    line = lines.setdefault((rate.suite, by_judge, rate.group.value), {})
-                    line[rate.measure.name] = rate
+            if rate.group or (suites and rate.suite not in suites):
+                continue
+            lines.setdefault((rate.suite, model), {})[rate.name] = rate
+            if rate.key.judge and rate.measure.counted_for == "suite":
+                by_judge = rate.suite, f"{model}, by {rate.key.judge}"
+                lines.setdefault(by_judge, {})[rate.measure.name] = rate
     return lines
 
 

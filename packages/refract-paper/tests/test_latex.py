@@ -66,23 +66,16 @@ def test_columns_that_do_not_fit_stand_in_parts_with_the_names_and_rows_in_sever
         assert found.count(f"model\\_{n} &") == 2
 
 
-def test_a_sampled_suite_goes_by_its_plain_name_and_a_field_has_a_row_for_each_value():
+def test_a_sampled_suite_goes_by_its_plain_name():
     found = paper_table(TABLES, suites=["b"], measures=["leak_rate", "harmful_refusal_rate"])
     assert found.header == ["Model", "Leak rate", "Harmful refused"]
     assert found.rows == [["small_one", "0.11 [0.02, 0.44]", "1.00 [0.70, 1.00]"]]
-    found = paper_table(TABLES, by="area", measures=["refusal_rate"])
-    assert (found.header, found.rows) == (
-        ["Model", "area", "Refused"],
-        [["small_one", "R&D_50%", "1.00 [0.34, 1.00]"]],
-    )
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ({"suites": ["bb"]}, "--suite 'bb' is not in these results; did you mean 'b'?; there are"),
-        ({"by": "type"}, "--by 'type' is not in these results; there are: area"),
-        ({"by": "area"}, "name measures with --set measures=[…]; there are: refusal_rate"),
     ],
 )
 def test_what_the_tables_do_not_have_is_said_with_what_they_have(asked, message):
@@ -132,7 +125,6 @@ ESTIMATE = "-0.50 [-0.40, +0.60] ✂"
     "table",
     [
         paper_table(TABLES, note="On " + ", ".join(["a_suite_of_prompts"] * 40)),
-        paper_table(TABLES, wide=True),
         PaperTable(
             ["Suite", "Model", *"abcdefgh"], [["s" * 30, "m" * 30, *[ESTIMATE] * 8]] * 70, 2, []
         ),
@@ -146,7 +138,7 @@ ESTIMATE = "-0.50 [-0.40, +0.60] ✂"
             ["95 % \\ } of", "^"],
         ),
     ],
-    ids=["default", "wide", "many columns", "long name", "long group", "empty", "all marks"],
+    ids=["default", "many columns", "long name", "long group", "empty", "all marks"],
 )
 def test_a_table_fits_one_column_of_an_article(tmp_path, table):
     log = compiled(tmp_path, as_latex(table), f"\\sloppy {prose(LONG)} {typewriter(LONG)}")

@@ -5,7 +5,7 @@ A new kind is a function and its Perturbation, named in ``PERTURBATIONS``."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +14,11 @@ from refract.core.params import definition, run_seed
 from refract.core.played import played
 from refract.core.registry import Registry, find
 from refract.core.settings import Settings, read_settings
-from refract.core.types import Attempt, Message, PromptRow, Row, given_prompt
+from refract.core.types import Attempt, PromptRow, Row, given_prompt
 from refract.suites.draws import Draw, sample_rows
-from refract.suites.perturbations.variants import Perturbation, RowKey, VariantSettings
+from refract.suites.perturbations.variants import Perturbation, RowKey
 from refract.suites.protocols import fixed_by
-from refract.suites.rows import SuiteError, is_played, load_suite, user_places
+from refract.suites.rows import SuiteError, is_played, load_suite
 
 _HERE = "refract.suites.perturbations"
 PERTURBATIONS = Registry(
@@ -92,41 +92,14 @@ def render(row: Row, features: Mapping[str, str], template: str | None) -> Attem
     return features["prompt"]
 
 
-class Place(NamedTuple):
-    """The user's turn that a perturbation changes, the row up to it, and the messages after it."""
-
-    turn: int
-    until: Row
-    after: list[Message]
-
-
-def changed_at(row: Row, settings: Settings) -> Place | None:
-    """Where a perturbation with these settings changes a row; None where the row lacks
-    the turn. A row without a conversation has one turn."""
-    places = user_places(row)
-    turn = settings.turn if isinstance(settings, VariantSettings) else "last"
-    if turn == "last":
-        turn = len(places)
-    elif turn == "first":
-        turn = 1
-    if turn > len(places):
-        return None
-    messages = row.get("messages", [])
-    end = places[turn - 1] + 1
-    if end >= len(messages):
-        return Place(turn, row, [])
-    return Place(turn, {**row, "messages": messages[:end]}, messages[end:])
-
-
 class OneTurn:
     """The prompts of a row of which the model answers the last turn alone."""
 
     def __init__(self, row: Row) -> None:
         self.row = row
 
-    def prompts(self, prompt: PromptRow, first: int = 1) -> Iterable[PromptRow]:
-        """A row for each turn that is answered of the clean prompt, or of a variant that
-        changes the ``first`` one."""
+    def prompts(self, prompt: PromptRow) -> Iterable[PromptRow]:
+        """A row for each turn that is answered of the clean prompt, or of a variant."""
         return [prompt]
 
 
@@ -136,17 +109,16 @@ def prompt_rows(
     seed: int,
     perturbations: Mapping[str, Mapping[str, Any]] | None = None,
     template: str | None = None,
-    as_sent: Callable[[Row, Mapping[str, str], str | None], Any] = render,
     tools: Sequence[Row] | None = None,
 ) -> Iterator[PromptRow]:
     """One row for each source prompt and one for each variant of it, in suite order. A conversation
-    that is played has a row for each turn, its variant from the turn on that it changes.
+    that is played has a row for each turn; a variant changes its last one.
 
     ``perturbations`` maps names to definitions, as in params.yaml. A variant's text depends on
     (seed, suite, id, perturbation) alone; its ``seed`` is None unless the text was drawn, so that
-    another seed changes no other row. ``as_sent`` makes an attempt of a row, its features' texts
-    and the template; ``tools`` are for rows that have none. Raises SuiteError for a row with the id
-    of another row's variant, and ParamsError for a definition that cannot be used."""
+    another seed changes no other row. ``tools`` are for rows that have none. Raises SuiteError for
+    a row with the id of another row's variant, and ParamsError for a definition that cannot be
+    used."""
     kinds = {name: read_perturbation(name, entry) for name, entry in (perturbations or {}).items()}
     taken = {row["id"] for row in rows}
     for source in rows:
@@ -155,30 +127,22 @@ def prompt_rows(
             turns = played("prompts")(source, tools, f"suite {suite}")
         row = turns.row
         clean: PromptRow = {
-            **given_prompt(row["id"], as_sent(row, features_of(row), template)),
+            **given_prompt(row["id"], render(row, features_of(row), template)),
             "suite": suite,
             "category": row["category"],
         }
         prompts = list(turns.prompts(clean))
         for name, (kind, settings) in kinds.items():
-            place = changed_at(row, settings)
-            if place is None:
-                continue
             key = RowKey(seed=seed, suite=suite, source_id=row["id"], name=name)
-            for variant in kind.variants(features_of(place.until), settings, key):
-                attempts = [as_sent(place.until, texts, template) for texts in variant.attempts]
-                perturbation = {"name": name, **variant.perturbation}
-                if place.after:
-                    attempts = [[*attempt, *place.after] for attempt in attempts]
-                    perturbation["turn"] = place.turn
+            for variant in kind.variants(features_of(row), settings, key):
                 whole: PromptRow = {
                     **clean,
                     "prompt_id": f"{row['id']}/{name}/{variant.label}",
-                    "perturbation": perturbation,
-                    "attempts": attempts,
+                    "perturbation": {"name": name, **variant.perturbation},
+                    "attempts": [render(row, texts, template) for texts in variant.attempts],
                     "seed": seed if kind.drawn else None,
                 }
-                prompts += turns.prompts(whole, place.turn)
+                prompts += turns.prompts(whole)
         for prompt in prompts:
             id_ = prompt["prompt_id"]
             if id_ in taken and id_ != row["id"]:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from refract.core.params import read_yaml
-from refract.core.settings import Distinct, Number
+from refract.core.settings import Distinct, Number, Settings
 from refract.suites.perturbations.variants import (
     Features,
     FeatureSettings,
@@ -23,7 +23,6 @@ from refract.suites.perturbations.variants import (
     Perturbation,
     RowKey,
     Variant,
-    VariantSettings,
     in_each_feature,
     pick,
 )
@@ -161,7 +160,7 @@ def homoglyphs(text: str, generator: random.Random, settings: HomoglyphSettings)
     return "".join(chars), len(chosen)
 
 
-class RepeatSettings(VariantSettings):
+class RepeatSettings(Settings):
     repeats: int = Field(3, ge=1, le=1000, description="how often each prompt is repeated")
 
 

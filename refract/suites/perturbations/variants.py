@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -43,19 +43,6 @@ class Variant:
     attempts: tuple[dict[str, str], ...]
 
 
-Turn = Literal["first", "last"] | Annotated[int, Field(ge=1)]
-
-
-# Every kind of this package has these.
-class VariantSettings(Settings):
-    turn: Turn = Field(
-        "last",
-        description="which of the user's messages in a conversation is perturbed; turns after it "
-        "are played again",
-        json_schema_extra={"allowed": "`first`, `last`, or a number from 1"},
-    )
-
-
 S = TypeVar("S", bound=Settings)
 
 
@@ -74,7 +61,7 @@ class Perturbation(Generic[S]):
 
 
 # Every kind that changes the features of a row one at a time has these.
-class FeatureSettings(VariantSettings):
+class FeatureSettings(Settings):
     features: Distinct[str] | None = Field(
         None,
         description="features that are perturbed; a plain prompt is the feature `prompt`",

@@ -14,10 +14,10 @@ from refract.core.jsonl import parse_json
 from refract.core.types import Row
 
 
-def text_of(content: Any, kind: str = "text") -> str | None:
-    """The text of a message's content, or of its parts of one kind."""
+def text_of(content: Any) -> str | None:
+    """The text of a message's content, or of its parts that are texts."""
     if isinstance(content, list):
-        return "\n".join(part.get(kind) or "" for part in content if part.get("type") == kind)
+        return "\n".join(part.get("text") or "" for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else None
 
 
