@@ -37,13 +37,9 @@ PRINTED = {
 }
 
 # Tables for a paper, by the settings of their export.
-WIDE = ["--set", "wide=true", "--set", "digits=3", "--set", "measures=[typos_fail_rate]"]
-BY_STYLE = ["--set", "by=style", "--set", "measures=[harmful_refusal_rate]"]
 EXPORTED = {
     "table.md": [],
     "table.tex": ["--suite", "alpha", "--suite", "beta"],
-    "table_wide.md": WIDE,
-    "table_by.md": BY_STYLE,
 }
 
 
