@@ -253,8 +253,10 @@ class Trial:
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.folder / name)
         os.chdir(self.folder)
-        sys.path.insert(0, str(self.folder))
-        os.environ |= {"PYTHONPATH": str(self.folder), "REFRACT_TESTS_FORK": "no"}
+        # The packages of the copy, too, before those that are installed.
+        paths = [str(path) for path in (self.folder, *sorted(self.folder.glob("packages/*")))]
+        sys.path[:0] = paths
+        os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "REFRACT_TESTS_FORK": "no"}
         self.watched: dict[str, Watching] = {}
         self.changes = 0
 
@@ -331,7 +333,7 @@ def preload() -> None:
 
     for name in ("hypothesis", "statsmodels.api", *LIBRARIES, *HEAVY):
         importlib.import_module(name)
-    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "refract")]:
+    for name in [name for name in sys.modules if name.startswith(("tests", "refract"))]:
         del sys.modules[name]
 
 

@@ -69,7 +69,7 @@ class Prior(NamedTuple):
     of Student's t with so many degrees of ``freedom`` (Röver et al. 2021, Research Synthesis
     Methods 12:448, of log odds ratios)."""
 
-    scale: float = 0.5
+    scale: float
     freedom: float = inf
 
     def log_density(self, deviation: Any) -> Any:

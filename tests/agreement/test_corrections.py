@@ -9,6 +9,7 @@ import pytest
 
 from refract.agreement.corrections import (
     HumanRate,
+    corrected_numbers,
     corrected_rates,
     label_intervals,
     label_table,
@@ -18,6 +19,7 @@ from refract.agreement.label_files import (
     JoinedLabels,
     JudgedAnswer,
 )
+from refract.agreement.scores import rounded_numbers
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
@@ -80,6 +82,10 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     assert powered == rate.interval
     assert weighed.low < rate.value < weighed.high
     assert weighed.high - weighed.low < powered.high - powered.low
+    numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
+    shown = numbers["measures"]["harmful_refusal_rate"]
+    with_labels = {"rate": shown["raw"]["rate"], **weighed._asdict()}
+    assert shown["with_labels"] == rounded_numbers(with_labels)
     # Labels of one request say less than as many of twenty.
     together = [answer._replace(cluster="one") for answer in run[:20]] + run[20:]
     alike = label_intervals(together, labels, error)["harmful_refusal_rate"]

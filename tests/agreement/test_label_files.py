@@ -7,7 +7,13 @@ import re
 
 import pytest
 
-from refract.agreement.label_files import JudgedAnswer, draw, read_labels, write_sample
+from refract.agreement.label_files import (
+    JoinedLabels,
+    JudgedAnswer,
+    draw,
+    read_labels,
+    write_sample,
+)
 from refract.core.errors import RowError
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
@@ -184,3 +190,6 @@ def test_labels_that_a_language_model_gave_are_said_to_be_its(tmp_path):
     write_table(path, list(rows[0]), rows)
     warnings = read_labels(path, judged_answers()).warnings
     assert warnings == ["2 labels are a language model's, not a person's"]
+    assert JoinedLabels({}).warnings == []
+    warnings = JoinedLabels({}, stale=["a", "b", "c"], blank=["d"], by_models=2).warnings
+    assert [warning.split()[0] for warning in warnings] == ["1", "3", "2"]

@@ -25,10 +25,26 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
     monkeypatch.setenv(processes.PROCESSES, "2")
     # Pickling goes by the class: this process has no judge any more.
     monkeypatch.setattr(type(judge), "judge", None)
+    parts = []
+    divided = processes.divided
+    monkeypatch.setattr(
+        processes, "divided", lambda *asked: parts.append(asked[1]) or divided(*asked)
+    )
     loaded = set[str]()
     monkeypatch.setattr(processes, "loaded_by_processes", loaded)
     assert processes.judged_by_processes(judge, cases()) == alone
     assert loaded >= {"numpy", "tokenizers"}
+    assert parts == [2 * processes.SHARES_A_PROCESS]
+
+
+@pytest.mark.parametrize(
+    ("cases", "parts", "sizes"),
+    [(5, 8, [5]), (100, 4, [32, 32, 32, 4]), (700, 2, [256, 256, 188])],
+)
+def test_shares_are_multiples_of_sixteen_cases_and_not_too_large(cases, parts, sizes):
+    shares = processes.divided(range(cases), parts)
+    assert [len(share) for share in shares] == sizes
+    assert [case for share in shares for case in share] == list(range(cases))
 
 
 class OfProcess(Judge):

@@ -7,6 +7,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.types import given_prompt, given_response
 from refract.judges import (
+    DefinedJudge,
     check_counted,
     judge_suite,
     judges_to_measure,
@@ -94,6 +95,10 @@ def test_a_judge_of_thinking_decides_no_outcome_and_is_not_measured_on_answers()
     check_counted("s", judges, perturbed=False)
     with pytest.raises(ParamsError, match="thought reads thinking; put one that reads answers"):
         check_counted("s", {"thought": judges["thought"]}, perturbed=False)
+    calls, texts = (DefinedJudge("refusal", hands_on, "answer") for hands_on in (True, False))
+    check_counted("s", {"calls": calls, "rules": texts}, perturbed=False)
+    with pytest.raises(ParamsError, match="calls reads calls alone; put a judge behind it"):
+        check_counted("s", {"calls": calls}, perturbed=False)
     assert [*judges_to_measure(DEFINITIONS)] == ["rules"]
 
     class Settings:

@@ -141,6 +141,13 @@ def test_what_is_not_wrapped_comes_back_as_it_is(answer):
     assert words_of(answer).text == answer
 
 
+def test_a_whole_word_of_look_alikes_is_latin_where_one_word_in_ten_is_mixed():
+    answer = "It is a сору of the pаge and the plаn."  # the fourth word has no Latin letter
+    assert words_of(answer).text == "It is a copy of the page and the plan."
+    one_in_eleven = f"{answer.replace('pаge', 'page')} Then one more."
+    assert "сору" in words_of(one_in_eleven).text
+
+
 @pytest.mark.parametrize(("kind", "most"), [("rules", 30), ("refusal", 10)])
 def test_verdicts_under_wrappings_are_those_of_the_plain_text(kind, most):
     rows = read_rows(ROOT / "data/validation/validation.jsonl")

@@ -72,6 +72,26 @@ def test_cut_off_answers_count_in_a_mean_and_have_a_row_without_them():
     ]
 
 
+def test_a_second_judge_of_refusal_has_the_rates_of_the_first_and_its_kappa():
+    said = {"a": "refusal", "b": "compliance", "c": "compliance", "d": "compliance"}
+    of_first = {**said, "b": "refusal"}
+    sources = [{"id": id_, "category": "harmful"} for id_ in said]
+    suite = CountedSuite(
+        sources,
+        counted(of_first),
+        responses={id_: {"response": "x", "finish_reason": "stop", "error": None} for id_ in said},
+        verdicts={
+            id_: {"first": {"label": of_first[id_]}, "second": {"label": label}}
+            for id_, label in said.items()
+        },
+        definition={"judges": ["first", "second"]},
+        families={"first": "refusal", "second": "refusal"},
+    )
+    values = {rate.name: rate.value for rate in judge_rates.further_judges(suite)}
+    assert values["second_harmful_refusal_rate"] == 0.25
+    assert values["second_kappa"] == pytest.approx(0.5)
+
+
 def test_thinking_is_held_against_the_answer_over_all_and_by_category():
     # What the judge of the thinking and the first judge say; without thinking nothing is counted.
     said = {

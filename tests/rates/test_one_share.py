@@ -31,6 +31,17 @@ def found(share, n, *labels, certain=0.0, error=APART):
     return people_interval(error, [part], Interval(share, share), limits, 0.95, **more)
 
 
+def test_what_a_judge_cannot_have_decided_moves_peoples_share_as_much():
+    draws = APART.draws("harmful")
+    least, below = (people_by_draw(draws, share, 0.3) for share in (0.3, 0.1))
+    assert below == pytest.approx(least - 0.2)
+
+
+def test_thousands_of_labels_leave_an_interval():
+    interval = found(0.5, 20_000, (0.9, 5_000), (0.1, 5_000))
+    assert 0.48 < interval.low < 0.5 < interval.high < 0.52
+
+
 def width(interval):
     return interval.high - interval.low
 

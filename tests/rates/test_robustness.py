@@ -141,6 +141,7 @@ def test_the_headline_is_over_all_groups_by_prompt_and_the_groups_intervals_hold
     assert [groups[name]["rate"] for name in ("U+000D", "U+0008")] == [0.05, 0.25]
     wanted, found = wilson(5, 20, 0.975), groups["U+0008"]
     assert (found["low"], found["high"]) == pytest.approx((wanted.low, wanted.high))
+    assert by_group(robustness_table(group("U+000D", 1, 1)))["U+000D"]["rate"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from refract.rates import undecided
 from refract.rates.judge_error import with_judge_error
 from refract.rates.rate import Interval, SharePart, Threshold
 from refract.rates.thresholds import decided, fails
@@ -60,6 +61,13 @@ def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     clear = judged(100, 200, Threshold("max", 0.75))
     if clear.decision == "inconclusive":
         assert would_decide(clear, ERROR, 0.95).labels <= 100
+
+
+def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatch):
+    monkeypatch.setattr(undecided, "people_interval", lambda *_, labels: labels)
+    part = SharePart(0.6, wilson(120, 200), "harmful", certain=0.25, n=200)
+    refused, answered = foreseen(ERROR, part, 20, 0.5, 0.95)
+    assert (refused.n, answered.n) == pytest.approx((7, 8))  # 20 · (.6 - .25), 20 · (1 - .6)
 
 
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():

@@ -15,6 +15,7 @@ from refract.statistics.proportions import (
     any_of_k,
     changes_in_k,
     mean_of_samples,
+    proportion,
     settled,
     wilson,
 )
@@ -46,6 +47,7 @@ PUBLISHED_WILSON = [
 @pytest.mark.parametrize(("x", "n", "low", "high", "tolerance"), PUBLISHED_WILSON)
 def test_wilson_gives_the_published_limits(x, n, low, high, tolerance):
     assert wilson(x, n) == pytest.approx((low, high), abs=tolerance)
+    assert proportion(x, n) == (x / n, *wilson(x, n))
 
 
 @given(st.data(), st.sampled_from([0.8, 0.9, 0.95, 0.99]))
