@@ -15,7 +15,6 @@ nothing could be tested does not pass. Settings and datasets that cannot be used
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -150,7 +149,7 @@ def output_requirement(
 def output_coherency(
     model: Measured,
     dataset_1: str | Rows,
-    dataset_2: str | Rows | None = None,
+    dataset_2: str | Rows,
     template: str | None = None,
     *,
     judge: Model | Definition,
@@ -159,10 +158,9 @@ def output_coherency(
     """Has a judge model decide whether answers to paired inputs are coherent.
 
     The rows of ``dataset_2`` are paired with those of ``dataset_1`` by id, in whatever order they
-    are; without it the inputs of ``dataset_1`` are sent a second time, and no stored answer is
-    taken. ``metric`` is the share of judged pairs that contradict each other; the check passes when
+    are. ``metric`` is the share of judged pairs that contradict each other; the check passes when
     every pair was judged and none does."""
-    first, second = _rows(dataset_1), _rows(dataset_1 if dataset_2 is None else dataset_2)
+    first, second = _rows(dataset_1), _rows(dataset_2)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
     if only:
         listed = ", ".join(sorted(only)[:10])
@@ -170,7 +168,7 @@ def output_coherency(
     rows = [{**row, "id": f"first/{row['id']}"} for row in first]
     rows += [{**row, "pair_id": f"first/{row['id']}"} for row in second]
     definition = {"kind": "coherency", "model": judge, **settings}
-    return _check(model, rows, definition, template, twice=dataset_2 is None)
+    return _check(model, rows, definition, template)
 
 
 def _rows(dataset: str | Rows) -> list[Row]:
@@ -194,8 +192,6 @@ def _check(
     template: str | None,
     threshold: float | None = None,
     perturbations: Mapping[str, Definition] | None = None,
-    *,
-    twice: bool = False,
 ) -> CheckResult:
     """What a judge, under the name of its kind, makes of the answers to rows. Without a
     ``threshold`` none may fail, and an answer that was not judged could be the one that does."""
@@ -203,10 +199,6 @@ def _check(
     if isinstance(limit, bool) or not 0 <= limit <= 1:
         raise UsageError(f"threshold must be a number from 0 to 1 (got {threshold!r})")
     opened = opened_model(model)
-    if twice:  # equal prompts are two requests
-        again = copy.copy(opened.model)
-        vars(again)["USES"] = (*again.USES, "prompt_id")
-        opened = opened._replace(model=again, stored=False)
     kind, definition = str(judge["kind"]), {"perturbations": list(perturbations or ())}
     suite = given_suite(SUITE, rows)
     prompts = list(prompt_rows(rows, SUITE, 0, perturbations, template))

@@ -383,16 +383,6 @@ def test_inputs_and_outputs_are_paired_by_label_in_whatever_order_they_stand():
             output_coherency(None, one if other is not one else two, other, judge={})
 
 
-def test_without_a_second_dataset_the_first_is_asked_again_in_earnest():
-    """In the original's older versions the documented default could not work."""
-    with JudgeServer("one", "two") as target:
-        judge = Replying(lambda _: FAIL)
-        result = output_coherency(target.model(), questions(1), judge=judge)
-        assert target.arrived == 2, "a greedy model is asked twice as well"
-    assert [row["response"] for row in result.rows] == ["one", "two"]
-    assert (result.metric, len(result.failures)) == (1.0, 1)
-
-
 def test_a_pair_of_which_one_answer_failed_is_an_error_that_says_which():
     def answer(text):
         if text in ("A1", "B2"):

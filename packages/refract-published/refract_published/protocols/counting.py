@@ -106,37 +106,30 @@ def macro_mean(
 
 def macro_rate(key: Key, rates: Sequence[Rate], confidence: float = CONFIDENCE) -> Rate:
     """The mean of some rates, each counting the same."""
-    values, sizes = [], []
-    lows, highs, bounded_sizes = [], [], []
-    counts = Counter({"n": 0, "clusters": 0, "cut_off": 0})
-    excluded = dict.fromkeys(rates[0].counts.excluded, 0)
+    sizes = [rate.counts.clusters or 0 for rate in rates]
+    known = [
+        (rate.value, n) for rate, n in zip(rates, sizes, strict=True) if rate.value is not None
+    ]
+    bounded = [
+        (rate.bounds, max(1, n)) for rate, n in zip(rates, sizes, strict=True) if rate.bounds
+    ]
+
+    def mean(values: Sequence[tuple[float, int]]) -> Proportion | None:
+        return macro_mean([value for value, _ in values], [n for _, n in values], confidence)
+
+    excluded: Counter[str] = Counter()
     for rate in rates:
-        clusters = rate.counts.clusters or 0
-        if rate.value is not None:
-            values.append(rate.value)
-            sizes.append(clusters)
-        if rate.bounds:
-            lows.append(rate.bounds.low)
-            highs.append(rate.bounds.high)
-            bounded_sizes.append(max(1, clusters))
-        counts.update(n=rate.counts.n, clusters=clusters, cut_off=rate.counts.cut_off or 0)
-        for outcome, count in rate.counts.excluded.items():
-            excluded[outcome] += count
-    return rate_of(
-        key,
-        Counts(
-            None,
-            n=counts["n"],
-            clusters=counts["clusters"],
-            cut_off=counts["cut_off"],
-            excluded=excluded,
-        ),
-        (
-            macro_mean(values, sizes, confidence),
-            macro_mean(lows, bounded_sizes, confidence),
-            macro_mean(highs, bounded_sizes, confidence),
-        ),
+        excluded.update(rate.counts.excluded)
+    counts = Counts(
+        None,
+        n=sum(rate.counts.n for rate in rates),
+        clusters=sum(sizes),
+        cut_off=sum(rate.counts.cut_off or 0 for rate in rates),
+        excluded=dict(excluded),
     )
+    low = mean([(bounds.low, n) for bounds, n in bounded])
+    high = mean([(bounds.high, n) for bounds, n in bounded])
+    return rate_of(key, counts, (mean(known), low, high))
 
 
 def protocol_judge(chosen: Chosen, definition: Mapping[str, Any]) -> str:
