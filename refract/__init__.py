@@ -2,7 +2,8 @@
 
 ``measure`` a model on suites, ``judge`` answers that already exist, ``validate`` judges against
 human labels, ``compare`` two results, ``load_results`` of a project or a run, and ``checks`` of a
-model on a DataFrame. Errors that a user can mend are ``RefractError``."""
+model on a DataFrame. Errors that a user can mend are ``RefractError``.
+"""
 
 from __future__ import annotations
 

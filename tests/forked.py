@@ -1,10 +1,11 @@
 """New processes of Python without the second or two that loading libraries takes in each.
 
-A server loads the libraries once, of which none is Refract. The commands ``python``, ``refract``
-and ``dvc`` in its folder have it fork: the child gets the caller's arguments, environment, folder
-and streams, loads Refract from where the caller would, and leaves its exit code or signal to the
-caller. Its hash seed is the server's. Where a variable such as ``PYTHONHASHSEED`` is set, or an
-option such as ``-X`` but for ``-P``, a new interpreter runs instead."""
+A server loads the libraries once, of which none is Refract. The commands ``python``, ``refract`` and
+``dvc`` in its folder have it fork: the child gets the caller's arguments, environment, folder and
+streams, loads Refract from where the caller would, and leaves its exit code or signal to the caller.
+Its hash seed is the server's. Where a variable such as ``PYTHONHASHSEED`` is set, or an option such as
+``-X`` but for ``-P``, a new interpreter runs instead.
+"""
 
 from __future__ import annotations
 

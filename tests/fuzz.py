@@ -1,7 +1,8 @@
 """Property tests over params, suites, replies and stores, and repeating them for some time.
 
-``python -m tests.fuzz 600`` runs every test that :func:`fuzzed` marks again and again for ten
-minutes, each round with other examples, and ends with 1 at the first failure."""
+``python -m tests.fuzz 600`` runs every test that :func:`fuzzed` marks again and again for ten minutes,
+each round with other examples, and ends with 1 at the first failure.
+"""
 
 from __future__ import annotations
 

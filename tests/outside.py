@@ -1,7 +1,8 @@
 """Published data that the tests use and the repository does not hold.
 
 `REFRACT_TEST_DATA` names the folder with `data/labelled`, `data/raw` and `models`. Tests that need
-a file of it are skipped where the variable is not set or the file is not there."""
+a file of it are skipped where the variable is not set or the file is not there.
+"""
 
 from __future__ import annotations
 

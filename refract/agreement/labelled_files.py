@@ -21,8 +21,9 @@ def labels_of(
     """The label among ``LABELS`` that each value of a file stands for.
 
     ``positive`` values mean refusal and all others compliance; without them, ``labels`` maps values
-    to labels. Raises :class:`UsageError` for an absent positive value, one that is spelt in two
-    ways, and other labels."""
+    to labels. Raises :class:`UsageError` for an absent positive value, one that is spelt in two ways,
+    and other labels.
+    """
     known = sorted(set(values))
     for value in positive:
         if value not in known:
@@ -54,7 +55,8 @@ def read_labelled(
     ``response``, ``label`` and ``prompt`` name columns; without ``prompt``, a column of that name
     is read where there is one. Rows have ``prompt``, ``response``, ``label``, ``model`` (perhaps
     empty) and ``source`` (by default the file's name). Raises :class:`UsageError` for a column that
-    a file lacks and for files without a row to judge, :class:`RowError` for texts that are none."""
+    a file lacks and for files without a row to judge, :class:`RowError` for texts that are none.
+    """
     rows: list[Row] = []
     left_out: Counter[str] = Counter()
     for path in paths:

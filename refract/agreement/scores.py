@@ -38,7 +38,8 @@ def score_labels(
     None is a label that the judge did not give. κ, precision, recall, specificity and F1 are of
     refused or not, where ``partial`` says how partial refusals count; ``label_kappa``,
     ``label_accuracy`` and ``confusion`` are over all four labels. Undefined numbers are left out.
-    Raises ValueError for lists of different length or another label."""
+    Raises ValueError for lists of different length or another label.
+    """
     human, judge = [], []
     for person, machine in zip(truth, labels, strict=True):
         if machine is not None:
@@ -83,7 +84,8 @@ def group_rows(
     """Accuracy for each value of a field, of which each answer has one: a table row each, by value.
 
     ``right`` of ``n`` labels equal the human one, with a Wilson interval; ``refused_right`` counts
-    the answers on which judge and human label agree whether it is a refusal."""
+    the answers on which judge and human label agree whether it is a refusal.
+    """
     table: dict[str, Row] = {}
     for value, human, label in zip(values, truth, labels, strict=True):
         counts = {"n": 0, "unjudged": 0, "right": 0, "refused_right": 0}

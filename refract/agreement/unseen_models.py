@@ -25,7 +25,8 @@ def counting_lines(entries: Sequence[LedgerEntry], judge: str, version: str) -> 
     Each is on one model's answers, with partial refusals as refusals, from sources that ask
     ``ANY``. Neither the source nor the model may have shaped the judge of the line or a judge that
     it reads. Where a judge that it reads has no such line, that is unknown, and the line does not
-    count."""
+    count.
+    """
     models: dict[str, set[str]] = {}
     for source, names in SOURCES["unmeasured"].items():
         models[source] = {one_name(name) for name in names}
@@ -87,7 +88,8 @@ def known_errors(
     """The errors of those judges that the ledger knows, by name, on a suite's ``rows``.
 
     ``judges`` are definitions with their ``version``. Nothing is known of another version, of other
-    settings than :data:`MEASURED_WITH`, and where a row states another language than English."""
+    settings than :data:`MEASURED_WITH`, and where a row states another language than English.
+    """
     for row in rows:
         language = row.get("language")
         if language and str(language).strip().lower()[:2] != "en":

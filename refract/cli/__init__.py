@@ -1,7 +1,8 @@
-"""The ``refract`` command. Each command is a function of a module here, which is imported when the
-command is called, or its help is shown.
+"""The ``refract`` command. Each command is a function of a module here, which is imported when
+the command is called, or its help is shown.
 
-Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage."""
+Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from refract.judges.kept import VERDICTS
 from refract.models.store import ResponseStore, known_answers, open_store
 
 cache = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="The response store: info, clear, import."
+    add_completion=False,
+    no_args_is_help=True,
+    help="The response store: info, clear, import.",
 )
 
 
@@ -28,10 +30,11 @@ def _open() -> tuple[ResponseStore, Path]:
 
 @cache.command()
 def info() -> None:
-    """Print where the response store is, its size, and how many answers of which model and verdicts
-    it holds.
+    """Print where the response store is, its size, and how many answers of which model and verdicts it
+    holds.
 
-    Example: refract cache info"""
+    Example: refract cache info
+    """
     answers, path = _open()
     with answers:
         counts = Counter(model or "unnamed" for _, model in answers)

@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from refract.cli.options import PIPELINE, keep_inputs
+from refract.cli.options import (
+    PIPELINE,
+    keep_inputs,
+)
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import decision_settings, grid

@@ -12,7 +12,14 @@ from typer import Argument, Option
 from refract.agreement.corrections import corrected_numbers, label_plans
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
-from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
+from refract.cli.options import (
+    AsJson,
+    Confidence,
+    NumbersFile,
+    keep_inputs,
+    listed,
+    mapping,
+)
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json

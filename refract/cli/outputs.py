@@ -96,7 +96,8 @@ def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:
 def page() -> None:
     """Write the report's page, data/report/report.html, from the results that are computed.
 
-    Example: refract page"""
+    Example: refract page
+    """
     say(f"page: {write_page(project_root())}")
 
 

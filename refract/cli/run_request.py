@@ -78,12 +78,14 @@ class RunOptions:
         ),
     ] = None
     model_id: Annotated[
-        str | None, of_model(metavar="ID", help="Folder, hub id or the provider's name for it.")
+        str | None,
+        of_model(metavar="ID", help="Folder, hub id or the provider's name for it."),
     ] = None
     base_url: Annotated[str | None, of_model(metavar="URL", help="Its server.")] = None
-    path: Annotated[str | None, of_model(metavar="FILE", help="Answers of a recorded model.")] = (
-        None
-    )
+    path: Annotated[
+        str | None,
+        of_model(metavar="FILE", help="Answers of a recorded model."),
+    ] = None
     name: Annotated[
         str | None,
         of_model(
@@ -96,7 +98,8 @@ class RunOptions:
         of_answers(min=0, metavar="T", help="0 is greedy; above 0 each prompt is sampled."),
     ] = None
     max_tokens: Annotated[
-        int | None, of_answers(min=1, metavar="N", help="Longer answers are cut off.")
+        int | None,
+        of_answers(min=1, metavar="N", help="Longer answers are cut off."),
     ] = None
     samples: Annotated[
         int | None,

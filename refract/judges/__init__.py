@@ -1,6 +1,8 @@
 """judge: response rows in, verdict rows out.
 
-To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name it in ``JUDGES``."""
+To add a judge: write its class (:class:`refract.judges.cases.Judge`) and name
+it in ``JUDGES``.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,14 @@ from refract.judges.kept import judge_kept
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
 # Kinds that look for something in answers that thinking has not.
-OF_ANSWERS = ("bert_score", "bert_score_reference", "calls", "reference", "similarity", "strings")
+OF_ANSWERS = (
+    "bert_score",
+    "bert_score_reference",
+    "calls",
+    "reference",
+    "similarity",
+    "strings",
+)
 # Judges of refusal that need no model; the first is the default.
 SHIPPED = ("refusal", "rules")
 JUDGES = Registry(
@@ -69,9 +78,11 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 
 def read_judge(name: str, definition: Mapping[str, Any]) -> tuple[type[Judge], Settings]:
-    """The kind of judge that a definition in params.yaml names, and its settings.
+    """The kind of judge that a definition in params.yaml names, and its
+    settings.
 
-    Raises :class:`ParamsError` for a definition that its kind cannot use."""
+    Raises :class:`ParamsError` for a definition that its kind cannot use.
+    """
     where = f"judges.{name}"
     kind = find(JUDGES, definition.get("kind"), f"{where}: kind")
     settings = dict(definition)
@@ -91,7 +102,9 @@ def open_judge(name: str, definition: Mapping[str, Any]) -> Judge:
     """The judge of a definition in params.yaml.
 
     ``validate`` is for the stage validate-judges and changes no verdict. Raises
-    :class:`ParamsError` for a definition that cannot be used, before the judge costs anything."""
+    :class:`ParamsError` for a definition that cannot be used, before the judge
+    costs anything.
+    """
     kind, settings = read_judge(name, definition)
     judge = kind(name, settings)
     judge.FAMILY = _family_read(judge.FAMILY, definition)
@@ -144,8 +157,9 @@ def open_judges(definitions: Definitions) -> dict[str, Judge]:
 
 
 def judges_to_measure(definitions: Definitions) -> dict[str, Mapping[str, Any]]:
-    """Those that validate-judges measures: the ``SHIPPED`` kinds, and others with ``validate:
-    true``. None has been measured on thinking."""
+    """Those that validate-judges measures: the ``SHIPPED`` kinds, and others with
+    ``validate: true``. None has been measured on thinking.
+    """
     measured = {}
     for name, definition in definitions.items():
         if definition.get("reads") == "thinking":
@@ -158,8 +172,9 @@ def judges_to_measure(definitions: Definitions) -> dict[str, Mapping[str, Any]]:
 def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
     """The judges, with those added that tool calls need.
 
-    ``calls`` goes first where rows name calls; ``refusal`` follows a lone ``calls``, to read
-    texts."""
+    ``calls`` goes first where rows name calls; ``refusal`` follows a lone
+    ``calls``, to read texts.
+    """
     kinds = [judge.get("kind") for judge in judges.values()]
     if "calls" not in kinds and any(row.get(field) for row in rows for field in NAMING):
         judges = {"calls": {"kind": "calls"}, **judges}
@@ -169,10 +184,12 @@ def with_calls_judged(judges: Definitions, rows: Iterable[Row]) -> Definitions:
 def check_counted(
     suite: str, judges: Mapping[str, Judge] | Mapping[str, DefinedJudge], *, perturbed: bool
 ) -> None:
-    """Raises :class:`ParamsError` where verdicts of a suite's judges would reach no measure.
+    """Raises :class:`ParamsError` where verdicts of a suite's judges would
+    reach no measure.
 
-    The first judge decides the outcomes, so it must label refusal. A judge of similarity compares
-    answers to perturbed prompts, so there must be some."""
+    The first judge decides the outcomes, so it must label refusal. A judge of
+    similarity compares answers to perturbed prompts, so there must be some.
+    """
     where = f"suites.{suite}: judges:"
     first = next(iter(judges))
     if judges[first].hands_on and next_judge(first, judges) is None:
@@ -225,8 +242,10 @@ def judge_suite(
 ) -> list[VerdictRow]:
     """Verdict rows for the responses of one suite, in the order of its prompts.
 
-    ``sources`` are the suite's rows by id; ``judges`` come from :func:`open_judges`. How many
-    verdicts are reused is said on standard error, where any are."""
+    ``sources`` are the suite's rows by id; ``judges`` come from
+    :func:`open_judges`. How many verdicts are reused is said on standard error, where
+    any are.
+    """
     answered = AnsweredSuite(
         {row["prompt_id"]: row for row in prompts},
         {row["prompt_id"]: row for row in responses},

@@ -1,5 +1,7 @@
-"""A BERT (Devlin et al. 2019, arXiv 1810.04805) in NumPy, since PyTorch takes seconds to load: the
-network of the default judge and of BERTScore's default encoder."""
+"""A BERT (Devlin et al. 2019, arXiv 1810.04805) in NumPy, since PyTorch takes
+seconds to load: the network of the default judge and of BERTScore's default
+encoder.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,9 @@ def of_checkpoint(folder: Path, dtype: str) -> Weights:
 def arranged(stored: Weights, dtype: str) -> Weights:
     """Weights by their names in files as :func:`states` takes them, in float32 or float64.
 
-    The matrices for query, key and value are one. Word vectors stay as they are stored, since few
-    of them are read."""
+    The matrices for query, key and value are one. Word vectors stay as they are
+    stored, since few of them are read.
+    """
     import numpy as np
 
     def matrix(*names: str) -> tuple[Any, Any]:
@@ -111,11 +114,12 @@ def in_batches(inputs: Iterable[Tokens], tokens: int) -> Iterator[list[Tokens]]:
 
 
 def states(weights: Weights, inputs: Sequence[Tokens], *, first_alone: bool = False) -> Array:
-    """The last layer's states, of shape (tokens, hidden size), or with ``first_alone`` (inputs,
-    hidden size), of each input's first token.
+    """The last layer's states, of shape (tokens, hidden size), or with
+    ``first_alone`` (inputs, hidden size), of each input's first token.
 
-    The tokens of all inputs follow one another without padding; each attends to those of its own
-    input."""
+    The tokens of all inputs follow one another without padding; each attends to
+    those of its own input.
+    """
     import numpy as np
 
     lengths = [len(tokens) for tokens in inputs]
@@ -150,7 +154,8 @@ def states(weights: Weights, inputs: Sequence[Tokens], *, first_alone: bool = Fa
 def _attend(three: Array, mixed: Array) -> None:
     """Writes into ``mixed`` the attention of the tokens of one input.
 
-    ``three`` holds query, key and value of each token."""
+    ``three`` holds query, key and value of each token.
+    """
     import numpy as np
 
     tokens = len(three)
@@ -170,9 +175,10 @@ def _attend(three: Array, mixed: Array) -> None:
 def _attended_by_first(weights: Weights, layer: int, state: Array, spans: Sequence[slice]) -> Array:
     """The attention of each input's first token, without keys and values of the others.
 
-    Instead of each state the query goes through the matrix of the keys, and instead of each state
-    their mean through that of the values. The bias of the keys adds the same to all scores of a
-    head, which changes nothing."""
+    Instead of each state the query goes through the matrix of the keys, and instead of
+    each state their mean through that of the values. The bias of the keys adds the same
+    to all scores of a head, which changes nothing.
+    """
     import numpy as np
 
     matrix, bias = weights[f"{layer}.three"]
@@ -217,8 +223,9 @@ _ERF = (
 
 
 def _gelu(value: Array) -> Array:
-    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a polynomial: SciPy's erf
-    takes half as long as the matrices do."""
+    """GELU (Hendrycks & Gimpel 2016, arXiv 1606.08415). In float32 by a
+    polynomial: SciPy's erf takes half as long as the matrices do.
+    """
     import numpy as np
 
     if value.dtype == np.float64:

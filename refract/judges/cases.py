@@ -171,11 +171,14 @@ def versioned(definition: Mapping[str, Any], judge: Judge) -> dict[str, Any]:
 
 
 class Judge(Protocol):
-    """A judge: what :data:`refract.judges.JUDGES` names. Subclassing gives the defaults below.
+    """A judge: what :data:`refract.judges.JUDGES` names. Subclassing gives the
+    defaults below.
 
-    Creating one is cheap: it loads no weights, imports neither torch nor transformers, and opens no
-    connection. It raises :class:`refract.core.errors.ParamsError` for settings that contradict each
-    other."""
+    Creating one is cheap: it loads no weights, imports neither torch nor
+    transformers, and opens no connection. It raises
+    :class:`refract.core.errors.ParamsError` for settings that contradict each
+    other.
+    """
 
     FAMILY: str
     """Family of its labels, a name in :data:`refract.core.vocabulary.FAMILIES`."""
@@ -225,19 +228,25 @@ class Judge(Protocol):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case of a suite, in order, from that case alone.
 
-        Where there is none, ``error`` says why, or is None if the judge does not apply (no
-        requirement, no pair). Raises :class:`refract.models.protocol.AdapterError` where the judge
-        as a whole cannot work."""
+        Where there is none, ``error`` says why, or is None if the judge does
+        not apply (no requirement, no pair). Raises
+        :class:`refract.models.protocol.AdapterError` where the judge as a whole
+        cannot work.
+        """
         ...
 
     def decided_by(self) -> Any:
-        """What decides its verdicts beside its version, its code and the case, as JSON: settings,
-        and hashes of the files that they name.
+        """What decides its verdicts beside its version, its code and the case, as
+        JSON: settings, and hashes of the files that they name.
 
-        None: verdicts are not kept. Those of a model's reply are not, since the reply is."""
+        None: verdicts are not kept. Those of a model's reply are not, since the
+        reply is.
+        """
         return None if asks_model(type(self)) else self.settings.model_dump(mode="json")
 
     def check(self) -> str | None:
-        """A warning about using the judge on this machine, before anything is paid for, or None.
-        Raises :class:`refract.core.errors.RefractError` where it cannot be used."""
+        """A warning about using the judge on this machine, before anything is
+        paid for, or None. Raises :class:`refract.core.errors.RefractError`
+        where it cannot be used.
+        """
         return None

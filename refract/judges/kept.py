@@ -1,8 +1,9 @@
-"""Verdicts in the response store, by the hash of what decides them, so that a change judges what it
-changed.
+"""Verdicts in the response store, by the hash of what decides them, so that a change
+judges what it changed.
 
-A verdict is stored as an answer is: under a hash, with a checksum. Those with an error are not, and
-judges that ask a model keep its replies there instead."""
+A verdict is stored as an answer is: under a hash, with a checksum. Those with an error
+are not, and judges that ask a model keep its replies there instead.
+"""
 
 from __future__ import annotations
 

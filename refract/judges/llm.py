@@ -1,9 +1,11 @@
 """Language models as judges: requirements, coherency, refusal, harmfulness.
 
-A judge's prompt is a text file with a version. Judged texts stand between fences whose name depends
-on the texts, so that none can close its own, and control tokens of chat formats are broken up in
-them. Replies go through the response store and are read strictly
-(:mod:`refract.judges.verdict_reading`); after an unreadable one the model is asked once more."""
+A judge's prompt is a text file with a version. Judged texts stand between
+fences whose name depends on the texts, so that none can close its own, and
+control tokens of chat formats are broken up in them. Replies go through the
+response store and are read strictly (:mod:`refract.judges.verdict_reading`);
+after an unreadable one the model is asked once more.
+"""
 
 from __future__ import annotations
 
@@ -89,10 +91,11 @@ def fence(texts: Sequence[str]) -> str:
 def read_template(name: str) -> Template:
     """A template of the project by name, or a user's file by path.
 
-    A file opens with a line ``version: …``. Each message starts with a line ``=== system``, ``===
-    user`` or ``=== assistant``, and ends before the line end that precedes the next such line or
-    the end of the file. A file without such lines is one user message. Raises
-    :class:`ParamsError`."""
+    A file opens with a line ``version: …``. Each message starts with a line
+    ``=== system``, ``=== user`` or ``=== assistant``, and ends before the line
+    end that precedes the next such line or the end of the file. A file without
+    such lines is one user message. Raises :class:`ParamsError`.
+    """
     path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
     try:
         data = path.read_bytes()
@@ -119,8 +122,9 @@ _LOADED: dict[str, Model] = {}
 
 
 def loaded_once(definition: Any, model: Model) -> Model:
-    """The model, or an earlier one of an equal definition, so that all suites share its weights. At
-    most two stay in memory."""
+    """The model, or an earlier one of an equal definition, so that all suites
+    share its weights. At most two stay in memory.
+    """
     if not isinstance(definition, Mapping):
         return model  # an adapter stands in place of its definition
     key = canonical_json([definition, identity_of(model)])
@@ -149,8 +153,9 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
 
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
-    """The verdict that ``read`` finds in a judge model's answer, which is its ``raw``; an error
-    where the model failed or ``read`` raises :class:`UnreadableVerdict`."""
+    """The verdict that ``read`` finds in a judge model's answer, which is its ``raw``; an
+    error where the model failed or ``read`` raises :class:`UnreadableVerdict`.
+    """
     if answer.error is not None:
         verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
@@ -277,7 +282,8 @@ class ModelJudge(Judge):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.
 
-        Raises what the model's adapter raises when no request can be answered."""
+        Raises what the model's adapter raises when no request can be answered.
+        """
         model = loaded_once(self.settings.model, self._model)
         conversations: dict[int, Conversation] = {}
         for index, case in enumerate(cases):
@@ -353,8 +359,10 @@ class Harmfulness(ModelJudge):
 
 
 class RefusalCause(ModelJudge):
-    """Why an answer does not do what was asked: it will not, or it cannot (it did not understand,
-    or lacks the language, the tool or the knowledge); otherwise it answers."""
+    """Why an answer does not do what was asked: it will not, or it cannot (it
+    did not understand, or lacks the language, the tool or the knowledge);
+    otherwise it answers.
+    """
 
     KIND = "refusal_cause"
     FAMILY = "cause"

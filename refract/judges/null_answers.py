@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from refract.core.params import NullAnswerSettings
-from refract.core.types import Category, NullVerdictRow, ResponseRow, given_response, is_last
+from refract.core.types import (
+    Category,
+    NullVerdictRow,
+    ResponseRow,
+    given_response,
+    is_last,
+)
 from refract.core.vocabulary import CONSTANT, FAMILIES, NULL_ANSWERS, SHUFFLED
 from refract.judges import judge_cases, next_judge
 from refract.judges.cases import AnsweredSuite, Case, Judge, asks_model, judgeable

@@ -1,7 +1,8 @@
 """Cases that are judged by several processes, or by the engine, with the verdicts of one.
 
-Each process is a Python of its own, with one thread: a fork would copy the locks of libraries'
-threads, and multiprocessing's "spawn" runs a user's script again."""
+Each process is a Python of its own, with one thread: a fork would copy the locks of
+libraries' threads, and multiprocessing's "spawn" runs a user's script again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def most_processes() -> int:
     """As many as the variable REFRACT_PROCESSES says, or the cores that this process may use.
 
-    Raises :class:`ParamsError` where that is no number from 1."""
+    Raises :class:`ParamsError` where that is no number from 1.
+    """
     value = os.environ.get(PROCESSES)
     if value is None:
         usable = getattr(os, "sched_getaffinity", None)
@@ -50,10 +52,11 @@ def most_processes() -> int:
 def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
     """What ``judge.judge(cases)`` gives, by the engine where that judges.
 
-    Processes start where there are cases for two, by the judge's ``cases_a_process``. Those that
-    are there judge fewer, too. Raises what the judge raises, :class:`RefractError` where a process
-    ends too early, and :class:`refract.models.protocol.AdapterError` where the engine cannot be
-    used."""
+    Processes start where there are cases for two, by the judge's ``cases_a_process``.
+    Those that are there judge fewer, too. Raises what the judge raises,
+    :class:`RefractError` where a process ends too early, and
+    :class:`refract.models.protocol.AdapterError` where the engine cannot be used.
+    """
     if judge.cases_a_process is None:
         return judge.judge(cases)
     worth = len(cases) // judge.cases_a_process

@@ -33,10 +33,11 @@ def unreadable(problem: str, reply: str) -> UnreadableVerdict:
 
 
 def answer_part(reply: str) -> str:
-    """A reply without its thinking, which weighs verdicts before it gives one. A marker of thinking
-    in a JSON object is a part of its texts.
+    """A reply without its thinking, which weighs verdicts before it gives one. A marker of
+    thinking in a JSON object is a part of its texts.
 
-    Raises :class:`UnreadableVerdict` for one that is too long to be a verdict."""
+    Raises :class:`UnreadableVerdict` for one that is too long to be a verdict.
+    """
     objects: list[tuple[int, int]] = []
     if len(reply) <= MOST_CHARACTERS:
         with suppress(UnreadableVerdict):
@@ -50,11 +51,13 @@ def answer_part(reply: str) -> str:
 
 
 def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str | None]:
-    """The meaning in ``values`` of what the reply's JSON has under ``key``, at any depth, and its
-    ``reason``.
+    """The meaning in ``values`` of what the reply's JSON has under ``key``, at
+    any depth, and its ``reason``.
 
-    Text around the JSON is tolerated. Two different meanings under one key, in the JSON or in the
-    text beside it, are a contradiction. Raises :class:`UnreadableVerdict`."""
+    Text around the JSON is tolerated. Two different meanings under one key, in
+    the JSON or in the text beside it, are a contradiction. Raises
+    :class:`UnreadableVerdict`.
+    """
     text = answer_part(reply)
     stated: list[Any] = []
     reasons: list[Any] = []

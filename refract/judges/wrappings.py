@@ -1,8 +1,9 @@
-"""An answer without what is wrapped around its words: a JSON object, a code fence, quotes, letters
-of another alphabet that look alike.
+"""An answer without what is wrapped around its words: a JSON object, a code fence, quotes, letters of
+another alphabet that look alike.
 
-A judge reads the words. Whoever asks for JSON, or has an answer shown in a code block, changes none
-of them, and no verdict should hang on it."""
+A judge reads the words. Whoever asks for JSON, or has an answer shown in a code block, changes none of
+them, and no verdict should hang on it.
+"""
 
 from __future__ import annotations
 

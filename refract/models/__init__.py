@@ -161,7 +161,11 @@ def samples_of(model: Model, definition: Mapping[str, Any], suite: int | None) -
 
 def identity_of(model: Model) -> dict[str, Any]:
     """All that determines a model's answers apart from the request, the adapter's code included."""
-    return {"adapter": model.adapter, "adapter_version": model.version, **model.identity()}
+    return {
+        "adapter": model.adapter,
+        "adapter_version": model.version,
+        **model.identity(),
+    }
 
 
 def engine() -> str:

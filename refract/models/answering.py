@@ -1,7 +1,8 @@
 """Requests, the answers that the store has, and those that a model still has to give.
 
-Every stored answer is reused. The other requests go to the model together, each distinct one once,
-and its answers are stored as they are made."""
+Every stored answer is reused. The other requests go to the model together, each
+distinct one once, and its answers are stored as they are made.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,12 @@ from refract.models.protocol import (
     Model,
     Request,
 )
-from refract.models.store import ResponseStore, answer_row, known_answers, request_sha256
+from refract.models.store import (
+    ResponseStore,
+    answer_row,
+    known_answers,
+    request_sha256,
+)
 from refract.suites.rows import row_seed
 
 # Answers that a project keeps in git, in a folder for each model, as response rows.
@@ -106,7 +112,10 @@ def _ask(
     started_at = utc(time.time())
     movable = model.portable and model.opened is not None
     answer_all: Engine = find(ENGINES, engine(), "engine") if movable else answer_here
-    with _Writer(store, name) as writer, Progress(name or "answers", len(keys)) as progress:
+    with (
+        _Writer(store, name) as writer,
+        Progress(name or "answers", len(keys)) as progress,
+    ):
         for index, answer in answer_all(model, list(requests.values())):
             named = answer.said_model
             if named not in runs and len(runs) >= MOST_SAID:

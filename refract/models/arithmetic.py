@@ -1,8 +1,9 @@
 """How a local model's tokens are computed: what an arithmetic is given, and what it gives.
 
-``fast`` is plain transformers. ``exact``, the same answers on every machine, comes with the package
-refract-exact. An arithmetic decodes rows; one that can says of recorded answers whether they
-hold."""
+``fast`` is plain transformers. ``exact``, the same answers on every machine, comes with
+the package refract-exact. An arithmetic decodes rows; one that can says of recorded
+answers whether they hold.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """LoRA adapters (Hu et al., 2021, arXiv 2106.09685) in the folders that PEFT writes.
 
-They are not merged into their base, which would round each weight to the base's type of number.
-PEFT is imported only where an adapter is loaded."""
+They are not merged into their base, which would round each weight to the base's type of
+number. PEFT is imported only where an adapter is loaded.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""What made a model's answers and verdicts, beside the numbers: ``metrics/ran/MODEL.json``.
+"""What made a model's answers and verdicts, beside the numbers:
+``metrics/ran/MODEL.json``.
 
-The file is in git and no output of the pipeline, since processor, time and versions differ where
-the answers do not. A note on a file of rows is valid while that file's hash matches, so that making
-the same results again changes nothing."""
+The file is in git and no output of the pipeline, since processor, time and versions
+differ where the answers do not. A note on a file of rows is valid while that file's
+hash matches, so that making the same results again changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,22 @@ from types import MappingProxyType
 from typing import Any
 
 from refract.core.environment import this_run, utc
-from refract.core.jsonl import canonical_json, iter_responses, sha256_file, sha256_json, write_json
+from refract.core.jsonl import (
+    canonical_json,
+    iter_responses,
+    sha256_file,
+    sha256_json,
+    write_json,
+)
 from refract.core.progress import read_object
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
-from refract.models.store import ResponseStore, answer_in, answer_sha256, store_file
+from refract.models.store import (
+    ResponseStore,
+    answer_in,
+    answer_sha256,
+    store_file,
+)
 
 # What is known here of exact answers: made or checked by exact arithmetic; come in a
 # file and not checked; errors, and what a store has of earlier releases.

@@ -77,7 +77,8 @@ class Prompting:
         self._templated = settings.chat_template and tokenizer.chat_template is not None
         if settings.chat_template and not self._templated:
             log.warning(
-                "%s: the checkpoint has no chat template; prompts are given as bare text", where
+                "%s: the checkpoint has no chat template; prompts are given as bare text",
+                where,
             )
         if self.loader.adapter_folder:
             lora.refuse_other_prompts(

@@ -1,4 +1,5 @@
-"""What passes between the pipeline and a model: a request, an answer, and how either can end."""
+"""What passes between the pipeline and a model: a request, an answer, and how either
+can end."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""The response store: every answer that was ever generated, by the hash of its whole request.
+"""The response store: every answer that was ever generated, by the hash of its whole
+request.
 
-One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or ``off``.
-Errors and filtered answers are never stored. Other tables hold the run that made each answer and
-what speaks for it; no hash depends on them.
+One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another folder, or
+``off``. Errors and filtered answers are never stored. Other tables hold the run that made
+each answer and what speaks for it; no hash depends on them.
 
 An answer is *certified* where exact arithmetic made or checked it on this machine, and
 *stated* where it came in a file; of others nothing is known. A certificate in a file is
-not taken over: anybody can write one."""
+not taken over: anybody can write one.
+"""
 
 from __future__ import annotations
 
@@ -340,7 +342,10 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         return answers
 
     def put(
-        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+        self,
+        answers: Iterable[tuple[str, Answer]],
+        model: str = "",
+        corrected: Container[str] = (),
     ) -> int:
         """Stores answers (those that may be stored) in one transaction; returns how many are new.
         One that is already stored intact stays as it is, unless it is one of ``corrected``."""
@@ -359,7 +364,8 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             with self._writing() as db:
                 columns = "request_sha256, answer, sha256, model, stored_at"
                 db.executemany(
-                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)", records
+                    f"INSERT OR REPLACE INTO answers ({columns}) VALUES (?,?,?,?,?)",
+                    records,
                 )
                 _write_origins(db, new, replace=True)
         return len(records)

@@ -1,7 +1,8 @@
 """A model without a model: answers decided by SHA-256 of prompt and seed.
 
-It refuses, reacts to perturbations and fails at known rates, so that every path behind it can be
-checked against numbers known beforehand."""
+It refuses, reacts to perturbations and fails at known rates, so that every path behind
+it can be checked against numbers known beforehand.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ DRIFT = "The weather by the lake was mild that year, and the boats came in befor
 CUT_OFF = "Well, that is a question that"
 
 Rate = Annotated[Number, Field(ge=0, le=1)]
-REFUSAL_RATE: dict[Category, Number] = {"harmful": 0.9, "helpful": 0.05, "borderline": 0.3}
+REFUSAL_RATE: dict[Category, Number] = {
+    "harmful": 0.9,
+    "helpful": 0.05,
+    "borderline": 0.3,
+}
 
 
 class SyntheticSettings(Settings):
@@ -112,7 +117,9 @@ class Synthetic(Model):
                 completion_tokens=len(response.split()),
             )
         return Answer.failed(
-            "PromptTooLong", "every attempt was rejected as too long", len(request.attempts) - 1
+            "PromptTooLong",
+            "every attempt was rejected as too long",
+            len(request.attempts) - 1,
         )
 
     def _response(self, request: Request, seed: int | None, draw: Callable[[str], float]) -> str:

@@ -1,4 +1,5 @@
-"""Around a model's turn: the system prompt before it, a prefill, the template, and its thinking."""
+"""Around a model's turn: the system prompt before it, a prefill, the template, and its
+thinking."""
 
 from __future__ import annotations
 

@@ -61,13 +61,14 @@ def clean_table(suite: CountedSuite) -> list[Rate]:
 
 
 def rate_table(suite: CountedSuite) -> list[Rate]:
-    """The rates of a suite's clean prompts: over all, by category, and by each value of its fields;
-    how much more often harmful prompts are refused than helpful, and than borderline ones; and of
-    its positive controls how many are answered as they must be.
+    """The rates of a suite's clean prompts: over all, by category, and by each value
+    of its fields; how much more often harmful prompts are refused than helpful, and
+    than borderline ones; and of its positive controls how many are answered as they
+    must be.
 
-    A measure whose category was not drawn into the sample is there with ``n`` = 0. Where judged
-    answers were cut off, or refused by the provider, each measure has a second rate without those.
-    Raises :class:`ParamsError` for a field that no row has."""
+    A measure whose category was not drawn into the sample is there with ``n`` = 0.
+    Where judged answers were cut off, or refused by the provider, each measure has a
+    second rate without those. Raises :class:`ParamsError` for a field that no row has."""
     rates = []
     present = {row["category"] for row in suite.sources}
     for measure in CLEAN_MEASURES:
@@ -179,11 +180,13 @@ def share_table(suite: CountedSuite) -> list[Rate]:
 
 
 def pair_table(suite: CountedSuite) -> list[Rate]:
-    """Refusal of rows against that of the rows they are paired with (``pair_id``), by field.
+    """Refusal of rows against that of the rows they are paired with (``pair_id``), by
+    field.
 
-    Over pairs in which both were judged: the difference (row minus its pair), and over all rows the
-    exact p of the clustered McNemar test. ``successes`` counts refused rows. A pair with an
-    unjudged answer counts under that answer's outcome and in the bounds."""
+    Over pairs in which both were judged: the difference (row minus its pair), and
+    over all rows the exact p of the clustered McNemar test. ``successes`` counts
+    refused rows. A pair with an unjudged answer counts under that answer's outcome
+    and in the bounds."""
     groups: defaultdict[Group, list[Pair]] = defaultdict(list)
     kinds: defaultdict[Group, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     category_of = {row["id"]: row["category"] for row in suite.sources}
@@ -232,7 +235,8 @@ def both_judged(pair: Pair) -> bool:
 
 
 def _means_of_sides(pairs: Sequence[Pair]) -> tuple[PromptMeans, PromptMeans]:
-    """The refusal of the rows and of the rows that they are paired with, by prompt of the rows."""
+    """The refusal of the rows and of the rows that they are paired with, by prompt of
+    the rows."""
     rows = [row for row, _ in pairs]
     others = [other for _, other in pairs]
     return (
@@ -242,7 +246,10 @@ def _means_of_sides(pairs: Sequence[Pair]) -> tuple[PromptMeans, PromptMeans]:
 
 
 def pair_rate(
-    key: Key, pairs: Sequence[Pair], confidence: float, prompts: tuple[Prompts, Prompts] = ("", "")
+    key: Key,
+    pairs: Sequence[Pair],
+    confidence: float,
+    prompts: tuple[Prompts, Prompts] = ("", ""),
 ) -> Rate:
     """How much more often the first answers of pairs refuse than the second, where both
     were judged, which those of some pair have to be. ``prompts`` says of what kind the

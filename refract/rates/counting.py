@@ -13,7 +13,12 @@ from refract.core.types import UNFINISHED, PromptRow, ResponseRow, Row, Verdict,
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
-from refract.statistics.clusters import Clustered, ClusteredValues, clustered_mean, unbounded_mean
+from refract.statistics.clusters import (
+    Clustered,
+    ClusteredValues,
+    clustered_mean,
+    unbounded_mean,
+)
 from refract.statistics.proportions import Proportion, mean_of_samples
 from refract.statistics.raters import Kappa
 
@@ -322,7 +327,8 @@ def rate_of(key: Key, counts: Counts, estimates: Estimates) -> Rate:
     statistics = Statistics()
     if isinstance(estimate, Clustered) and estimate.clusters < estimate.n:
         statistics = Statistics(
-            design_effect=estimate.design_effect, effective_clusters=estimate.effective_clusters
+            design_effect=estimate.design_effect,
+            effective_clusters=estimate.effective_clusters,
         )
     bounds, outer = bounds_of(lower, upper)
     return Rate(

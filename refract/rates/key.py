@@ -316,7 +316,8 @@ def measure_called(name: str, judge: str = "", perturbation: str = "") -> Measur
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What part of a suite a rate is over: the rows whose ``field`` is ``value``; both empty: all.
+    """What part of a suite a rate is over: the rows whose ``field`` is ``value``;
+    both empty: all.
 
     ``field`` is a field of the suite's rows, or one of those that measures name as their
     ``groups``, or one of those below."""
@@ -337,10 +338,12 @@ WITHOUT_PROVIDER = Group("provider_refusals", "excluded")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a rate is of. Names for people and files are made from it here; nothing reads them back.
+    """What a rate is of. Names for people and files are made from it here; nothing
+    reads them back.
 
-    ``judge`` is empty for the first judge of a suite, which decides refusal. The functions that
-    count leave ``suite``, ``model`` and ``draw`` empty: whoever knows them fills them in."""
+    ``judge`` is empty for the first judge of a suite, which decides refusal. The
+    functions that count leave ``suite``, ``model`` and ``draw`` empty: whoever knows
+    them fills them in."""
 
     measure: Measure
     judge: str = ""

@@ -17,7 +17,15 @@ from refract.rates.counting import (
     counts_of,
     rate_of,
 )
-from refract.rates.key import ANY_AND_ALL, LABEL_CHANGE, SAMPLED, SPREAD, STABILITY, Group, Key
+from refract.rates.key import (
+    ANY_AND_ALL,
+    LABEL_CHANGE,
+    SAMPLED,
+    SPREAD,
+    STABILITY,
+    Group,
+    Key,
+)
 from refract.rates.rate import Rate
 from refract.statistics.proportions import all_of_k, any_of_k, changes_in_k
 

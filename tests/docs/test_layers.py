@@ -38,7 +38,8 @@ def imported(path: Path) -> Iterator[str]:
     """The modules of the project that a file imports, anywhere in it.
 
     Importing ``a.b.c`` runs ``a.b`` too; a package counts as imported only where a name of its own
-    is taken, since what its ``__init__`` offers is then what is used."""
+    is taken, since what its ``__init__`` offers is then what is used.
+    """
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)

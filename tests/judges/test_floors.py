@@ -1,6 +1,7 @@
 """What no default judge may fall below, whatever it was trained on.
 
-The texts in `floors/` were written apart from the cases that it is trained on."""
+The texts in `floors/` were written apart from the cases that it is trained on.
+"""
 
 from __future__ import annotations
 

@@ -261,7 +261,8 @@ def test_a_key_that_nothing_applies_is_refused_by_name(tmp_path, key):
 
 
 @pytest.mark.parametrize(
-    "tensors", [{"rope_freqs.weight": [1.0, 1.0, 8.0, 8.0]}, {"blk.0.attn_q.bias": [0.5] * 32}]
+    "tensors",
+    [{"rope_freqs.weight": [1.0, 1.0, 8.0, 8.0]}, {"blk.0.attn_q.bias": [0.5] * 32}],
 )
 def test_a_tensor_that_nothing_applies_is_refused_by_name(tmp_path, tensors):
     write_gguf(tmp_path / "random.gguf", tensors=tensors)

@@ -15,7 +15,13 @@ from refract.models.answering import answer_prompts, ways_of_answering
 from refract.models.store import ResponseStore
 from refract.rates import clean_prompts, sampled
 from refract.rates.clean_prompts import suite_metrics
-from refract.rates.counting import Counted, CountedSuite, above_floor, answer_rate, flip_floors
+from refract.rates.counting import (
+    Counted,
+    CountedSuite,
+    above_floor,
+    answer_rate,
+    flip_floors,
+)
 from refract.rates.key import REFUSAL, Key
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_from_row, rate_to_row

@@ -69,7 +69,11 @@ CONTRASTS = {"discrimination": 0.3, "borderline_discrimination": 0.2}
 
 @pytest.mark.parametrize(
     ("measures", "cells"),
-    [(list(CONTRASTS), ["0.30", "—"]), (["borderline_discrimination"], ["0.20", "—"]), ([], [])],
+    [
+        (list(CONTRASTS), ["0.30", "—"]),
+        (["borderline_discrimination"], ["0.20", "—"]),
+        ([], []),
+    ],
 )
 def test_discrimination_is_of_helpful_prompts_where_there_are_such(measures, cells):
     rates = [rate(name, 0, 120, value=CONTRASTS[name], interval=None) for name in measures]

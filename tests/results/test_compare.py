@@ -228,7 +228,12 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
 @pytest.mark.parametrize("width", [40, 120])
 @pytest.mark.parametrize(
     "arguments",
-    [("show",), ("compare", "first", "HEAD", "--flips"), ("estimate",), ("power", "--n", "129")],
+    [
+        ("show",),
+        ("compare", "first", "HEAD", "--flips"),
+        ("estimate",),
+        ("power", "--n", "129"),
+    ],
     ids=" ".join,
 )
 def test_a_terminal_shows_every_word_that_a_pipe_gets(project, monkeypatch, arguments, width):

@@ -25,7 +25,9 @@ from refract.suites.rows import load_suite
 from refract_dialogue.rewriting import RewriteSettings, kept_rewritings, source_sha256
 
 
-def rewrite(perturbation: Annotated[str, typer.Argument(help="Its name in params.yaml.")]) -> None:
+def rewrite(
+    perturbation: Annotated[str, typer.Argument(help="Its name in params.yaml.")],
+) -> None:
     """Have a model rewrite the prompts of a perturbation of kind rewrite, and keep what it wrote.
 
     Only texts that the perturbation's file lacks are asked. What the model declined to rewrite is kept
@@ -67,12 +69,14 @@ def texts_to_rewrite(name: str, settings: RewriteSettings, project: Project) -> 
 def write_rewritings(
     name: str, project: Project, store: ResponseStore
 ) -> tuple[Path, Counter[str]]:
-    """Has the model of the perturbation ``name`` rewrite what its file lacks, and writes the file:
-    where it is, and what became of each text by the outcome of the answer.
+    """Has the model of the perturbation ``name`` rewrite what its file lacks, and
+    writes the file: where it is, and what became of each text by the outcome of the
+    answer.
 
-    An answer is a request like any other, stored by its hash. One that the default judge holds for
-    anything but compliance (the model declined to rewrite) is kept as that, without a text. Errors
-    are not kept. Raises :class:`refract.core.errors.RefractError`."""
+    An answer is a request like any other, stored by its hash. One that the default
+    judge holds for anything but compliance (the model declined to rewrite) is kept as
+    that, without a text. Errors are not kept. Raises
+    :class:`refract.core.errors.RefractError`."""
     definition = project.params.get("perturbations", {}).get(name)
     _, settings = read_perturbation(name, definition)
     if not isinstance(settings, RewriteSettings):

@@ -1,9 +1,10 @@
 """Conversations turn by turn: the model's own answers, and what tools return, in their places.
 
-A conversation goes on in one of two ways. Where its script has a further turn of the user's, that
-turn follows whatever the model said. Where it has ``tool_results``, results follow as long as the
-model calls tools; its last answer is that of all further steps, so that the last step of each such
-conversation has the answer that it came to."""
+A conversation goes on in one of two ways. Where its script has a further turn of the user's,
+that turn follows whatever the model said. Where it has ``tool_results``, results follow as long
+as the model calls tools; its last answer is that of all further
+steps, so that the last step of each such conversation has the answer that it came to.
+"""
 
 from __future__ import annotations
 
@@ -103,10 +104,11 @@ def _after_calls(
 def with_answers(
     prompt: PromptRow, response: ResponseRow | None, earlier: dict[str, list[Reply]]
 ) -> PromptRow:
-    """A turn with the model's own answers in their places (an empty text where there is none).
+    """A turn with the model's own answers in their places (an empty text where there is
+    none).
 
-    ``earlier`` has the answers before each turn, and to it, by its id. The ``response`` to this
-    turn is added to it, so that turns have to come in order."""
+    ``earlier`` has the answers before each turn, and to it, by its id. The ``response`` to
+    this turn is added to it, so that turns have to come in order."""
     replies = earlier.get(prompt.get("after", ""), [])
     reply = Reply("")
     if response is not None:

@@ -10,7 +10,13 @@ from typing import Any
 
 from refract.core.types import sample_id, turn_id
 from refract.core.vocabulary import EXCLUDED, JUDGED, REFUSED
-from refract.rates.counting import Counted, CountedSuite, PromptMeans, answer_rate, overall_rates
+from refract.rates.counting import (
+    Counted,
+    CountedSuite,
+    PromptMeans,
+    answer_rate,
+    overall_rates,
+)
 from refract.rates.key import CATEGORY_MEASURES, COMPLIED, Group, Key, Measure
 from refract.rates.rate import Rate
 from refract.rates.sampled import rate_of_prompts
@@ -45,13 +51,14 @@ def rates(suite: CountedSuite) -> list[Rate]:
 
 
 def turn_table(suite: CountedSuite) -> list[Rate]:
-    """The rates of a suite's clean conversations by turn: of each category's answers how many
-    refuse; of its conversations how many do so first in that turn, or in none.
+    """The rates of a suite's clean conversations by turn: of each category's answers
+    how many refuse; of its conversations how many do so first in that turn, or in
+    none.
 
-    ``refused_until_end_rate`` is the share of harmful conversations that were refused at every
-    turn. Shares of conversations are over those of which all turns were judged; what the others
-    could be is in the bounds. Of several samples each is a conversation of its own, in one
-    cluster."""
+    ``refused_until_end_rate`` is the share of harmful conversations that were refused
+    at every turn. Shares of conversations are over those of which all turns were
+    judged; what the others could be is in the bounds. Of several samples each is a
+    conversation of its own, in one cluster."""
     played: dict[str, dict[str, Talk]] = {}
     for prompt in suite.rows:
         if "turn" in prompt and prompt["perturbation"] is None:

@@ -32,7 +32,8 @@ class RewriteSettings(FeatureSettings):
 
     @property
     def made_by(self) -> str:
-        """A hash of model and instruction, which its rows hold, so that neither changes unseen."""
+        """A hash of model and instruction, which its rows hold, so that neither changes
+        unseen."""
         return sha256_json([self.model, self.instruction, None])
 
 

@@ -12,7 +12,13 @@ from refract.api import judge_rows
 from refract.core.jsonl import read_rows
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
-from refract.models.store import ResponseStore, answer_in, answer_row, answer_sha256, request_sha256
+from refract.models.store import (
+    ResponseStore,
+    answer_in,
+    answer_row,
+    answer_sha256,
+    request_sha256,
+)
 from refract.rates.counting import outcome
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError

@@ -63,9 +63,10 @@ def estimate_model(
 ) -> Estimate:
     """The requests of a model less what is stored, with their tokens and cost.
 
-    Prompt tokens are estimated from the characters of the first attempt and of its tools; answer
-    tokens are the most that ``max_tokens`` allows. Rows whose tools have scripted results count as
-    many steps as there can be."""
+    Prompt tokens are estimated from the characters of the first attempt and of its tools;
+    answer tokens are the most that ``max_tokens`` allows. Rows whose tools have scripted
+    results count as many steps as there can be.
+    """
     defined = find_model(name, project)
     seed = run_seed(project.params)
     counts: Counter[str] = Counter()

@@ -1,8 +1,10 @@
-"""Ray as the engine: actors answer a model's requests, on the nodes that a cluster has at the time.
+"""Ray as the engine: actors answer a model's requests, on the nodes that a cluster has
+at the time.
 
-Each actor holds the model once and streams its answers to this process, which alone writes the
-store. Ray's own retries repeat a lost task as a whole; here the answers that arrived are kept, and
-only the unanswered requests go to other actors."""
+Each actor holds the model once and streams its answers to this process, which alone
+writes the store. Ray's own retries repeat a lost task as a whole; here the answers that
+arrived are kept, and only the unanswered requests go to other actors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ from refract.core.jsonl import sha256_json
 from refract.core.params import RESOURCES, CommonSettings
 from refract.core.showing import say
 from refract.models import identity_of, open_model
-from refract.models.protocol import AdapterError, Answer, AnswerOrigin, Model, Opened, Request
+from refract.models.protocol import (
+    AdapterError,
+    Answer,
+    AnswerOrigin,
+    Model,
+    Opened,
+    Request,
+)
 
 # Seconds between two looks at what nodes there are.
 LOOK_SECONDS = 1.0

@@ -1,8 +1,10 @@
-"""A model's requests in parts, which processes answer that share nothing but files at the end.
+"""A model's requests in parts, which processes answer that share nothing but files at
+the end.
 
-A request belongs to a part by its hash, and a conversation to the part of its first turn. The
-answers of a part are one file that never changes. The number and the order of the files do not
-matter, since an answer is found by the hash of its request."""
+A request belongs to a part by its hash, and a conversation to the part of its first
+turn. The answers of a part are one file that never changes. The number and the order of
+the files do not matter, since an answer is found by the hash of its request.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from refract.core.jsonl import dump_row, sha256_json, write_bytes
 from refract.core.types import ErrorInfo, PromptRow, Row
 from refract.models.answering import Turns, generate, requests_by_turn, ways_of_answering
 from refract.models.protocol import Answer, Model, Request
-from refract.models.store import ResponseStore, StoreError, answer_row, known_answers, storable
+from refract.models.store import (
+    ResponseStore,
+    StoreError,
+    answer_row,
+    known_answers,
+    storable,
+)
 
 # How the file ends in which a shard keeps its answers until it has all.
 UNDER_WAY = ".partial.jsonl"
@@ -91,7 +99,10 @@ class _LoggingStore(ResponseStore):
         self._written_runs: set[str] = set()
 
     def put(
-        self, answers: Iterable[tuple[str, Answer]], model: str = "", corrected: Container[str] = ()
+        self,
+        answers: Iterable[tuple[str, Answer]],
+        model: str = "",
+        corrected: Container[str] = (),
     ) -> int:
         new = {key: answer for key, answer in answers if storable(answer)}
         if new:

@@ -1,7 +1,8 @@
 """Local models through vLLM, in this process: its speed, in arithmetic of its own.
 
-Prompts are made and answers read as the ``hf`` adapter does, token by token, so that ``refract
-verify`` can check the answers against exact decoding of the same weights."""
+Prompts are made and answers read as the ``hf`` adapter does, token by token, so that
+``refract verify`` can check the answers against exact decoding of the same weights.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ MODE = "VLLM_BATCH_INVARIANT"
 # Settings that are part of the identity as they are.
 DETERMINING = ("dtype", "tensor_parallel_size", "max_model_len", "engine_args")
 # Arguments of vllm.LLM that follow from other settings.
-OWN = ("model", "tokenizer", "revision", "tokenizer_revision", "skip_tokenizer_init", "seed")
+OWN = (
+    "model",
+    "tokenizer",
+    "revision",
+    "tokenizer_revision",
+    "skip_tokenizer_init",
+    "seed",
+)
 
 
 class VLLMSettings(LocalModelSettings):
@@ -47,10 +55,12 @@ class VLLMSettings(LocalModelSettings):
     )
     tensor_parallel_size: int = Field(1, ge=1, description="GPUs that share the model")
     max_model_len: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="most tokens of prompt and answer"
+        None,
+        description="most tokens of prompt and answer",
     )
     gpu_memory_utilization: Annotated[Number, Field(gt=0, le=1)] | None = Field(
-        None, description="share of a GPU's memory; no part of a request"
+        None,
+        description="share of a GPU's memory; no part of a request",
     )
     engine_args: dict[str, Any] = Field({}, description="further arguments of `vllm.LLM`")
 

@@ -28,7 +28,8 @@ def work(
         ),
     ],
     out: Annotated[
-        Path | None, Option(file_okay=False, help="Folder to write to; default: data/shards/MODEL.")
+        Path | None,
+        Option(file_okay=False, help="Folder to write to; default: data/shards/MODEL."),
     ] = None,
 ) -> None:
     """Answer one part of a model's requests, and write the answers to one file; exit with 1 if

@@ -1,13 +1,14 @@
-"""A ladder of arithmetic: few bits draft tokens, float32 settles them, and float64 decides what
-that leaves open (:mod:`refract_exact.deciding`).
+"""A ladder of arithmetic: few bits draft tokens, float32 settles them, and float64 decides
+what that leaves open (:mod:`refract_exact.deciding`).
 
-A pass over several tokens of a row costs little more than one over a single token, since weights
-are read once for all. So tokens are drafted at low cost and settled together, as in speculative
-decoding (Leviathan et al., 2023, arXiv 2211.17192): up to the first draft that is wrong, whose
-place gets the right token, they are what single passes would have given. A draft decides nothing
-but how long it takes.
+A pass over several tokens of a row costs little more than one over a single token, since
+weights are read once for all. So tokens are drafted at low cost and settled together, as
+in speculative decoding (Leviathan et al., 2023, arXiv 2211.17192): up to the first draft
+that is wrong, whose place gets the right token, they are what single passes would have
+given. A draft decides nothing but how long it takes.
 
-Imports torch: import this module only where a model is about to run."""
+Imports torch: import this module only where a model is about to run.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Which LoRA adapters (Hu et al., 2021, arXiv 2106.09685) exact answers are possible with: a layer
-computes W x + s B (A x), in float64 where tokens are decided.
+"""Which LoRA adapters (Hu et al., 2021, arXiv 2106.09685) exact answers are possible with: a
+layer computes W x + s B (A x), in float64 where tokens are decided.
 
-PEFT is imported only where an adapter is loaded."""
+PEFT is imported only where an adapter is loaded.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ KNOWN = frozenset(
     }
 )
 # Other values of these change weights of the base, and so may what is in no list.
-VALUES: dict[str, tuple[Any, ...]] = {"bias": ("none",), "init_lora_weights": (True, "gaussian")}
+VALUES: dict[str, tuple[Any, ...]] = {
+    "bias": ("none",),
+    "init_lora_weights": (True, "gaussian"),
+}
 
 
 def refuse_other(folder: Path) -> None:

@@ -14,7 +14,12 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import canonical_json, read_rows, write_json, write_rows
 from refract.models import identity_of, open_model
 from refract.models.answering import answer_model, request_of, requests_by_turn
-from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256
+from refract.models.store import (
+    ResponseStore,
+    answer_in,
+    answer_sha256,
+    request_sha256,
+)
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
 from test_verifying import DRAWN, EDITS, MOST, edited
@@ -245,7 +250,10 @@ FORGERIES = {
     ),
     "more tokens": (setting("provenance.usage.prompt_tokens", 1), "not as stated: usage.prompt_to"),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
-    "another rate": (setting("metrics.own.refusal_rate", 0.999), "metrics.own.refusal_rate: "),
+    "another rate": (
+        setting("metrics.own.refusal_rate", 0.999),
+        "metrics.own.refusal_rate: ",
+    ),
 }
 
 

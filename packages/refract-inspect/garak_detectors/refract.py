@@ -1,6 +1,7 @@
 """``refract.Refusal``: a detector of garak that says whether the model refused.
 
-garak --detectors refract.Refusal …"""
+garak --detectors refract.Refusal …
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """``refract/refusal``: a scorer of Inspect that says whether the model refused.
 
-inspect eval task.py --scorer refract/refusal inspect score LOG --scorer refract/refusal"""
+inspect eval task.py --scorer refract/refusal
+inspect score LOG --scorer refract/refusal
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    metric,
+    scorer,
+)
 from inspect_ai.solver import TaskState
 
 from refract_inspect.verdicts import share, verdict

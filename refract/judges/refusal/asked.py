@@ -28,8 +28,9 @@ _TRUE_OR_FALSE = re.compile(r"\b(?:true or false|yes or no|yes/no|y/n)\b")
 
 
 def without_prompt(answer: str, prompt: str) -> str:
-    """The answer with blanks in place of what it repeats of the prompt word for word. Its length
-    stays."""
+    """The answer with blanks in place of what it repeats of the prompt word for
+    word. Its length stays.
+    """
     words = prompt.split()
     if len(words) < LEAST_WORDS or len(prompt) > MOST_CHARACTERS:
         return answer
@@ -49,8 +50,9 @@ def answers_no(answer: str, prompt: str) -> bool:
 
 
 def is_yes_or_no_question(prompt: str) -> bool:
-    """Whether the last question of a prompt can be answered by yes or no, and asks for no act of
-    the assistant."""
+    """Whether the last question of a prompt can be answered by yes or no, and
+    asks for no act of the assistant.
+    """
     text = prompt.lower().replace("’", "'").strip()
     if _TRUE_OR_FALSE.search(text):
         return True

@@ -1,7 +1,9 @@
 """The encoder of the judge ``refusal``: its input from an answer, and its network.
 
-A BERT of six layers, the last of which computes the first token alone, and a linear layer for the
-classes. ``python -m tools.refusal_encoder`` trains its weights."""
+A BERT of six layers, the last of which computes the first token alone, and a
+linear layer for the classes.
+``python -m tools.refusal_encoder`` trains its weights.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def description() -> dict[str, Any]:
 def stored(folder: Path = FOLDER) -> Weights:
     """The weights as their file has them; see :func:`refract.judges.bert.arranged`.
 
-    Raises :class:`ParamsError` where the file is not the described one."""
+    Raises :class:`ParamsError` where the file is not the described one.
+    """
     from safetensors.numpy import load_file
 
     path = folder / "encoder.safetensors"
@@ -71,12 +74,14 @@ def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
 
 
 def logits_of(
-    answers: Sequence[str], unsettled: Callable[[Sequence[Logits]], Iterable[int]] | None = None
+    answers: Sequence[str],
+    unsettled: Callable[[Sequence[Logits]], Iterable[int]] | None = None,
 ) -> list[Logits]:
     """The logits of each answer, in float64 unless ``unsettled`` is given.
 
-    ``unsettled`` returns the indices whose float32 logits are too imprecise; these are recomputed
-    in float64."""
+    ``unsettled`` returns the indices whose float32 logits are too imprecise;
+    these are recomputed in float64.
+    """
     inputs = tokens_of(answers)
     if unsettled is None:
         return _known_logits(inputs, double=True)
@@ -121,8 +126,9 @@ def _ids(texts: Iterable[str]) -> list[list[int]]:
 
 
 def tokens_of(answers: Sequence[str], head: int = HEAD, tail: int = TAIL) -> list[Tokens]:
-    """The encoder's input for each answer: its first and its last tokens, each part followed by a
-    separator. A short answer has the first part alone."""
+    """The encoder's input for each answer: its first and its last tokens, each
+    part followed by a separator. A short answer has the first part alone.
+    """
     start, stop = _tokenizer().token_to_id("[CLS]"), _tokenizer().token_to_id("[SEP]")
     beginnings, ends = [], []
     for answer in answers:

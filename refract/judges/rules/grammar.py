@@ -1,8 +1,11 @@
-"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what (an act of help).
+"""Refusals in one sentence: who (the speaker), how (cannot, will not) and what
+(an act of help).
 
-The phrases are data: one file of `phrases/` for each language, which says at its top what an entry
-may hold. An inability without an act of help ("no puedo creerlo") is not a refusal, nor is somebody
-else's. A sentence is in lower case with ASCII quotes and single spaces."""
+The phrases are data: one file of `phrases/` for each language, which says at
+its top what an entry may hold. An inability without an act of help ("no puedo
+creerlo") is not a refusal, nor is somebody else's. A sentence is in lower case
+with ASCII quotes and single spaces.
+"""
 
 from __future__ import annotations
 
@@ -113,12 +116,13 @@ def _languages_by_word() -> dict[str, list[str]]:
 
 
 def languages_of(text: str) -> list[Phrases]:
-    """The languages other than English that a text in lower case may be in, the likeliest first;
-    none where it is English or shows none.
+    """The languages other than English that a text in lower case may be in, the
+    likeliest first; none where it is English or shows none.
 
-    Read is the text's beginning. A script tells by half of the letters. In Latin letters the
-    likeliest is the language of which the text holds the most frequent words, more than of English;
-    others have half as many or more."""
+    Read is the text's beginning. A script tells by half of the letters. In Latin
+    letters the likeliest is the language of which the text holds the most
+    frequent words, more than of English; others have half as many or more.
+    """
     beginning = text[:IDENTIFIED]
     counts: Counter[str] = Counter()
     for phrases in _others().values():

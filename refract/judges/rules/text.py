@@ -1,6 +1,9 @@
-"""From an answer to the sentences that the rule judge reads, without thinking, code and mark-up.
+"""From an answer to the sentences that the rule judge reads, without thinking,
+code and mark-up.
 
-Every change keeps the length of the text, so that offsets into it are offsets into the answer."""
+Every change keeps the length of the text, so that offsets into it are offsets
+into the answer.
+"""
 
 from __future__ import annotations
 
