@@ -187,6 +187,16 @@ def test_what_overflows_in_float32_is_decided_in_float64(copy):
     assert all(not checked.problem for _, checked in adapter.verify(prompts(4), made))
 
 
+def test_where_all_logits_are_the_same_each_token_is_a_tie(copy):
+    def level(weights):
+        weights["model.norm.weight"].zero_()
+
+    change_weights(copy, level)
+    made = answers(model(copy, max_tokens=3), prompts(2))
+    counts = [(a.certificate["float64"], a.certificate["ties"]) for a in made]
+    assert counts == [(a.completion_tokens, a.completion_tokens) for a in made]
+
+
 def test_a_row_can_go_on_in_a_shorter_cache_than_it_began_in(tiny, monkeypatch):
     """500 tokens are padded to 512, behind which 9 more need the next size; 502 and 9 do not."""
     monkeypatch.setattr("refract_exact.decoding.MOST_OPEN", 2)
