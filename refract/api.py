@@ -90,7 +90,8 @@ def measure(
     >>> results.metrics
     """
     opened = opened_model(model, name)
-    if hasattr(suites, "columns") or _are_rows(suites):
+    is_list = isinstance(suites, list) and bool(suites) and isinstance(suites[0], Mapping)
+    if hasattr(suites, "columns") or is_list:
         suites = {"prompts": cast("Rows", suites)}
     if isinstance(suites, Mapping):
         wanted = []
@@ -106,10 +107,6 @@ def measure(
     if problem:
         warnings.warn(problem, stacklevel=2)
     return run_tables(evaluation.results(), evaluation.outcomes(), answers)
-
-
-def _are_rows(suites: object) -> bool:
-    return isinstance(suites, list) and bool(suites) and isinstance(suites[0], Mapping)
 
 
 class GivenModel(NamedTuple):

@@ -193,8 +193,7 @@ def _check(
     threshold: float | None = None,
     perturbations: Mapping[str, Definition] | None = None,
 ) -> CheckResult:
-    """What a judge, under the name of its kind, makes of the answers to rows. Without a
-    ``threshold`` none may fail, and an answer that was not judged could be the one that does."""
+    """What a judge makes of the answers to rows. Without a ``threshold`` all must be judged."""
     limit = threshold or 0
     if isinstance(limit, bool) or not 0 <= limit <= 1:
         raise UsageError(f"threshold must be a number from 0 to 1 (got {threshold!r})")

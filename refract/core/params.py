@@ -306,8 +306,7 @@ def _as_json(content: bytes, where: str) -> str:
 
 
 def _check_keys(where: str, value: Any, number: Iterator[int]) -> None:
-    """Raises ParamsError for a key that is not a text, which DVC would misread, and for more values
-    than anybody writes; ``number`` counts them."""
+    """Raises ParamsError for a key that is not a text, which DVC would misread, and for too many."""
     if next(number) > MOST_VALUES:
         raise ParamsError(
             f"{where.partition(':')[0]} holds more than {MOST_VALUES:,} values: an alias in it stands "

@@ -47,8 +47,7 @@ class Split(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where answer and thinking stand in a text; ``open_at``: where thinking begins that does not
-    end, with its marker."""
+    """Where answer and thinking stand; ``open_at``: where thinking begins that does not end."""
 
     answer: list[Span]
     thinking: list[Span]

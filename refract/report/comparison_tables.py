@@ -21,8 +21,7 @@ COMPARED = (
 
 
 def _compared_table(view: View, pairs: Iterable[Compared], corrected: str) -> ShownTable:
-    """Paired differences, the second model ``b`` minus the first ``a``, with p alone and
-    ``corrected``."""
+    """Paired differences, ``b`` minus ``a``, with p alone and ``corrected``."""
     rows = []
     for a, b, difference in pairs:
         if difference.n:

@@ -46,8 +46,7 @@ def _refusal(view: View) -> Figure:
 
 
 def _trade_off(view: View) -> Figure:
-    """Harmful refusal against that of helpful and of borderline prompts: the upper
-    left corner is where a model should be."""
+    """Harmful refusal against that of helpful and of borderline prompts."""
     marks = []
     suites = dict.fromkeys(suite for suite, _ in view.overall)
     for suite, (measure, category), model in product(suites, CATEGORY_OF.items(), view.models):

@@ -196,8 +196,7 @@ def _texts(row: Answered) -> dict[str, str | None]:
 
 
 def _verdict(row: Answered, judge: str, texts: Mapping[str, int | None]) -> Row:
-    """A verdict with the evidence that lies within what the page shows (in characters; a
-    browser counts UTF-16 units) and the places of its texts."""
+    """A verdict with the places of its texts, and evidence (in characters) that the page shows."""
     verdict = row.verdicts[judge]
     text = row.response["thinking"] if "reads" in verdict else row.response["response"]
     end = min(LONGEST, len(text or ""))

@@ -235,8 +235,7 @@ def _attacks(inputs: Inputs) -> Data:
 
 
 def _pairs(inputs: Inputs) -> Data:
-    """Differences in refusal to a row's pair over whole suites, with p corrected for those of
-    live models (Holm)."""
+    """Differences in refusal to a row's pair, with Holm's p over those of live models."""
     view, rows = inputs.view, []
     pairs = [rate for rate in view.every if rate.measure == PAIR_DIFFERENCE and not rate.group]
     adjusted = holm([rate.statistics.p if rate.model in view.live else None for rate in pairs])

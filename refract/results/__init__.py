@@ -202,8 +202,7 @@ def _rows_with_texts(
 
 
 def _cells(prompt: Attempt, error: Any, verdicts: Mapping[str, Verdict]) -> Row:
-    """The columns of a prompt (of several messages, their JSON), of what went wrong, and of the
-    verdicts by judge."""
+    """The columns of a prompt (messages as JSON), of what went wrong and of verdicts."""
     cells: Row = {"prompt": prompt, "error": error}
     if not isinstance(prompt, str):
         cells["prompt"] = json.dumps(prompt, ensure_ascii=False)

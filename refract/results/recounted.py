@@ -108,8 +108,7 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
 def _counted_again(
     stated: Sequence[Rate], lines: Lines, about: Mapping[str, Any], settings: DecisionSettings
 ) -> list[Rate]:
-    """The rates of one suite as its outcomes and thresholds give them, and those that need more than
-    outcomes as they are stated."""
+    """The rates of one suite by its outcomes; as ``stated`` where they need more than these."""
     suite = _suite_of(lines, about, settings)
     error = JudgeError.read(about.get("judge_error"))
     errors = {suite.first: error} if error else {}

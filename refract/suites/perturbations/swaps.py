@@ -37,8 +37,7 @@ class SwapSettings(FeatureSettings):
 
 @cache
 def _forms(of: str) -> tuple[dict[str, tuple[int, int]], re.Pattern[str]]:
-    """The row and the column of each form, and what finds one with its article before it and the
-    beginning of a noun behind it."""
+    """The row and column of each form, and what finds one between its article and a noun."""
     places: dict[str, tuple[int, int]] = {}
     for number, row in enumerate(WORDS[of]):
         for column, form in enumerate(row):

@@ -75,8 +75,7 @@ def import_file(kind: str, path: Path, *, suite: str, **options: Any) -> Importe
 
 
 def _check_file(kind: str, importer: Published, path: Path) -> None:
-    """Raises SuiteError for a file that by its name is another one of its publisher's, whose rows
-    may have other categories."""
+    """Raises SuiteError for a file that by its name is another one of its publisher's."""
     own = Path(importer.file).name
     for other in names_in(SUITES):
         entry = find_importer(other)

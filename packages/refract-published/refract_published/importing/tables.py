@@ -147,8 +147,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
 
 
 def _asked(rows: Sequence[Row]) -> list[Row]:
-    """The prompts of a log, once for each id and text: rows without the answers, with whole
-    conversations as prompts."""
+    """The prompts of a log, whole conversations too, once for each id and text."""
     asked: dict[tuple[Any, Any], Row] = {}
     for row in rows:
         kept = {name: value for name, value in row.items() if name not in ANSWER_FIELDS}
