@@ -94,8 +94,8 @@ class RefusalShare(NamedTuple):
 
 
 Pair = tuple[RefusalShare, RefusalShare, Hashable]  # before, after, cluster
-# What became of an answer, as those ask who edit models. An answer that says no to nothing and gives
-# something else is partial where the judge's `redirection` is.
+# What became of an answer, as those ask who edit models; redirected is not among them, since the
+# judge `refusal` tells it too poorly (docs/judges.md).
 FATES = {
     "refused": ("refusal", BY_PROVIDER),
     "in part": (PARTIAL,),
