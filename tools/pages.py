@@ -16,6 +16,7 @@ from refract.core.params import grid, load_params
 from refract.judges import open_judge
 from refract.rates.judge_error import part_of, people_interval
 from refract.report.first_table import first_table
+from refract.report.judge_notes import plan_note
 from refract.report.markdown import ShownTable
 from refract.report.view import View
 from refract.results.sources import read_tree
@@ -140,7 +141,7 @@ def readme(text: str) -> str:
     view = View(rates, provenance)
     suite, *header = (table := first_table(view)).header
     assert (suite, {row[0] for row in table.rows}) == ("suite", {SUITE})
-    notes = [note for note in table.notes if note != view.interval_note]
+    notes = [note for note in table.notes if note not in (view.interval_note, plan_note(view))]
     table = ShownTable(header, [row[1:] for row in table.rows], notes)
     assert [row[0] for row in table.rows] == models
     block = re.compile(r"(<!-- results[^>]*-->\n).*?(<!-- end of results -->)", re.S)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any, NamedTuple
 
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
-from refract.core.decimals import estimate_text
+from refract.core.decimals import decimals, estimate_text
 from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import JudgeError, part_of, people_interval
+from refract.rates.judge_error import JudgeError, found_of, part_of, people_interval
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, REFUSAL, Group, Key
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
@@ -29,7 +28,7 @@ from refract.rates.rate import (
     prompts_of,
 )
 from refract.rates.thresholds import decided
-from refract.rates.undecided import label_plan
+from refract.rates.undecided import label_plan, planned_text
 from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
@@ -146,7 +145,8 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
                 with_labels = weighed.interval(confidence)
                 judged = HumanRate(weighed.part.share, with_labels, None, rate.n, rate.labelled)
                 row["without_labels"] = judged.numbers(weighed.interval(confidence, NO_LABELS))
-                row["with_labels"] = judged.numbers(with_labels)
+                middle = rounded_numbers({"middle": weighed.middle(confidence)})
+                row["with_labels"] = judged.numbers(with_labels) | middle
         measures[measure] = row
     numbers: Row = {"measures": measures}
     answers, labels = runs[0]
@@ -262,6 +262,11 @@ class Weighed(NamedTuple):
         given = self.labels if labels is None else labels
         return people_interval(self.error, [part], ends, part.interval, confidence, labels=given)
 
+    def middle(self, confidence: float) -> float:
+        """The rate that people's is as likely above as below, with these labels."""
+        paths = self.error.paths(self.part.prompts)
+        return paths.limit(found_of(self.part, confidence), 0.5, self.labels)
+
 
 def _weighed(
     members: Sequence[JudgedAnswer],
@@ -302,13 +307,14 @@ def label_plans(
         if weighed is None:
             continue
         plan = label_plan(weighed.error, weighed.part, confidence, weighed.labels)
-        with_labels = weighed.interval(confidence)
-        now = f"{measure} is {estimate_text(weighed.part.share, with_labels, places=2)}"
-        if plan is None:
-            texts[measure] = f"{now}; there are hardly more answers to label"
+        share, now = weighed.part.share, weighed.interval(confidence)
+        if labels.by_id:
+            middle = weighed.middle(confidence)
+            known = f"{measure} with labels is {estimate_text(middle, now, places=2)}"
+            known += f" (the judge alone counts {decimals(share, places=2)})"
         else:
-            drawn = ceil(plan.labels * len(answers) / len(members))
-            texts[measure] = f"{now}; {plan.text(drawn)}"
+            known = f"{measure} is {estimate_text(share, now, places=2)}"
+        texts[measure] = f"{known}; {planned_text(plan, len(answers), len(members))}"
     return texts
 
 

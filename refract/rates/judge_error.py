@@ -382,7 +382,6 @@ def people_interval(
     Statistical Review 81:3): of a single part by quadrature, else in draws, in each of which share
     and limits are turned into what people would find. ``these``: of these very prompts, so that the
     wrong verdicts among the ``n`` are noise too, which of few answers no normal deviation says."""
-    z = normal_quantile(confidence)
     chances = (1 - confidence) / 2, (1 + confidence) / 2
     found = []
     for end, limit, chance in zip(ends, limits, chances, strict=True):
@@ -391,9 +390,15 @@ def people_interval(
             found.append(_limit(error, parts, end, limit, confidence, these=these, upper=upper))
             continue
         (part,) = parts
-        share = Found(end, abs(limit - end) / z, part.certain)
+        share = Found(end, abs(limit - end) / normal_quantile(confidence), part.certain)
         found.append(error.paths(part.prompts).limit(share, chance, labels))
     return Interval(*found)
+
+
+def found_of(part: SharePart, confidence: float) -> Found:
+    """A part's share with the deviation that its interval is of."""
+    width = part.interval.high - part.interval.low
+    return Found(part.share, width / 2 / normal_quantile(confidence), part.certain)
 
 
 def _limit(

@@ -251,6 +251,13 @@ class Rate:
         return self.with_judge.interval if self.with_judge else self.interval
 
     @property
+    def outside(self) -> bool:
+        """Whether what the judge counted is not in the interval that people are shown, as labels can
+        have it."""
+        ends = self.shown
+        return bool(ends and self.value is not None and not ends.low <= self.value <= ends.high)
+
+    @property
     def passed(self) -> bool | None:
         """Whether its threshold is shown to be met; None without one."""
         return None if self.decision is None else self.decision == "met"

@@ -144,7 +144,9 @@ def explained(rate: Rate) -> str:
     value = "could not be measured" if rate.value is None else f"{rate.value:.4f}"
     if rate.value is None and rate.counts.labels:
         value = "no random part of its answers has labels"
-    text = f"{value}{_ends(rate.shown)}, should be {threshold}"
+    judged = f", {value} by the judge alone" if rate.outside else ""
+    text = f"{'' if judged else value}{_ends(rate.shown)}{judged}".lstrip()
+    text += f", should be {threshold}"
     if rate.decision == "inconclusive":
         if hidden_by_unjudged(rate):
             text += "; unjudged answers could miss it"

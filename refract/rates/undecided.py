@@ -9,9 +9,9 @@ from math import ceil
 from typing import NamedTuple
 
 from refract.core.decimals import interval_text
-from refract.rates.judge_error import JudgeError, judged_share, people_interval
+from refract.rates.judge_error import JudgeError, found_of, judged_share, people_interval
 from refract.rates.key import CATEGORY_MEASURES
-from refract.rates.one_share import NO_LABELS, Found, LabelPair, VerdictLabels
+from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, Threshold, prompts_of
 from refract.statistics.proportions import normal_quantile, wilson_at
 
@@ -59,24 +59,35 @@ class WouldDecide(NamedTuple):
 def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> WouldDecide | None:
     """None where the judge's error is not what keeps a rate of refusals from being decided, or is
     not known."""
-    threshold, category = rate.threshold, rate.measure.category
-    if rate.measure not in CATEGORY_MEASURES.values() or threshold is None or category is None:
+    threshold, part = rate.threshold, part_of_rate(rate)
+    if rate.decision != "inconclusive" or threshold is None or part is None or error is None:
         return None
-    prompts = prompts_of([category])
-    measured = rate.value is not None and rate.interval is not None and rate.with_judge is not None
-    if rate.decision != "inconclusive" or error is None or not error.knows(prompts) or not measured:
+    if not error.knows(part.prompts) or rate.with_judge is None:
         return None
-    assert rate.value is not None  # it was measured
-    assert rate.interval is not None
-    n = rate.counts.n
     # As many prompts as say the same where they come in clusters.
-    alone = max(1, round(n / max(1.0, rate.statistics.design_effect or 1.0)))
-    met, missed = deciding_rates(threshold, prompts, alone, error, confidence)
-    certain = (rate.counts.by_provider or 0) / n
-    part = SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
+    alone = max(1, round(part.n / max(1.0, rate.statistics.design_effect or 1.0)))
+    met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence)
     plan = label_plan(error, part, confidence)
     labels = deciding_labels(threshold, part, error, confidence)
     return WouldDecide(threshold.kind == "min", met, missed, plan, labels)
+
+
+def part_of_rate(rate: Rate) -> SharePart | None:
+    """What the judge found of a refusal rate over one category; None of others, and where nothing
+    was."""
+    measure = rate.measure
+    if measure not in CATEGORY_MEASURES.values() or rate.value is None or rate.interval is None:
+        return None
+    n, prompts = rate.counts.n, prompts_of([measure.category or ""])
+    certain = (rate.counts.by_provider or 0) / n
+    return SharePart(rate.value, rate.interval, prompts, n=n, certain=certain)
+
+
+def planned_text(plan: LabelPlan | None, answers: int, n: int) -> str:
+    """What labels would leave of a rate over ``n`` of a suite's ``answers``, in words."""
+    if plan is None:
+        return "there are hardly more answers to label"
+    return plan.text(ceil(plan.labels * answers / n))
 
 
 def deciding_rates(
@@ -133,9 +144,7 @@ def foreseen(
     """The interval that so many labels, drawn at random, would give beside those ``given`` where
     people's rate is at this ``place`` of what it may be: at .5 as it most likely is, at .1 and .9 as
     in one of ten cases."""
-    deviation = (part.interval.high - part.interval.low) / 2 / normal_quantile(confidence)
-    found = Found(part.share, deviation, part.certain)
-    expected = error.paths(part.prompts).expected(found, place, given)
+    expected = error.paths(part.prompts).expected(found_of(part, confidence), place, given)
     judged = float(judged_share(part.share, part.certain))
     count = labels * (1 - part.certain)
     sides = []
@@ -195,11 +204,27 @@ def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> st
         return (
             f"labels of all {n} answers would not decide it if people find what {by}; more prompts"
         )
-    drawn = ceil(labels * answers / n)
+    drawn, command = _drawn(rate, labels, answers, n)
     return (
-        f"{labels} labels (of {drawn} answers drawn) decide it if people find what {by}: refract label "
-        f"--model {rate.model} --suite {rate.suite} --n {drawn}"
+        f"{labels} labels (of {drawn} answers drawn) decide it if people find what {by}: {command}"
     )
+
+
+def _drawn(rate: Rate, labels: int, answers: int, n: int) -> tuple[int, str]:
+    """Of how many answers so many of a rate's ``n`` are, and the command that draws them."""
+    drawn = ceil(labels * answers / n)
+    return drawn, f"refract label --model {rate.model} --suite {rate.suite} --n {drawn}"
+
+
+def plan_text(rate: Rate, error: JudgeError, answers: int, confidence: float) -> str:
+    """What labels would leave of a rate that has none, with the command; ``answers`` are those of the
+    suite, of which they are drawn."""
+    part = part_of_rate(rate)
+    plan = label_plan(error, part, confidence) if part else None
+    if part is None or plan is None:
+        return planned_text(None, answers, rate.counts.n)
+    _, command = _drawn(rate, plan.labels, answers, part.n)
+    return f"{planned_text(plan, answers, part.n)}: {command}"
 
 
 def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
@@ -215,11 +240,8 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
         text = f"no rate by the judge on {rate.counts.n} prompts would decide it"
     if found.plan is None:
         return f"{text}; more prompts"
-    drawn = ceil(FIRST_LABELS * answers / rate.counts.n)
-    text += (
-        f"; {found.plan.text(drawn)}: refract label --model {rate.model} --suite {rate.suite} "
-        f"--n {drawn}"
-    )
+    drawn, command = _drawn(rate, FIRST_LABELS, answers, rate.counts.n)
+    text += f"; {found.plan.text(drawn)}: {command}"
     if found.labels is None:
         return f"{text}; labels alone most likely do not decide it: it may be that close"
     if found.labels > FIRST_LABELS:

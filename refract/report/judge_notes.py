@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from refract.core.decimals import MISSING
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
+from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
 from refract.rates.rate import Rate
+from refract.rates.undecided import plan_text
 from refract.report.markdown import ShownTable, shown_table
-from refract.report.view import View
+from refract.report.view import SuiteLine, View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
 
 
@@ -40,6 +42,33 @@ def prompt_readers(view: View) -> list[str]:
         "of a discrimination there may be the judge's"
         for (judge, suite), texts in by_judge.items()
     ]
+
+
+def plan_note(view: View) -> str:
+    """What labels would leave of the widest interval of the models that answer for themselves, where
+    none narrow it yet, with the command."""
+    labelled = set()
+    for found in view.every:
+        if found.counts.labels:
+            labelled.add((found.model, found.suite, found.measure.corrects))
+    widest: tuple[float, SuiteLine, Rate] | None = None
+    for line in view.first_lines:
+        if line.model not in view.live or line.suite in view.repeated:
+            continue
+        for rate in filter(None, line.headlines):
+            judged = rate.with_judge
+            if judged and (rate.model, rate.suite, rate.name) not in labelled:
+                width = judged.interval.high - judged.interval.low
+                if widest is None or width > widest[0]:
+                    widest = width, line, rate
+    if widest is None or view.estimand == "these_prompts":
+        return ""
+    _, line, rate = widest
+    error = JudgeError.of_suite(view.provenance.get(line.model), line.suite)
+    if error is None:
+        return ""
+    plan = plan_text(rate, error, line.refusal.counts.n, view.confidence)
+    return f"Widest interval: {view.place(line)}: {rate.name} is {short_text(rate)}; {plan}"
 
 
 def null_table(view: View) -> ShownTable:

@@ -56,7 +56,9 @@ def plain_estimate(rate: Rate) -> str:
     """A rate with its interval, in three decimals: ``0.912 [0.850, 0.950]``."""
     if rate.value is None:
         return MISSING
-    return f"{decimals(rate.value)} {interval_text(rate.shown) + _alone(rate) or '(no interval)'}"
+    if rate.shown is None:
+        return f"{decimals(rate.value)} (no interval)"
+    return _estimate(rate, places=3)
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -88,7 +90,15 @@ def short_text(rate: Rate | None) -> str:
     """A rate in two decimals: ``0.72 [0.60, 0.82], of these 0.70 by the provider``."""
     if rate is None:
         return MISSING
-    return f"{short_estimate(rate.value, rate.shown)}{_alone(rate)}{provider_text(rate)}"
+    return f"{_estimate(rate, places=2)}{provider_text(rate)}"
+
+
+def _estimate(rate: Rate, places: int) -> str:
+    """A rate and its interval; ``[0.36, 0.87], 0.93 by the judge alone`` where that is outside."""
+    if rate.outside and rate.value is not None:
+        judged = decimals(rate.value, places=places)
+        return f"{interval_text(rate.shown, places=places)}, {judged} by the judge alone"
+    return estimate_text(rate.value, rate.shown, places=places) + _alone(rate)
 
 
 def _alone(rate: Rate) -> str:

@@ -12,6 +12,7 @@ from refract.agreement.corrections import (
     corrected_numbers,
     corrected_rates,
     label_intervals,
+    label_plans,
     label_table,
     labels_alone,
 )
@@ -20,6 +21,7 @@ from refract.agreement.label_files import (
     JudgedAnswer,
 )
 from refract.agreement.scores import rounded_numbers
+from refract.core.decimals import estimate_text
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
@@ -137,6 +139,29 @@ def test_labels_alone_decide_a_threshold_that_asks_for_them(
     (strict,) = labels_alone(*given, asked, settings)
     assert strict.decision == ("met" if estimand == "these_prompts" else "inconclusive")
     assert labels_alone(*given, {"thresholds": {}}, settings) == []
+
+
+def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    run = [answer._replace(outcome="refusal") for answer in harmful_answers(120)]
+    said = ["compliance"] * 4 + ["refusal"] * 6
+    by_id = {answer.prompt_id: label for answer, label in zip(run, said, strict=False)}
+    labels = JoinedLabels(by_id)
+    measures = corrected_numbers((run, labels), confidence=0.95, error=error)["measures"]
+    without, given = (
+        measures["harmful_refusal_rate"][name] for name in ("without_labels", "with_labels")
+    )
+    assert (without["rate"], given["rate"], without["high"]) == (1.0, 1.0, 1.0)
+    assert given["low"] < given["middle"] < given["high"] < 1.0
+    assert given["low"] < without["low"]
+    plan = label_plans(run, labels, error)["harmful_refusal_rate"]
+    shown = estimate_text(given["middle"], (given["low"], given["high"]), places=2)
+    assert plan.startswith(
+        f"harmful_refusal_rate with labels is {shown} (the judge alone counts 1.00); 20 more labels"
+    )
+    assert label_plans(run[:25], labels, error)["harmful_refusal_rate"].endswith(
+        "; there are hardly more answers to label"
+    )
 
 
 def test_labels_alone_that_were_drawn_by_doubt_count_for_as_many_as_each_was_drawn_for():

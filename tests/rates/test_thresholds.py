@@ -11,10 +11,12 @@ from refract.rates.rate import AboveFloor, Counts, Interval, Threshold, WithJudg
 from refract.rates.thresholds import (
     apply_thresholds,
     decided,
+    explained,
     hidden_by_unjudged,
     threshold_warnings,
     unjudged_share,
 )
+from refract.report.wording import plain_estimate, short_text
 from tests.builders import rate
 
 LEAST, MOST = Threshold("min", 0.8), Threshold("max", 0.2)
@@ -149,3 +151,15 @@ def test_on_these_very_prompts_the_bounds_are_as_far_apart_as_the_samples_noise_
     assert found.these_outer == pytest.approx((0.65, 1.0))
     assert replace(found, bounds=None).these_outer == found.these
     assert replace(found, these=None).these_outer is None
+
+
+def test_what_labels_leave_outside_their_interval_is_said_to_be_the_judges_count():
+    with_labels = WithJudge(Interval(0.36, 0.87), Interval(0.36, 0.87))
+    found = rate("harmful_refusal_rate", 93, 100, interval=Interval(0.86, 0.97))
+    found = decided(replace(found, with_judge=with_labels), LEAST)
+    said = "[0.3600, 0.8700], 0.9300 by the judge alone, should be >= 0.8"
+    assert explained(found) == f"{said}; the judge's error could move it"
+    assert short_text(found) == "[0.36, 0.87], 0.93 by the judge alone"
+    assert plain_estimate(found) == "[0.360, 0.870], 0.930 by the judge alone"
+    inside = replace(found, with_judge=WithJudge(Interval(0.36, 0.93)))
+    assert short_text(inside) == "0.93 [0.36, 0.93]"

@@ -6,13 +6,27 @@ from dataclasses import replace
 
 import pytest
 
+from refract.agreement.corrections import label_plans
+from refract.agreement.label_files import JoinedLabels
 from refract.rates import undecided
 from refract.rates.judge_error import with_judge_error
-from refract.rates.rate import Interval, SharePart, Threshold
+from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold
 from refract.rates.thresholds import decided, fails
-from refract.rates.undecided import foreseen, needed_text, would_decide
+from refract.rates.undecided import (
+    foreseen,
+    label_plan,
+    needed_text,
+    part_of_rate,
+    plan_text,
+    would_decide,
+)
+from refract.report.first_table import first_table
+from refract.report.judge_notes import plan_note
+from refract.report.wording import short_text
 from refract.statistics.proportions import wilson
-from tests.builders import judge_error, rate
+from tests.agreement.answers import harmful_answers
+from tests.builders import judge_error, rate, suite_facts
+from tests.report.views import facts, view_of
 
 ERROR = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
 
@@ -87,3 +101,33 @@ def test_a_build_fails_by_what_it_is_asked_to():
     asked = ("missed", "regression", "inconclusive", "undecided")
     assert [fails(open_, each) for each in asked] == [False, False, True, True]
     assert [fails(missed, each) for each in asked] == [True] * 4
+
+
+def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
+    run = harmful_answers(200)  # the judge calls 67 of them refused
+    error = replace(
+        ERROR, lines=(*ERROR.lines, *(line._replace(prompts="") for line in ERROR.lines))
+    )
+    (said,) = label_plans(run, JoinedLabels({}), error).values()
+    found = judged(67, 200, Threshold("min", 0.3)).keyed(model="one")
+    plan = label_plan(ERROR, part_of_rate(found), 0.95)
+    text = f"harmful_refusal_rate is {short_text(found)}; {plan.text()}"
+    assert said == text
+    whole = rate("refusal_rate", 67, 200, interval=wilson(67, 200))
+    suites = {"s": suite_facts(judge_error={"lines": [list(line) for line in ERROR.lines]})}
+    view = view_of(whole, found, provenance={"one": facts(suites=suites)})
+    command = "refract label --model one --suite s --n 20"
+    assert plan_note(view) == f"Widest interval: s, one: {text}: {command}"
+    assert plan_note(view) in first_table(view).notes
+    needed = needed_text(found, would_decide(found, ERROR, 0.95), 200)
+    assert f"; {plan.text()}: {command}" in needed
+    # A rate that labels narrow already is not the widest.
+    labels = {"labels": HumanLabels(20, 0, 0)}
+    powered = rate("prediction_powered_harmful_refusal_rate", 67, 200, **labels)
+    labelled = view_of(whole, found, powered, provenance={"one": facts(suites=suites)})
+    assert plan_note(labelled) == ""
+
+
+def test_few_answers_leave_hardly_more_to_label():
+    few = judged(8, 10, Threshold("min", 0.8))
+    assert plan_text(few, ERROR, 10, 0.95) == "there are hardly more answers to label"
