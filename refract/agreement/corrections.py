@@ -264,8 +264,10 @@ class Weighed(NamedTuple):
 
     def middle(self, confidence: float) -> float:
         """The rate that people's is as likely above as below, with these labels."""
-        paths = self.error.paths(self.part.prompts)
-        return paths.limit(found_of(self.part, confidence), 0.5, self.labels)
+        paths, ends = self.error.paths(self.part.prompts), self.interval(confidence)
+        middle = paths.limit(found_of(self.part, confidence), 0.5, self.labels)
+        # Near 0 and 1 the limits are of unlike deviations on both sides, the middle of their mean.
+        return min(max(middle, ends.low), ends.high)
 
 
 def _weighed(
