@@ -188,7 +188,11 @@ def correct(
         columns = {key: title for key, title in columns.items() if not key.endswith("_labels")}
     table = []
     for measure, row in numbers["measures"].items():
-        estimates = [estimate_cell(row.get(key, {}), "rate", sign=sign) for key in columns]
+        estimates = []
+        for key in columns:
+            # The judge's own rate can lie outside what labels leave.
+            shown = "middle" if key == "with_labels" else "rate"
+            estimates.append(estimate_cell(row.get(key, {}), shown, sign=sign))
         table.append([measure, str(row["n"]), str(row["labelled"]), *estimates])
     print_table(["measure", "answers", "labelled", *columns.values()], table)
     if len(labelled) == 1:

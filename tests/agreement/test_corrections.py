@@ -87,7 +87,9 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
     shown = numbers["measures"]["harmful_refusal_rate"]
     with_labels = {"rate": shown["raw"]["rate"], **weighed._asdict()}
+    middle = shown["with_labels"].pop("middle")
     assert shown["with_labels"] == rounded_numbers(with_labels)
+    assert weighed.low < middle < weighed.high
     # Labels of one request say less than as many of twenty.
     together = [answer._replace(cluster="one") for answer in run[:20]] + run[20:]
     alike = label_intervals(together, labels, error)["harmful_refusal_rate"]
