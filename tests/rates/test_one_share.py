@@ -13,15 +13,7 @@ from refract.rates.judge_error import DRAWS, JudgeError, people_by_draw, people_
 from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import Interval, SharePart
 from refract.statistics.proportions import normal_quantile, wilson
-from tests.builders import judge_error
-
-APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
-VARIED = judge_error(
-    missed=[0.05, 0.1, 0.08, 0.12, 0.06, 0.09, 0.1, 0.07],
-    false=[0.02, 0.01, 0.03, 0.02, 0.015, 0.03, 0.01, 0.02],
-    n=400,
-    more=0.05,
-)
+from tests.rates.test_judge_error import APART, VARIED
 
 
 def found(share, n, *labels, certain=0.0, error=APART):

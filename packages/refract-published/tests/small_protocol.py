@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from refract_published.protocols.definitions import Chosen, Protocol
 
+ROWS = [
+    {"id": str(n), "prompt": "?", "category": category, "area": area}
+    for n, (category, area) in enumerate(
+        [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
+    )
+]
+
 
 def protocol(**changes) -> Protocol:
     """A small protocol."""

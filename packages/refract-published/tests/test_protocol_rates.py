@@ -20,15 +20,8 @@ from refract_published.protocols.counting import (
     protocol_judge,
     protocol_table,
 )
-from small_protocol import chosen
+from small_protocol import ROWS, chosen
 from tests.builders import rate as share
-
-ROWS = [
-    {"id": str(n), "prompt": "?", "category": category, "area": area}
-    for n, (category, area) in enumerate(
-        [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
-    )
-]
 
 
 def counted(verdicts, part=None, answers=None, family="refusal", outcomes=None, **measure):

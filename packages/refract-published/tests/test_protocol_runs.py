@@ -18,17 +18,10 @@ from refract_published.protocols import CATALOGUE
 from refract_published.protocols.definitions import Chosen
 from refract_published.protocols.deviations import suite_deviations
 from refract_published.protocols.run import protocol_suite
-from small_protocol import chosen
+from small_protocol import ROWS, chosen
 from tests.builders import Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.outside import outside
-
-ROWS = [
-    {"id": str(n), "prompt": "?", "category": category, "area": area}
-    for n, (category, area) in enumerate(
-        [("harmful", "a"), ("harmful", "a"), ("harmful", "b"), ("helpful", "b"), ("helpful", "b")]
-    )
-]
 
 # A params.yaml without its judges.
 MINIMAL = {
