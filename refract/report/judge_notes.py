@@ -5,7 +5,10 @@ read it; on chance), and how well judges agree with people."""
 from __future__ import annotations
 
 from refract.core.decimals import MISSING
+from refract.core.errors import ParamsError
+from refract.core.registry import find
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
+from refract.judges import JUDGES
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
@@ -42,6 +45,16 @@ def prompt_readers(view: View) -> list[str]:
         "of a discrimination there may be the judge's"
         for (judge, suite), texts in by_judge.items()
     ]
+
+
+def _by_answer(view: View, judge: object) -> bool:
+    """Whether a judge says that prompts do not move it."""
+    definition = view.judges.get(str(judge)) or {}
+    try:
+        kind = find(JUDGES, definition.get("kind"), f"judges.{judge}: kind")
+    except ParamsError:  # of a package that is not here
+        return False
+    return bool(getattr(kind, "by_answer", False))
 
 
 def plan_note(view: View) -> str:
@@ -88,7 +101,9 @@ def null_table(view: View) -> ShownTable:
             },
         )
         # No difference at all has an interval by the number of pairs alone.
-        row[_kind(rate)] = short_text(rate) if rate.value else f"none ({rate.counts.n} pairs)"
+        alone = "; it judges by the answer" if _by_answer(view, row["judge"]) else ""
+        none = f"none ({rate.counts.n} pairs{alone})"
+        row[_kind(rate)] = short_text(rate) if rate.value else none
     return shown_table(rows.values())
 
 

@@ -48,6 +48,26 @@ def test_the_table_has_a_column_for_each_kind_of_null_answer(view):
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("rules", "none (60 pairs; it judges by the answer)"),
+        ("refusal", "none (60 pairs; it judges by the answer)"),
+        ("llm_refusal", "none (60 pairs)"),
+        ("of_no_package", "none (60 pairs)"),
+    ],
+)
+def test_no_difference_of_a_judge_that_goes_by_the_answer_says_so(kind, said):
+    about = {"suites": {"s": suite_facts(judges=["first"])}, "judges": {"first": {"kind": kind}}}
+    view = view_of(rate("refusal_rate", 30, 60), null("one", 0.0, 0.06), provenance={"one": about})
+    assert lines(null_table(view)) == [said]
+
+
+def lines(table) -> list[str]:
+    """The cells of shuffled answers."""
+    return [row[table.header.index("shuffled")] for row in table.rows]
+
+
 def test_a_judge_that_reads_prompts_is_a_warning_with_its_numbers(view):
     assert prompt_readers(view) == [
         "on s the judge second calls answers that cannot depend on their prompt refused more often "
