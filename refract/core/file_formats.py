@@ -217,10 +217,12 @@ def _csv_cells(text: str, separator: str) -> list[list[str]]:
         )
     except pandas.errors.EmptyDataError:
         return []
+    except pandas.errors.ParserError as error:
+        hint = f"a cell with {separator!r}, quotes or line breaks stands in double quotes"
+        raise ValueError(f"{str(error).splitlines()[0]}; {hint}") from None
     short = frame.isna().any(axis=1)
     if short.any():
-        number = int(short.idxmax()) + 1
-        raise ValueError(f"row {number} has fewer cells than the first")
+        raise ValueError(f"row {int(short.idxmax()) + 1} has fewer cells than the first")
     return [[cell.replace(mark, "\r") for cell in row] for row in frame.to_numpy().tolist()]
 
 

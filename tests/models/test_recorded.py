@@ -289,7 +289,11 @@ def test_columns_can_be_named(tmp_path):
         ("a.json", b"[" * 100_000, "nested too deeply"),
         ("a.json", b'[{"a": ' + b"[" * 900 + b"]" * 900 + b"}]", "nested more than 200 deep"),
         ("a.csv", b"id,response\na,\xff\n", "cannot be read .'utf-8' codec"),
-        ("a.csv", b"id,response\na,Sure, gladly\n", "Expected 2 fields in line 2, saw 3"),
+        (
+            "a.csv",
+            b"id,response\na,Sure, gladly\n",
+            "Expected 2 fields in line 2, saw 3; a cell with ',', quotes or line breaks stands in",
+        ),
         ("a.csv", b"id,response\na\n", "row 2 has fewer cells than the first"),
         ("a.csv", b'id,response\n"a,"x"\nb,y\n', "',' expected after '\"'"),
         ("a.csv", b'id,response\na,"x\nb,y\n', "unexpected end of data"),
