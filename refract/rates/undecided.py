@@ -200,14 +200,28 @@ def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> st
         return ""
     part = SharePart(found.value, found.interval, "", n=n)
     labels = deciding_labels(threshold, part, None, confidence)
-    if labels is None:
+    used = rate.counts.labels.used if rate.counts.labels and rate.value is not None else 0
+    if labels is not None and used:
+        # Those drawn by doubt say as much as fewer that are drawn alike.
+        width, z = found.interval.high - found.interval.low, normal_quantile(confidence)
+        alike = 1
+        while alike < used and _width(wilson_at(found.value * (alike + 1), alike + 1, z)) >= width:
+            alike += 1
+        labels = max(used + 1, ceil(labels * used / alike))
+    if labels is None or labels > n:
         return (
             f"labels of all {n} answers would not decide it if people find what {by}; more prompts"
         )
     drawn, command = _drawn(rate, labels, answers, n)
-    return (
-        f"{labels} labels (of {drawn} answers drawn) decide it if people find what {by}: {command}"
-    )
+    text = f"(of {drawn} answers drawn) decide it if people find what {by}: {command}"
+    if used:
+        first = "--out more.csv, whose first rows are those that have labels"
+        return f"{labels} labels in all {text} {first}"
+    return f"{labels} labels {text}"
+
+
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
 
 
 def _drawn(rate: Rate, labels: int, answers: int, n: int) -> tuple[int, str]:

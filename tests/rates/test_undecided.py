@@ -15,6 +15,7 @@ from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
     foreseen,
     label_plan,
+    labels_text,
     needed_text,
     part_of_rate,
     plan_text,
@@ -29,6 +30,8 @@ from tests.builders import judge_error, rate, suite_facts
 from tests.report.views import facts, view_of
 
 ERROR = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
+
+LEAST = Threshold("min", 0.8)
 
 
 def judged(successes, n, threshold, name="harmful_refusal_rate"):
@@ -131,3 +134,19 @@ def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
 def test_few_answers_leave_hardly_more_to_label():
     few = judged(8, 10, Threshold("min", 0.8))
     assert plan_text(few, ERROR, 10, 0.95) == "there are hardly more answers to label"
+
+
+def test_labels_that_were_drawn_by_doubt_take_more_of_them_to_decide():
+    judged_ = judged(170, 200, Threshold("min", 0.8))
+    alone = rate("labelled_harmful_refusal_rate", 36, 40, value=0.9, labels=HumanLabels(40, 0, 0))
+    texts = []
+    for as_many in (40, 20):
+        found = replace(alone, interval=wilson(0.9 * as_many, as_many), threshold=LEAST)
+        texts.append(labels_text(found, judged_, 400, 0.95))
+    command = "refract label --model one --suite s --n"
+    more = "--out more.csv, whose first rows are those that have labels"
+    said = "of {0} answers drawn) decide it if people find what these labels do"
+    assert texts == [
+        f"80 labels in all ({said.format(160)}: {command} 160 {more}",
+        f"160 labels in all ({said.format(320)}: {command} 320 {more}",
+    ]
