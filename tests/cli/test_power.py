@@ -44,6 +44,9 @@ def test_a_design_effect_takes_prompts():
     assert re.search(r" 0\.05  +402\n", run("--difference", 0.05, "--design-effect", 3))
 
 
+PLANNED = "--threshold (must be|goes with)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -53,6 +56,11 @@ def test_a_design_effect_takes_prompts():
         (("--n", 0), "0"),
         (("--n", 10, "--alpha", 2), "alpha"),
         (("--n", 10, "--design-effect", 0.5), "--design-effect"),
+        (("--n", 10, "--threshold", "x >= .8"), PLANNED),
+        (("--n", 10, "--threshold", "over_refusal_rate > .8"), PLANNED),
+        (("--n", 0, "--threshold", "over_refusal_rate >= .8"), PLANNED),
+        (("--threshold", "over_refusal_rate >= .8"), PLANNED),
+        (("--n", 10, "--difference", 0.1, "--threshold", "over_refusal_rate >= .8"), PLANNED),
     ],
 )
 def test_what_cannot_be_computed_is_wrong_usage(arguments, named):
@@ -95,18 +103,3 @@ def test_of_labels_alone_the_labels_are_said_that_would_find_a_rate_decided():
     # Intervals are as wide as the confidence asks.
     wider = run("--n", 129, "--threshold", "labelled_over_refusal_rate<=.8", "--confidence", ".99")
     assert "0.90 [0.81, 0.95]" in wider
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--n", 10, "--threshold", "x >= .8"),
-        ("--n", 10, "--threshold", "over_refusal_rate > .8"),
-        ("--n", 0, "--threshold", "over_refusal_rate >= .8"),
-        ("--threshold", "over_refusal_rate >= .8"),
-        ("--n", 10, "--difference", 0.1, "--threshold", "over_refusal_rate >= .8"),
-    ],
-)
-def test_a_threshold_that_cannot_be_planned_names_what_can(arguments):
-    with pytest.raises(UsageError, match=r"--threshold (must be|goes with)"):
-        run(*arguments)

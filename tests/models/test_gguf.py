@@ -242,7 +242,7 @@ def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(t
 
 
 @pytest.mark.parametrize(
-    "key",
+    "applied",
     [
         {"llama.rope.scaling.type": "linear"},
         {"llama.rope.scaling.factor": 4.0},
@@ -252,21 +252,16 @@ def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(t
         {"lama.rope.freq_base": 5000.0},
         {"split.count": 2},
         {"tokenizer.ggml.normalizer.lowercase": True},
+        {"rope_freqs.weight": [1.0, 1.0, 8.0, 8.0]},
+        {"blk.0.attn_q.bias": [0.5] * 32},
     ],
 )
-def test_a_key_that_nothing_applies_is_refused_by_name(tmp_path, key):
-    write_gguf(tmp_path / "random.gguf", more=key)
-    with pytest.raises(AdapterError, match=next(iter(key))):
-        answers(definition(tmp_path, gguf_file="random.gguf"))
-
-
-@pytest.mark.parametrize(
-    "tensors",
-    [{"rope_freqs.weight": [1.0, 1.0, 8.0, 8.0]}, {"blk.0.attn_q.bias": [0.5] * 32}],
-)
-def test_a_tensor_that_nothing_applies_is_refused_by_name(tmp_path, tensors):
-    write_gguf(tmp_path / "random.gguf", tensors=tensors)
-    with pytest.raises(AdapterError, match=f"the tensor {next(iter(tensors))} is not applied"):
+def test_a_key_or_a_tensor_that_nothing_applies_is_refused_by_name(tmp_path, applied):
+    (name,) = applied
+    is_tensor = isinstance(applied[name], list)
+    write_gguf(tmp_path / "random.gguf", **{"tensors" if is_tensor else "more": applied})
+    message = f"the tensor {name} is not applied" if is_tensor else name
+    with pytest.raises(AdapterError, match=message):
         answers(definition(tmp_path, gguf_file="random.gguf"))
 
 

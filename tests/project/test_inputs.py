@@ -188,19 +188,13 @@ def test_a_word_that_is_also_a_folders_name_is_no_path(project):
     assert list(Hashes({}).of_definition(definition, {})) == ["where.a"]
 
 
-def test_wrong_params_end_the_pipeline_before_anything_runs(project):
-    write_params(seed="now")
-    with pytest.raises(ParamsError, match="seed must be an integer"):
-        main()
-    assert not INPUTS.exists()
-
-
 SUITE = {"file": "s.jsonl", "judges": ["rules"]}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"seed": "now"}, "seed must be an integer"),
         ({"suites": {"s": {**SUITE, "file": "t.jsonl"}}},
          r"suites.s: file: no file or folder 't.jsonl' \(seen from .*\); correct it"),
         ({"suites": {"s": {**SUITE, "fields": ["area"]}}}, "fields: no row of s.jsonl has 'area'"),

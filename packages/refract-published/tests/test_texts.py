@@ -66,6 +66,12 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
     assert text_in(source_of(text, path=path, at="there"), content.encode()) == text
 
 
+CONSTANTS = "A = 1\n" * 2_000_000
+ALIASES = "".join(
+    f"{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'y'}]\n" for n in range(30)
+)
+
+
 @pytest.mark.parametrize(
     ("path", "at", "content", "why"),
     [
@@ -74,33 +80,18 @@ def test_a_text_is_taken_out_of_its_file_by_its_hash_without_running_it(path, co
         ("a.yaml", "P", "a: [", "the file cannot be read: not YAML"),
         ("a.txt", "P", "", "must be .py, .yaml or .json"),
         ("a.txt", None, "other", "SHA-256 is d9298a10d1b0735837d.*, and d6ae1ef5"),
+        # Too large or too deep to be read.
+        ("judge.py", "A", CONSTANTS, "too large to be read .12000000 characters, not 250000"),
+        ("judge.py", "A", "A = " + "(" * 20_000 + "1" + ")" * 20_000, "the file cannot be read"),
+        ("judge.py", "A", "A = 'a'" + "+'a'" * 50_000, "the file cannot be read"),
+        ("a.yaml", "A", "[" * 5_000, "the file cannot be read"),
+        ("a.yaml", "A", ALIASES, "none of the 1 texts in the file"),
     ],
+    ids=lambda value: str(value)[:12],
 )
 def test_a_file_without_the_text_is_an_error_that_says_why(path, at, content, why):
     with pytest.raises(SourceError, match=f"{path}.*{why}"):
         text_in(source_of("{question!r}", path=path, at=at), content.encode())
-
-
-CONSTANTS = "A = 1\n" * 2_000_000
-ALIASES = "".join(
-    f"{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9) if n else 'y'}]\n" for n in range(30)
-)
-
-
-@pytest.mark.parametrize(
-    ("path", "content", "why"),
-    [
-        ("judge.py", CONSTANTS, "too large to be read .12000000 characters, not 250000"),
-        ("judge.py", "A = " + "(" * 20_000 + "1" + ")" * 20_000, "the file cannot be read"),
-        ("judge.py", "A = 'a'" + "+'a'" * 50_000, "the file cannot be read"),
-        ("a.yaml", "[" * 5_000, "the file cannot be read"),
-        ("a.yaml", ALIASES, "none of the 1 texts in the file"),
-    ],
-    ids=lambda value: str(value)[:12],
-)
-def test_a_file_that_is_too_large_or_deep_ends_in_a_message(path, content, why):
-    with pytest.raises(SourceError, match=why):
-        text_in(source_of("x", path=path, at="A"), content.encode())
 
 
 @pytest.mark.parametrize(
