@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,8 @@ from refract.core.decimals import estimate_text
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
+from refract.evaluate import labelled
+from refract.evaluate.labelled import run_error
 from refract.rates.key import Group
 from refract.rates.rate import Threshold
 from refract.statistics.correction import Sample, prediction_powered
@@ -293,3 +296,32 @@ def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_p
     assert rate == pytest.approx(27 / 80, abs=0.05)
     said = cli("correct", "l.csv", "--rows", "rows.jsonl").out
     assert "answers that the judge is unsure of were drawn more often" in said
+
+
+def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_known(
+    cli, run_rows, monkeypatch
+):
+    label_by_judge(cli, run_rows, 20, "l.csv")
+    command = ("correct", "l.csv", "--rows", run_rows)
+    plain = "measure answers labelled judge (raw) prediction-powered of these answers alone"
+    assert " ".join(cli(*command).out.splitlines()[0].split()) == plain
+    # What the run's results say of the judge.
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    about = {"judge_error": {"lines": [list(line) for line in error.lines]}}
+    monkeypatch.setattr(labelled, "read_run", lambda path: {"provenance": {"suites": {"s": about}}})
+    assert run_error(judged_answers(2), None, run_rows) is None  # no results beside the rows
+    run_rows = run_rows.rename(run_rows.with_name("r.rows.jsonl"))
+    run_rows.with_name("r.json").touch()
+    assert run_error(judged_answers(2), None, run_rows) == error
+    header, _, *rows = cli("correct", "l.csv", "--rows", run_rows).out.splitlines()
+    known = "judge (raw) for prompts and judge and labels prediction-powered"
+    assert known in " ".join(header.split())
+    (harmful,) = (row for row in rows if row.startswith("harmful_refusal_rate  "))
+    assert len(re.findall(r"0\.\d{3} \[0\.\d{3}, [01]\.\d{3}\]", harmful)) == 5
+
+
+def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(labelled, "project_root", lambda: tmp_path)
+    settings = DecisionSettings(interval="prompts")
+    monkeypatch.setattr(labelled, "decision_settings", lambda root: settings)
+    assert run_error(judged_answers(2), "one", None) is None
