@@ -90,7 +90,7 @@ def measure(
     >>> results.metrics
     """
     opened = opened_model(model, name)
-    is_list = isinstance(suites, list) and bool(suites) and isinstance(suites[0], Mapping)
+    is_list = isinstance(suites, list) and (not suites or isinstance(suites[0], Mapping))
     if hasattr(suites, "columns") or is_list:
         suites = {"prompts": cast("Rows", suites)}
     if isinstance(suites, Mapping):
