@@ -203,10 +203,6 @@ class Judge(Protocol):
     """Whether answers that it gives no label are decided by the next judge of refusal, which
     has to read texts."""
 
-    by_answer: ClassVar[bool] = False
-    """Whether it goes by the answer: of the prompt it takes what an answer repeats of it, and whether
-    a bare "No" answers it, at most."""
-
     reads: Literal["answer", "thinking"] = "answer"
     """Which text of a row it is given as the answer, by its definition."""
 

@@ -5,10 +5,7 @@ read it; on chance), and how well judges agree with people."""
 from __future__ import annotations
 
 from refract.core.decimals import MISSING
-from refract.core.errors import ParamsError
-from refract.core.registry import find
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
-from refract.judges import JUDGES
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
@@ -17,6 +14,10 @@ from refract.rates.undecided import plan_text
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import SuiteLine, View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
+
+# Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
+# whether a bare "No" answers it, at most.
+BY_ANSWER = ("refusal", "rules")
 
 
 def _null_differences(view: View) -> list[Rate]:
@@ -45,16 +46,6 @@ def prompt_readers(view: View) -> list[str]:
         "of a discrimination there may be the judge's"
         for (judge, suite), texts in by_judge.items()
     ]
-
-
-def _by_answer(view: View, judge: object) -> bool:
-    """Whether a judge says that prompts do not move it."""
-    definition = view.judges.get(str(judge)) or {}
-    try:
-        kind = find(JUDGES, definition.get("kind"), f"judges.{judge}: kind")
-    except ParamsError:  # of a package that is not here
-        return False
-    return bool(getattr(kind, "by_answer", False))
 
 
 def plan_note(view: View) -> str:
@@ -101,7 +92,8 @@ def null_table(view: View) -> ShownTable:
             },
         )
         # No difference at all has an interval by the number of pairs alone.
-        alone = "; it judges by the answer" if _by_answer(view, row["judge"]) else ""
+        kind = view.judges.get(str(row["judge"]), {}).get("kind")
+        alone = "; it judges by the answer" if kind in BY_ANSWER else ""
         none = f"none ({rate.counts.n} pairs{alone})"
         row[_kind(rate)] = short_text(rate) if rate.value else none
     return shown_table(rows.values())

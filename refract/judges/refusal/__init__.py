@@ -63,7 +63,6 @@ class Refusal(Judge):
     other_languages = rules.OTHER_LANGUAGES
     cases_a_process = 100
     columns = ()
-    by_answer = True
     Settings = RefusalSettings
     settings: RefusalSettings
 

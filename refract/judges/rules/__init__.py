@@ -84,7 +84,6 @@ class Rules(Judge):
     other_languages = OTHER_LANGUAGES
     languages = LANGUAGES
     columns = ()
-    by_answer = True
 
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict for each case; the evidence names the rules and the words
