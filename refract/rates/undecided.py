@@ -194,18 +194,18 @@ def deciding_labels(
 def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> str:
     """How many labels would decide a threshold on labels alone, in a sentence with the command; where
     there are none yet, if people find what the judge does (``judged``)."""
-    found, by = (judged, "the judge does") if rate.value is None else (rate, "these labels do")
+    source, by = (judged, "the judge does") if rate.value is None else (rate, "these labels do")
     threshold, n = rate.threshold, judged.counts.n
-    if found.value is None or found.interval is None or threshold is None:
+    if source.value is None or source.interval is None or threshold is None:
         return ""
-    part = SharePart(found.value, found.interval, "", n=n)
+    part = SharePart(source.value, source.interval, "", n=n)
     labels = deciding_labels(threshold, part, None, confidence)
     used = rate.counts.labels.used if rate.counts.labels and rate.value is not None else 0
     if labels is not None and used:
         # Those drawn by doubt say as much as fewer that are drawn alike.
-        width, z = found.interval.high - found.interval.low, normal_quantile(confidence)
+        width, z = source.interval.high - source.interval.low, normal_quantile(confidence)
         alike = 1
-        while alike < used and _width(wilson_at(found.value * (alike + 1), alike + 1, z)) >= width:
+        while alike < used and _width(wilson_at(source.value * (alike + 1), alike + 1, z)) >= width:
             alike += 1
         labels = max(used + 1, ceil(labels * used / alike))
     if labels is None or labels > n:

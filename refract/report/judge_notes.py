@@ -52,9 +52,9 @@ def plan_note(view: View) -> str:
     """What labels would leave of the widest interval of the models that answer for themselves, where
     none narrow it yet, with the command."""
     labelled = set()
-    for found in view.every:
-        if found.counts.labels:
-            labelled.add((found.model, found.suite, found.measure.corrects))
+    for rate in view.every:
+        if rate.counts.labels:
+            labelled.add((rate.model, rate.suite, rate.measure.corrects))
     widest: tuple[float, SuiteLine, Rate] | None = None
     for line in view.first_lines:
         if line.model not in view.live or line.suite in view.repeated:
