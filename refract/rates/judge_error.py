@@ -387,11 +387,11 @@ def people_interval(
     for end, limit, chance in zip(ends, limits, chances, strict=True):
         if these or len(parts) > 1:
             upper = chance > 0.5
-            found.append(_limit(error, parts, end, limit, confidence, these=these, upper=upper))
+            found.append(_limit(error, tuple(parts), end, limit, confidence, these, upper))
             continue
         (part,) = parts
         share = Found(end, abs(limit - end) / normal_quantile(confidence), part.certain)
-        found.append(error.paths(part.prompts).limit(share, chance, labels))
+        found.append(_limit_alone(error, part.prompts, share, chance, labels))
     return Interval(*found)
 
 
@@ -401,9 +401,19 @@ def found_of(part: SharePart, confidence: float) -> Found:
     return Found(part.share, width / 2 / normal_quantile(confidence), part.certain)
 
 
+# Bounds are often the estimate itself, and one share is counted for suite, category and field.
+@lru_cache(maxsize=4096)
+def _limit_alone(
+    error: JudgeError, prompts: Prompts, share: Found, chance: float, labels: LabelPair
+) -> float:
+    """One end of :func:`people_interval` by quadrature."""
+    return error.paths(prompts).limit(share, chance, labels)
+
+
+@lru_cache(maxsize=4096)
 def _limit(
     error: JudgeError,
-    parts: Sequence[SharePart],
+    parts: tuple[SharePart, ...],
     end: float,
     limit: float,
     confidence: float,
@@ -417,7 +427,7 @@ def _limit(
     alone = len(parts) == 1
     if alone:
         interval = Interval(min(end, limit), max(end, limit))
-        parts = [replace(parts[0], share=end, interval=interval)]
+        parts = (replace(parts[0], share=end, interval=interval),)
     # The limits of the parts on the side that moves the measure up, or down. Of several parts the
     # estimate's own interval says how far their errors add up.
     sides = [upper == (part.sign > 0) for part in parts]
