@@ -114,12 +114,6 @@ def _messages_problem(messages: list[Any]) -> str:
     return ""
 
 
-def user_places(row: Row) -> list[int]:
-    """The places of the user's messages in a row's conversation; a row without one has one turn."""
-    messages = row.get("messages", [{"role": "user"}])
-    return [place for place, message in enumerate(messages) if message["role"] == "user"]
-
-
 def is_played(row: Row) -> bool:
     """Whether a row is one for refract-dialogue: the model answers several of its turns, or
     is offered tools."""

@@ -11,7 +11,7 @@ from refract.core.jsonl import has_form
 from refract.core.tool_calls import NAMING
 from refract.core.types import OWN_ANSWER, Attempt, Message, PromptRow, Row, turn_id
 from refract.suites.perturbations import OneTurn
-from refract.suites.rows import SuiteError, user_places
+from refract.suites.rows import SuiteError
 
 
 def problems(row: Row) -> list[str]:
@@ -64,7 +64,9 @@ def _problem_of_results(row: Row, names: Sequence[str]) -> str:
 
 def _open_turns(row: Row) -> list[int]:
     """The numbers of the user's turns without an assistant's message behind them."""
-    places = pairwise([*user_places(row), -1])
+    messages = row.get("messages", [{"role": "user"}])
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    places = pairwise([*users, -1])
     return [turn for turn, (place, after) in enumerate(places, 1) if after in (place + 1, -1)]
 
 
