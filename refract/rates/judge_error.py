@@ -397,8 +397,8 @@ def people_interval(
 
 def found_of(part: SharePart, confidence: float) -> Found:
     """A part's share with the deviation that its interval is of."""
-    width = part.interval.high - part.interval.low
-    return Found(part.share, width / 2 / normal_quantile(confidence), part.certain)
+    deviation = part.interval.width / 2 / normal_quantile(confidence)
+    return Found(part.share, deviation, part.certain)
 
 
 # Bounds are often the estimate itself, and one share is counted for suite, category and field.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from math import ceil
+from math import ceil, floor
 from typing import NamedTuple
 
 from refract.core.decimals import interval_text
@@ -13,7 +13,7 @@ from refract.rates.judge_error import JudgeError, found_of, judged_share, people
 from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, Threshold, prompts_of
-from refract.statistics.proportions import normal_quantile, wilson_at
+from refract.statistics.proportions import effective_n, normal_quantile, wilson_at
 
 # How many labels are asked for first, and how many more are tried for a decision.
 FIRST_LABELS = 20
@@ -203,10 +203,9 @@ def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> st
     used = rate.counts.labels.used if rate.counts.labels and rate.value is not None else 0
     if labels is not None and used:
         # Those drawn by doubt say as much as fewer that are drawn alike.
-        width, z = source.interval.high - source.interval.low, normal_quantile(confidence)
-        alike = 1
-        while alike < used and _width(wilson_at(source.value * (alike + 1), alike + 1, z)) >= width:
-            alike += 1
+        alike = effective_n(source.value, *source.interval, confidence)
+        # Whole ones; where all are drawn alike, rounding takes none away.
+        alike = max(1, min(used, floor(alike + 1e-9)))
         labels = max(used + 1, ceil(labels * used / alike))
     if labels is None or labels > n:
         return (
@@ -218,10 +217,6 @@ def labels_text(rate: Rate, judged: Rate, answers: int, confidence: float) -> st
         first = "--out more.csv, whose first rows are those that have labels"
         return f"{labels} labels in all {text} {first}"
     return f"{labels} labels {text}"
-
-
-def _width(interval: Interval) -> float:
-    return interval.high - interval.low
 
 
 def _drawn(rate: Rate, labels: int, answers: int, n: int) -> tuple[int, str]:

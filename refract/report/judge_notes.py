@@ -4,6 +4,8 @@ read it; on chance), and how well judges agree with people."""
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from refract.core.decimals import MISSING
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
 from refract.rates.judge_error import JudgeError
@@ -12,7 +14,7 @@ from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
 from refract.rates.rate import Rate
 from refract.rates.undecided import plan_text
 from refract.report.markdown import ShownTable, shown_table
-from refract.report.view import SuiteLine, View
+from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
 
 # Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
@@ -55,19 +57,16 @@ def plan_note(view: View) -> str:
     for rate in view.every:
         if rate.counts.labels:
             labelled.add((rate.model, rate.suite, rate.measure.corrects))
-    widest: tuple[float, SuiteLine, Rate] | None = None
+    unknown = []
     for line in view.first_lines:
         if line.model not in view.live or line.suite in view.repeated:
             continue
         for rate in filter(None, line.headlines):
-            judged = rate.with_judge
-            if judged and (rate.model, rate.suite, rate.name) not in labelled:
-                width = judged.interval.high - judged.interval.low
-                if widest is None or width > widest[0]:
-                    widest = width, line, rate
-    if widest is None or view.estimand == "these_prompts":
+            if rate.with_judge and (rate.model, rate.suite, rate.name) not in labelled:
+                unknown.append((rate.with_judge.interval.width, line, rate))
+    if not unknown or view.estimand == "these_prompts":
         return ""
-    _, line, rate = widest
+    _, line, rate = max(unknown, key=itemgetter(0))
     error = JudgeError.of_suite(view.provenance.get(line.model), line.suite)
     if error is None:
         return ""

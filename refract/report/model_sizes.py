@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from refract.core.settings import read_settings
 from refract.rates.key import ATTACK_SUCCESS
 from refract.rates.rate import Interval, Rate
 from refract.report.wording import CATEGORY_OF
-from refract.statistics.proportions import normal_quantile
+from refract.statistics.proportions import effective_n
 from refract.statistics.trends import Point, Trend, trend
 
 LEAST_SIZES = 3  # models of a family, for a trend to be drawn through
@@ -107,11 +106,3 @@ def scaling_series(
             fitted = trend([point.point(confidence) for point in points.values()], confidence)
             series.append(Series(suite, title, family=family, points=points, trend=fitted))
     return series
-
-
-def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) -> float:
-    """The number of independent answers for which Wilson's interval is as wide as this one: with u
-    = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u + z²u²/4)."""
-    z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
-    b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
-    return max(1e-3, (math.sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))

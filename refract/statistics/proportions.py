@@ -18,6 +18,11 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @property
+    def width(self) -> float:
+        """From one end to the other."""
+        return self.high - self.low
+
 
 class Proportion(NamedTuple):
     """A proportion, or a difference of two, with its interval."""
@@ -87,6 +92,14 @@ def wilson_at(successes: float, n: float, z: float) -> Interval:
         0.0 if successes == 0 else max(0.0, centre - half),
         1.0 if successes == n else min(1.0, centre + half),
     )
+
+
+def effective_n(rate: float, low: float, high: float, confidence: float = 0.95) -> float:
+    """The number of independent answers for which Wilson's interval is as wide as this one: with u
+    = 1 / n a root of w²(1 + z²u)² = 4z²(rate(1 - rate)u + z²u²/4)."""
+    z2, w2 = normal_quantile(confidence) ** 2, (high - low) ** 2
+    b = 2 * z2 * (w2 - 2 * rate * (1 - rate))
+    return max(1e-3, (sqrt(b * b + 4 * z2 * z2 * (1 - w2) * w2) - b) / (2 * w2))
 
 
 def mean_of_samples(

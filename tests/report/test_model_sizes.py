@@ -12,11 +12,10 @@ from refract.rates.counting import CountedSuite
 from refract.rates.rate import Interval, Rate
 from refract.rates.robustness import attack_table
 from refract.report.figure_data import figures_of
-from refract.report.model_sizes import effective_n, model_sizes, scaling_series
+from refract.report.model_sizes import model_sizes, scaling_series
 from refract.report.view import View
 from refract.results.table_rows import rate_to_row, rates_from_rows
 from refract.statistics.clusters import clustered_mean
-from refract.statistics.proportions import wilson
 from tests.builders import counted, prompt_row, rate
 from tests.report.views import facts, pages_of
 
@@ -159,11 +158,6 @@ def test_a_trend_is_fitted_to_the_number_of_independent_answers():
         assert all(n == 120 for n in independent) if size == 1 else max(independent) < 60
         widths.append(series.trend.high - series.trend.low)
     assert widths[1] > widths[0]
-
-
-@pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
-def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
-    assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
 
 
 def test_attack_success_counts_what_was_refused_plain_and_judged_under_attack():

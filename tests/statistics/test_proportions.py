@@ -14,6 +14,7 @@ from refract.statistics.proportions import (
     all_of_k,
     any_of_k,
     changes_in_k,
+    effective_n,
     mean_of_samples,
     proportion,
     settled,
@@ -131,3 +132,8 @@ def test_the_noise_of_samples_is_that_of_strata_with_half_of_a_variance_in_an_im
 def test_what_differs_behind_the_twelfth_digit_is_one_number():
     assert settled(0.03125000000000001) == 0.03125
     assert settled(0.123456789012) == 0.123456789012
+
+
+@pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
+def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
+    assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
