@@ -13,6 +13,7 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.judges.kept import VERDICTS
 from refract.models.store import ResponseStore, known_answers, open_store
+from refract.results.recounted import COUNTED_AGAIN
 
 cache = typer.Typer(
     add_completion=False,
@@ -39,6 +40,7 @@ def info() -> None:
     with answers:
         counts = Counter(model or "unnamed" for _, model in answers)
         verdicts = counts.pop(VERDICTS, 0)
+        del counts[COUNTED_AGAIN]
         size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
         say(f"{path}: {counts.total()} answers, {verdicts} verdicts, {size / 1e6:.1f} MB")
         for model in sorted(counts):

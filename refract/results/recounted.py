@@ -6,15 +6,20 @@ that counted it first, and every check of numbers compares as :func:`differing_r
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from refract.core.environment import code_sha256
 from refract.core.errors import RefractError
+from refract.core.jsonl import sha256_json
 from refract.core.params import DecisionSettings
 from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS
+from refract.models.protocol import Answer
+from refract.models.store import open_store
 from refract.rates import fields_of, with_limits
 from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite
@@ -30,6 +35,8 @@ OF_OUTCOMES = {*CLEAN_MEASURES, *SHARES, *CONTRASTS.values()}
 COUNTED_COLUMNS = {column.name for column in ALL if not column.place.startswith("key.")}
 COUNTED_COLUMNS -= {"clustered_by", "shown"}
 TOLERANCE = 1e-9
+# What the store calls files that were counted again; no model can have this name.
+COUNTED_AGAIN = "(counted again)"
 Lines = Sequence[Mapping[str, Any]]
 
 
@@ -102,6 +109,25 @@ def recount_problems(rates: Sequence[Rate], outcomes: Lines, facts: Mapping[str,
             problems += [f"{suite} {problem}" for problem in differing]
         except (KeyError, TypeError, ValueError, RefractError) as error:
             problems.append(f"{suite} cannot be counted again ({type(error).__name__}: {error})")
+    return problems
+
+
+def problems_kept(
+    written: Sequence[bytes | None],
+    rates: Sequence[Rate],
+    outcomes: Lines,
+    facts: Mapping[str, Any],
+) -> list[str]:
+    """As :func:`recount_problems`, of files that hold ``written``: files without a problem are kept
+    in the response store by their hash and that of the code, so that they are counted again once."""
+    of_files = [hashlib.sha256(content or b"").hexdigest() for content in written]
+    key = sha256_json([COUNTED_AGAIN, code_sha256(), *of_files])
+    with open_store() as store:
+        if key in store.get([key]):
+            return []
+        problems = recount_problems(rates, outcomes, facts)
+        if not problems:
+            store.put([(key, Answer(""))], COUNTED_AGAIN)
     return problems
 
 

@@ -34,8 +34,15 @@ from refract.rates.comparison import (
 )
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
-from refract.results.current import ReadFile, current_note, differing, named, not_current
-from refract.results.recounted import recount_problems
+from refract.results.current import (
+    FILES,
+    ReadFile,
+    current_note,
+    differing,
+    named,
+    not_current,
+)
+from refract.results.recounted import problems_kept, recount_problems
 from refract.results.table_rows import rates_from_rows
 
 
@@ -163,7 +170,8 @@ def read_side(
     reasons = not_current(params, facts, read)
     for model, result in results.items():
         if result.provenance:
-            problems = recount_problems(result.rates, result.outcomes, result.provenance)
+            written = [read(file.format(model)) for file in FILES]
+            problems = problems_kept(written, result.rates, result.outcomes, result.provenance)
             reasons += [f"metrics/tables/{model}.csv: {problem}" for problem in problems]
     return Side(name, results, reasons)
 

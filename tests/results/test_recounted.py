@@ -12,7 +12,8 @@ import pytest
 
 from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
 from refract.rates.rate import Interval, Rate
-from refract.results.recounted import recount_problems
+from refract.results import recounted
+from refract.results.recounted import problems_kept, recount_problems
 from refract.results.sources import read_tree
 from tests.builders import ROOT, Project, suite_rows
 
@@ -122,3 +123,17 @@ def test_each_number_that_a_decision_rests_on_is_counted_again(name, change, pro
 
 def test_two_rates_of_one_name_are_named():
     assert problems_of([*RATES, RATES[0]]) == [f"{SUITE} two rates have one name"]
+
+
+def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch):
+    counted = []
+
+    def counting(rates, outcomes, facts):
+        counted.append(outcomes)
+        return ["s is wrong"] if outcomes == ["edited"] else []
+
+    monkeypatch.setattr(recounted, "recount_problems", counting)
+    files = {"right": [b"table", b"outcomes", None], "edited": [b"table", b"edited", None]}
+    problems = [problems_kept(files[name], [], [name], {}) for name in ("right", "edited") * 2]
+    assert problems == [[], ["s is wrong"], [], ["s is wrong"]]
+    assert counted == [["right"], ["edited"], ["edited"]]
