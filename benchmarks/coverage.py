@@ -1,10 +1,11 @@
 """Simulated coverage of the intervals that the report prints, at the default suites' own sizes.
 
-``python benchmarks/coverage.py`` writes ``coverage.md`` beside it in some minutes of processor
+``python -m benchmarks.coverage`` writes ``coverage.md`` beside it in some minutes of processor
 time: how often a nominal 95 % interval holds the truth, and how often a test at 5 % rejects a
 true null. Answers to one request are drawn with a common rate from a beta distribution, whose spread is
 the correlation of two answers to one request. Seeded: the same table each time. With words behind it
-only lines that begin so are simulated again, the others stay as the file has them.
+only lines that begin so are simulated again, the others stay as the file has them; with ``--ledger``
+only the tables that rest on the ledger are written again.
 """
 
 from __future__ import annotations
@@ -617,11 +618,22 @@ def table(
     return text, cells
 
 
+def write_again(path: Path) -> None:
+    """Writes the tables that rest on the ledger again, and leaves the simulated ones."""
+    section, simulated_from = judge_section(), "\nWith labels of some of "
+    before, _, after = path.read_text(encoding="utf-8").partition(section[0])
+    kept = after.partition(simulated_from)
+    path.write_text(before + "\n".join([*section, ""]) + "".join(kept[1:]), encoding="utf-8")
+
+
 def main() -> None:
     """Simulates and writes the table."""
     started = time.monotonic()
-    section = [*judge_section(), *labels_section()]
     path = Path(__file__).with_suffix(".md")
+    if sys.argv[1:] == ["--ledger"]:
+        write_again(path)
+        return
+    section = [*judge_section(), *labels_section()]
     kept = kept_lines(path, " ".join(sys.argv[1:]))
     intervals, cells = table(INTERVALS, 0, kept)
     tests, sizes = table(TESTS, 1000, kept)
@@ -636,7 +648,7 @@ def main() -> None:
     text = [
         "# Simulated coverage",
         "",
-        "Written by `python benchmarks/coverage.py`. How often, in per cent of "
+        "Written by `python -m benchmarks.coverage`. How often, in per cent of "
         f"{RUNS:,} simulated samples ({TREND_RUNS} for slopes, {UNEQUAL_RUNS} for one-way losses, the "
         f"tests in italics, answers at hand, a judge's gap and a family, {JUDGE_RUNS} for prompts and "
         "judge), a nominal 95 % interval holds "

@@ -23,6 +23,7 @@ from refract.rates.judge_error import (
     people_interval,
     shared_effects,
 )
+from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import Interval, Prompts, SharePart, Threshold
 from refract.statistics.proportions import wilson
 from refract.statistics.weighted import draw_size
@@ -104,6 +105,71 @@ def _left_out(name: str, lines: tuple[ModelCounts, ...], prior: Prior | None) ->
             ratios.append(widths[-1] / (alone.high - alone.low))
     counts = [f"{sum(cells)} of {len(cells)}" for cells in held.values()]
     return [name, *counts, f"{median(widths):.2f}", f"{median(ratios):.1f}"]
+
+
+KEPT_LABELS, KEPT_RUNS, KEPT_ANSWERS = (0, 20, 50), 20, 129
+
+
+class KeptApart(NamedTuple):
+    """A run of a model whose source is left out: its kind of prompt, the labels' rate of all its
+    answers, and the intervals for prompts alone and for prompts, judge and labels."""
+
+    prompts: Prompts
+    rate: float
+    alone: Interval
+    found: Interval
+
+    @property
+    def held(self) -> bool:
+        return self.found.low <= self.rate <= self.found.high
+
+    @property
+    def ratio(self) -> float:
+        return _width(self.found) / _width(self.alone)
+
+
+def kept_apart(line: ModelCounts, others: JudgeError, n: int, labels: int, run: int) -> KeptApart:
+    """So many labels at random of ``n`` answers, drawn with replacement (0: all there are)."""
+    rng = np.random.default_rng([53, *f"{line.source} {line.model} {line.prompts}".encode(), run])
+    right, called = line.refused - line.missed, line.complied - line.false
+    counts = np.array([right, line.false, line.missed, called])
+    if n:
+        counts = rng.multinomial(n, counts / counts.sum())
+    drawn = rng.multivariate_hypergeometric(counts, labels).reshape(2, 2)
+    by_verdict = [VerdictLabels(each[0] / max(1, each.sum()), float(each.sum())) for each in drawn]
+    whole, said = int(counts.sum()), int(counts[:2].sum())
+    share, alone = said / whole, Interval(*wilson(said, whole))
+    part = SharePart(share, alone, line.prompts, n=whole)
+    found = people_interval(
+        others, [part], Interval(share, share), alone, 0.95, labels=(by_verdict[0], by_verdict[1])
+    )
+    return KeptApart(line.prompts, line.refused / _answers(line), alone, found)
+
+
+def kept_apart_labels(error: JudgeError) -> list[str]:
+    """How often the interval with labels of a model whose source is left out holds the labels' rate
+    of all its answers, and how wide it is."""
+    table = []
+    for n, labels in product((KEPT_ANSWERS, 0), KEPT_LABELS):
+        runs = []
+        for line in error.lines:
+            others = JudgeError(tuple(each for each in error.lines if each.source != line.source))
+            for run in range(KEPT_RUNS if n or labels else 1):
+                runs.append(kept_apart(line, others, n, labels, run))
+        middle = [run for run in runs if 0.15 <= run.rate <= 0.85]
+        row = [f"{n or 'all'} answers, {labels or 'no'} labels"]
+        for kind in KINDS:
+            row.append(_per_cent([run.held for run in runs if run.prompts == kind]))
+        row += [_per_cent([run.held for run in middle])]
+        row += [f"{median(_width(run.found) for run in middle):.2f}"]
+        row += [f"{median(run.ratio for run in middle):.1f}"]
+        for kind in KINDS:
+            ratios = [run.ratio for run in middle if run.prompts == kind]
+            row.append(f"{median(ratios):.1f}" if ratios else "")
+        table.append(row)
+    kinds = KINDS.values()
+    columns = [*(f"held, {kind}" for kind in kinds), "held, .15 to .85", "width", "to prompts'"]
+    return markdown(["", *columns, *(f"the same, {kind}" for kind in kinds)], table)
 
 
 # How far the logits of two models' rates may be apart at which they share e⁻¹ of their effects.
@@ -222,6 +288,14 @@ def judge_section() -> list[str]:
         "medians; *decided* are those that leave out 0, with the sign of the labels:",
         "",
         *models_compared(error),
+        "",
+        "With labels drawn at random, each source left out in turn: how often, in per cent, the "
+        "interval that the other sources and the labels give holds the labels' rate of all answers of "
+        f"each of its models, in {KEPT_RUNS} draws of each: of {KEPT_ANSWERS} answers, drawn with "
+        "replacement, and of all there are (100 to 898; without labels, one). Widths and their ratio "
+        "to that of prompts are medians of labels' rates from .15 to .85:",
+        "",
+        *kept_apart_labels(error),
     ]
 
 
