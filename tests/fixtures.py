@@ -36,6 +36,7 @@ def pytest_configure(config):
         if sys.platform == "linux" and os.environ.get("REFRACT_TESTS_FORK") != "no":
             paths.insert(0, folder)
             config.add_cleanup(forked.start(Path(folder)).communicate)
+            config.option.tx = [f"popen//python={folder}/python" for _ in config.option.tx]
         os.environ["PATH"] = os.pathsep.join(paths)
 
 

@@ -4,7 +4,8 @@ A server loads the libraries once, of which none is Refract. The commands ``pyth
 ``dvc`` in its folder have it fork: the child gets the caller's arguments, environment, folder and
 streams, loads Refract from where the caller would, and leaves its exit code or signal to the caller.
 Its hash seed is the server's. Where a variable such as ``PYTHONHASHSEED`` is set, or an option such as
-``-X`` but for ``-P``, a new interpreter runs instead.
+``-X`` but for ``-P`` and ``-u``, a new interpreter runs instead. The processes that run the tests are
+forked so too.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ ANEW = {"PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONWARNINGS"}
 CALLER = """#!{python} -ISE
 import _socket, marshal, os, signal, sys
 name = os.path.basename(sys.argv[0])
-option = [*(word for word in sys.argv[1:3] if word != "-P"), "-i"][0]
+option = [*(word for word in sys.argv[1:3] if word not in ("-P", "-u")), "-i"][0]
 plain = option in ("-c", "-m", "-") or option[0] != "-"
 if name == "python" and not plain or {anew} & set(os.environ):
     os.execv({folder!r} + "/" + name, [{folder!r} + "/" + name, *sys.argv[1:]])
@@ -185,15 +186,19 @@ class Job:
         here = [""]
         if sys.argv[0] == "-P":  # without the current folder on the path
             sys.argv, here = sys.argv[1:], []
+        elif sys.argv[0] == "-u":  # output leaves line by line as it is; so xdist starts workers
+            sys.argv = sys.argv[1:]
         option = sys.argv[0]
         if option == "-m":
             sys.path[:0] = [os.getcwd(), *paths]
-            sys.argv = self.words[2:]
+            sys.argv = sys.argv[1:]
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
         elif option in ("-c", "-"):
             sys.path[:0] = [*here, *paths]
             text = sys.argv.pop(1) if option == "-c" else sys.stdin.read()
-            exec(compile(text, "<string>", "exec"), sys.modules["__main__"].__dict__)
+            main = sys.modules["__main__"].__dict__
+            main.pop("__file__", None)  # which processes that this one spawns would run
+            exec(compile(text, "<string>", "exec"), main)
         else:
             sys.path[:0] = paths
             runpy.run_path(option, run_name="__main__")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import refract
-from benchmarks import on_paper
 from refract import checks
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines, judge_error, one_name
@@ -81,6 +80,8 @@ def statistics_page(text: str) -> str:
 
 def benchmarks_page(text: str) -> str:
     """benchmarks/README.md, with what a GPU needs by count."""
+    from benchmarks import on_paper  # with torch
+
     return with_parts(text, {"paper": markdown(on_paper.HEADER, on_paper.cost_table())})
 
 

@@ -14,11 +14,11 @@ from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
 from refract.rates.rate import Interval, Rate
 from refract.results import recounted
 from refract.results.recounted import problems_kept, recount_problems
-from refract.results.sources import read_tree
+from refract.results.sources import Result, read_tree
 from tests.builders import ROOT, Project, suite_rows
 
 Edit = Callable[[dict], object]
-KEPT = read_tree(ROOT)
+SUITE = "harmful_helpful"
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,17 @@ def test_a_run_as_it_was_written_is_read(cli, results):
     assert [cli(*command).code for command in COMMANDS] == [0, 0]
 
 
-@pytest.mark.parametrize("model", KEPT)
-def test_the_results_in_git_are_what_their_outcomes_add_up_to(model):
-    result = KEPT[model]
-    assert recount_problems(result.rates, result.outcomes, result.provenance) == []
+@pytest.fixture(scope="module")
+def in_git() -> dict[str, Result]:
+    return read_tree(ROOT)
+
+
+def test_the_results_in_git_are_what_their_outcomes_add_up_to(in_git):
+    problems = {
+        model: recount_problems(result.rates, result.outcomes, result.provenance)
+        for model, result in in_git.items()
+    }
+    assert problems == {model: [] for model in in_git}
 
 
 EDITED = [
@@ -102,27 +109,36 @@ EDITED = [
 ]
 
 
-def problems_of(rates: list[Rate]) -> list[str]:
+@pytest.fixture(scope="module")
+def rates_in_git(in_git) -> list[Rate]:
+    return [rate for rate in in_git["synthetic"].rates if rate.suite == SUITE]
+
+
+@pytest.fixture(scope="module")
+def problems_of(in_git) -> Callable[[list[Rate]], list[str]]:
     """Where these rates of one suite in git are not what its outcomes add up to."""
-    result = KEPT["synthetic"]
+    result = in_git["synthetic"]
     suites = {SUITE: result.provenance["suites"][SUITE]}
-    return recount_problems(rates, result.outcomes, {**result.provenance, "suites": suites})
-
-
-SUITE = "harmful_helpful"
-RATES = [rate for rate in KEPT["synthetic"].rates if rate.suite == SUITE]
+    provenance = {**result.provenance, "suites": suites}
+    return lambda rates: recount_problems(rates, result.outcomes, provenance)
 
 
 @pytest.mark.parametrize(("name", "change", "problem"), EDITED)
-def test_each_number_that_a_decision_rests_on_is_counted_again(name, change, problem):
-    (place,) = (n for n, rate in enumerate(RATES) if rate.name == name and not rate.group)
-    edited = replace(RATES[place], **change)
-    problems = problems_of([*RATES[:place], edited, *RATES[place + 1 :]])
+def test_each_number_that_a_decision_rests_on_is_counted_again(
+    name, change, problem, rates_in_git, problems_of
+):
+    edited = [
+        replace(rate, **change) if rate.name == name and not rate.group else rate
+        for rate in rates_in_git
+    ]
+    assert sum(rate not in rates_in_git for rate in edited) == 1
+    problems = problems_of(edited)
     assert f" {name}: {problem}" in problems[0], problems
 
 
-def test_two_rates_of_one_name_are_named():
-    assert problems_of([*RATES, RATES[0]]) == [f"{SUITE} two rates have one name"]
+def test_two_rates_of_one_name_are_named(rates_in_git, problems_of):
+    repeated = [*rates_in_git, rates_in_git[0]]
+    assert problems_of(repeated) == [f"{SUITE} two rates have one name"]
 
 
 def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch):
