@@ -12,7 +12,7 @@ from refract.agreement.labelled_files import labelled_rows, labels_of, shown_cou
 from refract.agreement.ledger import worst_first
 from refract.agreement.scores import Partial
 from refract.core.errors import RowError, UsageError
-from refract.core.file_formats import id_text, read_log
+from refract.core.file_formats import check_ids, id_text, read_log
 from refract.core.jsonl import has_form
 from refract.core.params import decision_settings, null_settings
 from refract.core.types import Row
@@ -36,7 +36,7 @@ from refract.project import Project, find_judge, find_model, find_project, sourc
 from refract.results import Results, run_tables
 from refract.results.sources import Result, Side, compare_sides, find_side
 from refract.results.table_rows import difference_to_row
-from refract.suites.rows import SuiteError, field_problems, row_problems
+from refract.suites.rows import ID_REMEDY, SuiteError, field_problems, row_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,8 +236,7 @@ def validate(
 
     if partial not in ("refusal", "compliance"):
         raise UsageError(f"partial must be refusal or compliance (got {partial!r:.80})")
-    numbered = [(f"row {n}", row) for n, row in enumerate(given_rows(labelled, "labelled"), 1)]
-    rows, left_out = labelled_rows(numbered, source="labelled")
+    rows, left_out = labelled_rows(given_rows(labelled, "labelled"), source="labelled")
     if not rows:
         raise UsageError(f"no row is left to judge: {shown_counts(left_out)}")
     values = positive if isinstance(positive, list | tuple) else [positive]
@@ -282,14 +281,14 @@ def judge_rows(
         id_ = number + 1 if id_ is None else id_
         id_ = id_text(id_) if isinstance(id_, int | float) else id_
         ids.append(id_)
-        prompt = row.get("prompt") or ""
+        prompt = "" if row.get("prompt") is None else row["prompt"]
         problems = field_problems(row)
         if not isinstance(id_, str) or not isinstance(response, str | None):
             problems = [
                 "needs a text or a whole number as 'prompt_id' or 'id', and a text or null as "
                 f"'response' (got {id_!r} and {response!r:.60})"
             ]
-        elif not has_form(prompt, PROMPT if isinstance(prompt, list) else str):
+        elif prompt == [] or not has_form(prompt, PROMPT if isinstance(prompt, list) else str):
             problems = [
                 f"needs a text or a list of messages as 'prompt' (got {row['prompt']!r:.60})"
             ]
@@ -302,6 +301,7 @@ def judge_rows(
             if row.get("error") or response is not None:
                 errors[number] = answer.error["message"]
         answers.append({**row, **read})
+    check_ids(ids, rows, where)
     judges = open_judges(with_calls_judged({name: definition}, ()))
     judged = []
     for number, verdicts in enumerate(judge_answers(answers, judges)):
@@ -366,6 +366,12 @@ def _rows_of(frame: pd.DataFrame, where: str) -> list[Row]:
     columns = [str(column) for column in frame.columns]
     if len(set(columns)) < len(columns):
         raise UsageError(f"{where}: two columns have one name; there are: {', '.join(columns)}")
+    if not ({"id", "prompt_id"} & {*columns} or frame.index.is_unique):
+        label = frame.index[frame.index.duplicated()][0]
+        raise UsageError(
+            f"{where}: the index has {str(label)!r:.60} twice, and without a column id its labels are "
+            "the ids; reset_index(drop=True) numbers the rows"
+        )
     rows = []
     for label, cells in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
         row: Row = {}
@@ -382,14 +388,14 @@ def _rows_of(frame: pd.DataFrame, where: str) -> list[Row]:
 
 def given_suite(name: str, rows: list[Row]) -> Suite:
     """A suite of these rows, checked as a file of them would be."""
-    ids: set[object] = set()
+    ids: dict[object, int] = {}
     for number, row in enumerate(rows, 1):
         problems = row_problems(row)
         if not problems and row["id"] in ids:
-            problems = [f"duplicate id {row['id']!r}"]
+            problems = [f"duplicate id {row['id']!r} (first in row {ids[row['id']]}); {ID_REMEDY}"]
         if problems:
             raise SuiteError(f"suite {name!r}: row {number}: {problems[0]}")
-        ids.add(row["id"])
+        ids[row["id"]] = number
     if not rows:
         raise SuiteError(f"suite {name!r}: no rows")
     try:

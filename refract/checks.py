@@ -44,6 +44,14 @@ __all__ = [
     "prompt_injection",
 ]
 SUITE = "checks"
+# Keywords of the library whose checks these resemble, and what they are called here.
+ELSEWHERE = {
+    "all_substrings_must_be_found": "all_expected_strings_must_be_found",
+    "debug": "no keyword: failing answers are always in .failures of the result",
+    "input_as_json": "features of the dataset, with template",
+    "input_var": "dataset",
+    "substrings": "expected_strings",
+}
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,7 @@ def char_injection(
     where the model rejects the prompt as too long). An answer fails when its BERTScore against the
     clean answer falls by more than ``output_sensitivity``, or when its refusal flips. ``metric`` is
     the fail rate of the worst character and feature; above ``threshold`` the check fails."""
+    _check_keywords(injection)
     kinds = {"char_injection": {"kind": "char_injection", **injection}}
     judge = {"kind": "similarity", "output_sensitivity": output_sensitivity}
     return _check(model, _rows(dataset), judge, template, threshold, perturbations=kinds)
@@ -121,6 +130,7 @@ def prompt_injection(
     ``flags`` are those of a suite's rows, such as ``case_sensitive`` and ``word_matching``.
     ``metric`` is the share of answers in which the strings were found; above ``threshold`` the
     check fails."""
+    _check_keywords(flags)
     unknown = flags.keys() - set(STRING_FLAGS)
     if unknown:
         raise UsageError(f"no flag {min(unknown)!r}; there are: {', '.join(STRING_FLAGS)}")
@@ -141,6 +151,7 @@ def output_requirement(
     """Has a judge model decide whether each answer meets a requirement, its row's or this one.
     ``metric`` is the share of judged answers that fail; the check passes when every answer was
     judged and none fails."""
+    _check_keywords(settings)
     wanted = [requirement] if requirement else None
     definition = {"kind": "requirement", "model": judge, "requirements": wanted, **settings}
     return _check(model, _rows(dataset), definition, template)
@@ -160,6 +171,7 @@ def output_coherency(
     The rows of ``dataset_2`` are paired with those of ``dataset_1`` by id, in whatever order they
     are. ``metric`` is the share of judged pairs that contradict each other; the check passes when
     every pair was judged and none does."""
+    _check_keywords(settings)
     first, second = _rows(dataset_1), _rows(dataset_2)
     only = {row["id"] for row in first} ^ {row["id"] for row in second}
     if only:
@@ -169,6 +181,12 @@ def output_coherency(
     rows += [{**row, "pair_id": f"first/{row['id']}"} for row in second]
     definition = {"kind": "coherency", "model": judge, **settings}
     return _check(model, rows, definition, template)
+
+
+def _check_keywords(keywords: Mapping[str, Any]) -> None:
+    """Raises UsageError for a keyword that is called otherwise here."""
+    for name in sorted(keywords.keys() & ELSEWHERE.keys()):
+        raise UsageError(f"no keyword {name!r}; here it is {ELSEWHERE[name]}")
 
 
 def _rows(dataset: str | Rows) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from refract.agreement.label_files import JudgedAnswer
 from refract.core.errors import RowError, UsageError
+from refract.core.file_formats import check_ids
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
 from refract.core.params import decision_settings, definition
 from refract.core.tables import shared
@@ -121,7 +122,9 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
     answers = []
-    for number, row in enumerate(read_rows(path), 1):
+    rows = read_rows(path)
+    check_ids((row.get("prompt_id") for row in rows), rows, f"{path}: row")
+    for number, row in enumerate(rows, 1):
         if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
             raise RowError(f"{path}: row {number} is none of `refract run --rows`")
         # An answer that the rates leave out for being cut off has its verdict all the same.

@@ -176,14 +176,16 @@ def read_labels(path: Path, answers: Sequence[JudgedAnswer]) -> JoinedLabels:
     unlabelled: list[str] = []
     by_models = 0
     place, reached, blank_before = 0.0, 0.0, 0  # the last two: at the last row that has a label
-    seen: set[tuple[str, str]] = set()
+    seen: dict[tuple[str, str], int] = {}
     for number, row in numbered:
         where = f"{path}: row {number}"
         label = label_of(row, where)
         key = (row["suite"], row["prompt_id"])
-        if key in seen:
-            raise RowError(f"{where} is the second on {' '.join(key)}")
-        seen.add(key)
+        if seen.setdefault(key, number) != number:
+            raise RowError(
+                f"{where} is the second on {' '.join(key)}, after row {seen[key]}: delete the one whose "
+                "label is not meant"
+            )
         answer = known.get(key)
         name = row["prompt_id"] if answer is None else answer.prompt_id
         if by_doubt:

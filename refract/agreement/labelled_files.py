@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from refract.agreement.label_files import spelt_label
 from refract.core.errors import RowError, UsageError
-from refract.core.file_formats import read_row_file
+from refract.core.file_formats import check_ids, read_row_file
 from refract.core.jsonl import canonical_json
 from refract.core.types import Row
 from refract.core.vocabulary import LABELS
@@ -67,9 +67,8 @@ def read_labelled(
         for name in filter(None, (response, label, prompt)):
             if name not in present:
                 raise UsageError(f"{path} has no column {name!r}; it has: {', '.join(present)}")
-        numbered = [(f"{path}: row {number}", row) for number, row in enumerate(table, 1)]
         columns = (response, label, prompt or "prompt")
-        kept, reasons = labelled_rows(numbered, columns, skip=skip, source=path.stem)
+        kept, reasons = labelled_rows(table, columns, f"{path}: row", skip=skip, source=path.stem)
         rows += kept
         left_out.update(reasons)
     if not rows:
@@ -78,24 +77,28 @@ def read_labelled(
 
 
 def labelled_rows(
-    rows: Iterable[tuple[str, Mapping[str, Any]]],
+    rows: Sequence[Mapping[str, Any]],
     columns: tuple[str, str, str] = ("response", "label", "prompt"),
+    where: str = "row",
     *,
     skip: Sequence[str] = (),
     source: str = "",
 ) -> tuple[list[Row], Counter[str]]:
-    """The labelled answers among rows, each with what messages call it, as :func:`read_labelled`
-    gives them. ``columns`` hold response, label and prompt, ``source`` is that of rows that name
-    none."""
+    """The labelled answers among rows, as :func:`read_labelled` gives them. ``columns`` hold
+    response, label and prompt, ``where`` stands before the number of a row in messages, ``source``
+    is that of rows that name none."""
     response, label, prompt = columns
     kept: list[Row] = []
     left_out: Counter[str] = Counter()
-    for where, row in rows:
+    ids = [row.get("prompt_id", row.get("id")) or None for row in rows]
+    check_ids(ids, rows, where)
+    for number, row in enumerate(rows, 1):
         value, answer = spelt(row.get(label)), row.get(response)
         asked = row.get(prompt) or ""
         if not isinstance(answer, str | None) or not isinstance(asked, str):
             raise RowError(
-                f"{where}: response and prompt must be texts (got {answer!r:.60} and {asked!r:.60})"
+                f"{where} {number}: response and prompt must be texts (got {answer!r:.60} and "
+                f"{asked!r:.60})"
             )
         if value is None:
             left_out["no label"] += 1

@@ -33,6 +33,7 @@ class FiledVerdict(NamedTuple):
     refused: bool | None
     pair_sha256: str | None = None
     response_sha256: str | None = None
+    where: str = ""
 
 
 class Join(NamedTuple):
@@ -82,12 +83,13 @@ def read_filed_verdicts(path: Path, judge: str | None = None) -> list[FiledVerdi
         if judge is not None:
             raise RowError(f"{path} holds labels of people, and no verdict of {judge!r}")
         for number, row in enumerate(label_rows(path), 1):
-            label = label_of(row, f"{path}: row {number}")
+            where = f"{path}: row {number}"
+            label = label_of(row, where)
             if label:
                 place = (None, row["suite"], row["prompt_id"])
                 text = row.get("response")  # the page's files are without texts
                 hashes = row["pair_sha256"], response_sha256({"response": text}) if text else None
-                verdicts.append(FiledVerdict(*place, label, label in REFUSED, *hashes))
+                verdicts.append(FiledVerdict(*place, label, label in REFUSED, *hashes, where=where))
         return verdicts
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         folder = file.absolute().parent
@@ -145,7 +147,7 @@ def _filed_verdict(row: Row, judge: str | None, where: str) -> FiledVerdict:
     if None not in (refused, meant) and refused != meant:
         raise RowError(f"{where} contradicts itself: label {label!r}, refused {refused!r}")
     model, suite = [row[name] if isinstance(row.get(name), str) else None for name in SCOPE[:2]]
-    return FiledVerdict(model, suite, prompt_id, label, refused)
+    return FiledVerdict(model, suite, prompt_id, label, refused, where=where)
 
 
 def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict]) -> Join:
@@ -162,8 +164,12 @@ def join_verdicts(first: Sequence[FiledVerdict], second: Sequence[FiledVerdict])
     for name, by_key, verdicts in zip("AB", sides, (first, second), strict=True):
         for verdict in verdicts:
             key = tuple(getattr(verdict, field) for field in by)
-            if by_key.setdefault(key, verdict) is not verdict:
-                raise RowError(f"{name} has two verdicts for {' '.join(key)}, by {', '.join(by)}")
+            known = by_key.setdefault(key, verdict)
+            if known is not verdict:
+                raise RowError(
+                    f"{name} has two verdicts for {' '.join(key)}, by {', '.join(by)} ({known.where}; "
+                    f"{verdict.where}): delete one, or let A and B both say the model and the suite"
+                )
     left, right = sides
     both = [key for key in left if key in right]
     other = [

@@ -8,7 +8,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,11 @@ SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
 # Names of several columns in one cell.
 _SEVERAL = re.compile(r"\w+ *([;,|\t] *\w+)+")
 DEEPEST = 200  # lists and objects within each other
+# Columns that tell several answers to one prompt apart.
+TELLING = (
+    *("model", "suite", "source", "annotator", "judge", "epoch", "choice", "repeat", "sample"),
+    *("trial", "run", "seed", "attempt", "turn", "step", "perturbation"),
+)
 # How promptfoo heads the columns of a table, and begins their cells.
 PROMPTFOO = re.compile(r"\[[^\]]+\] ")
 
@@ -127,7 +132,8 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
         raise RowError(f"{path}: cannot be read ({error.strerror or error})") from None
     except Exception as error:  # the readers raise whatever a damaged file makes them raise
         reason = [*str(error).splitlines(), type(error).__name__]
-        raise RowError(f"{path}: cannot be read ({reason[0]})") from None
+        again = "; export it anew, perhaps as CSV" if suffix in TYPED else ""
+        raise RowError(f"{path}: cannot be read ({reason[0]}){again}") from None
 
 
 def _json_rows(path: Path) -> list[Row]:
@@ -136,7 +142,8 @@ def _json_rows(path: Path) -> list[Row]:
     except ValueError as error:
         with suppress(RowError):  # many files on the hub are JSONL by another name
             return list(iter_rows(path, has_nan=True))
-        raise ValueError(f"not JSON: {error}") from None
+        hint = "rows, each an object on its line, are .jsonl"
+        raise ValueError(f"not JSON: {error}; {hint}") from None
     if isinstance(value, dict) and log_kind(path, [value]) is None:
         lists = {name: x for name, x in value.items() if isinstance(x, list)}
         tables = [name for name, x in lists.items() if x and isinstance(x[0], dict)]
@@ -151,7 +158,7 @@ def _json_rows(path: Path) -> list[Row]:
         value = lists[tables[0]] if tables else value
     rows: list[Row] = [value] if isinstance(value, dict) and value else value
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError("expected a list of objects")
+        raise ValueError(f"expected a list of objects, each a row (got {value!r:.60})")
     return rows
 
 
@@ -252,6 +259,20 @@ def id_text(value: Any) -> str:
     """An id as a text; a whole number is the same id however a file writes it (7, 7.0)."""
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value) if is_whole else value)
+
+
+def check_ids(ids: Iterable[Any], rows: Iterable[Mapping[str, Any]], where: str) -> None:
+    """Raises RowError for two rows with one id, where no column of ``TELLING`` tells them apart.
+    ``where`` stands before the number of a row; an id of None is none."""
+    first: dict[tuple[Any, ...], int] = {}
+    for number, (id_, row) in enumerate(zip(ids, rows, strict=True), 1):
+        key = (id_, *(str(row.get(column)) for column in TELLING))
+        if id_ is not None and first.setdefault(key, number) != number:
+            shown = id_ if isinstance(id_, str) else id_[0]
+            raise RowError(
+                f"{where} {number} has the id {shown!r:.60}, as row {first[key]} does: delete one, give "
+                "it another id, or tell them apart by a column such as model, suite, epoch or sample"
+            )
 
 
 def listed(columns: Iterable[str], most: int = 30) -> str:

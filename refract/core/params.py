@@ -182,7 +182,7 @@ class NullAnswerSettings(Settings):
     depend on their prompt."""
 
     sample: int = Field(
-        60, ge=0, description="pairs of a harmful and a helpful prompt, of each suite"
+        60, ge=1, description="pairs of a harmful and a helpful prompt, of each suite"
     )
     llm_sample: int = Field(
         12,

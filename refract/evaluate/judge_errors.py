@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from refract.agreement.ledger import LedgerEntry, ledger_entries, worst_first
 from refract.agreement.scores import Partial, group_rows, score_labels
 from refract.core.errors import RowError, UsageError
+from refract.core.file_formats import check_ids
 from refract.core.types import Row, Verdict
 from refract.core.vocabulary import FAMILIES, LABELS
 from refract.judges import judge_answers, open_judges
@@ -55,9 +56,11 @@ def judge_pairs(pairs: Sequence[Row], judges: Mapping[str, Judge]) -> dict[str, 
 
 
 def check_pairs(pairs: Sequence[Row], name: str) -> None:
-    """Raises :class:`RowError` unless every pair has a prompt, a response and one of ``LABELS``."""
+    """Raises :class:`RowError` unless every pair has a prompt, a response and one of ``LABELS``, and
+    an id of its own where it has one."""
     if not pairs:
         raise RowError(f"{name}: holds no rows")
+    check_ids((pair.get("prompt_id", pair.get("id")) for pair in pairs), pairs, f"{name}: row")
     for number, pair in enumerate(pairs, 1):
         told = {field: pair.get(field) for field in ("prompt", "response", "label")}
         wrong = [field for field, value in told.items() if not isinstance(value, str)]

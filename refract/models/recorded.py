@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from refract.core.errors import RowError
-from refract.core.file_formats import SUFFIXES, Log, id_text, listed, read_log
+from refract.core.file_formats import SUFFIXES, TELLING, Log, check_ids, id_text, listed, read_log
 from refract.core.jsonl import canonical_json, sha256_file
 from refract.core.secrets import without_secrets
 from refract.core.settings import Settings
@@ -42,8 +42,6 @@ from refract.suites.rows import CATEGORIES
 logger = logging.getLogger(__name__)
 FIRST = "null: the first there is of "
 FORMS = ", ".join((*SUFFIXES, ".eval"))
-# Columns of logs that tell answers to one prompt apart.
-TELLING = ("model", "epoch", "choice", "repeat")
 
 
 class RecordedSettings(Settings):
@@ -202,15 +200,25 @@ class Recorded(Model):
             )
         by_id: Answers = {}
         by_prompt: Answers = {}
+        keys = {}
         for row in rows:
             prompt = _last_text(row.get(prompts or ""))
             answer = recorded_answer(row, row.get(responses))
             recorded = RecordedAnswer(prompt, answer, row.get("category"))
             id_ = row.get(ids or "")
-            if id_ is not None:
-                _add(by_id, (id_text(id_), None if prompt is None else _folded(prompt)), recorded)
+            key = (
+                None if id_ is None else (id_text(id_), None if prompt is None else _folded(prompt))
+            )
+            if key is not None:
+                _add(by_id, key, recorded)
+                keys[id(row)] = key
             if prompt is not None:
                 _add(by_prompt, ("", re.sub(UNUSABLE, "\ufffd", str(prompt))), recorded)
+        everything = self._log.rows
+        try:
+            check_ids([keys.get(id(row)) for row in everything], everything, f"{self.where}: row")
+        except RowError as error:
+            raise AdapterError(str(error)) from None
         pairs = ((row.get(prompts or ""), row.get(responses)) for row in rows)
         others = [] if self.settings.response_column else other_answers(rows, responses)
         for warning in (*others, *answer_warnings(pairs)):

@@ -104,9 +104,8 @@ class SidesText:
         notes = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
         if self.fates().rows:
             notes.append(
-                "an answer that gives something else without a no (redirected) has no row of its own: "
-                "the judge refusal tells it from a plain one too poorly: of 33 such answers it counted "
-                "29 as answered (docs/judges.md)"
+                "an answer that gives something else without a no (redirected) has no row of its own, "
+                "since the judge refusal tells it from a plain one too poorly (docs/judges.md)"
             )
         for note in self.sides.notes:
             only = len(self.models) == 1 and list(note.models) == self.models

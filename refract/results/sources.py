@@ -121,6 +121,9 @@ def resolve_commit(root: Path, revision: str) -> str | None:
     return commit.strip() if commit else None
 
 
+WRITTEN_BY = "results are what `refract run --out NAME.json` writes"
+
+
 def find_side(root: Path, spec: str | None) -> Side:
     """The results that a name on the command line stands for, in the project at ``root``.
 
@@ -130,7 +133,9 @@ def find_side(root: Path, spec: str | None) -> Side:
     if spec is None:
         return read_side(root)
     path = Path(spec)
-    if path.is_file():
+    if path.suffix in (".json", ".csv") or path.is_file():
+        if not path.exists():
+            raise ResultsError(f"no file {spec}; {WRITTEN_BY}")
         return Side(spec, _read_file(path))
     if path.is_dir():
         return read_side(path, name=spec)
@@ -271,7 +276,10 @@ def _check_usable(where: str, rows: Sequence[Mapping[str, str]]) -> None:
         raise ResultsError(f"{where}: holds no outcomes")
     absent = [name for name in NEEDED if name not in rows[0]]
     if absent:
-        raise ResultsError(f"{where}: not an outcomes table: it lacks {', '.join(absent)}")
+        raise ResultsError(
+            f"{where}: not an outcomes table: it lacks {', '.join(absent)}; `refract run --out "
+            "NAME.json` writes one beside its results: NAME.outcomes.csv"
+        )
 
 
 def read_run(path: Path, *, edited: bool = False) -> Row:
@@ -281,9 +289,9 @@ def read_run(path: Path, *, edited: bool = False) -> Row:
     try:
         results = parse_json(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise ResultsError(f"{path}: cannot be read ({error})") from None
+        raise ResultsError(f"{path}: cannot be read ({error}); {WRITTEN_BY}") from None
     if not has_form(results, RUN):
-        raise ResultsError(f"{path}: not a results file of refract run")
+        raise ResultsError(f"{path}: not a results file of refract run; {WRITTEN_BY}")
     try:
         rates_from_rows(results["tables"])
     except UNREADABLE as error:

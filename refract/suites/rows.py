@@ -37,6 +37,7 @@ UNSENT = (
 )
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
 OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
+ID_REMEDY = "delete one of the two, or give it another id"
 # Endings of files that are tables, not JSONL.
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
@@ -232,7 +233,8 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
             rows.append(row)
         id_ = row.get("id")
         if isinstance(id_, str) and ids.setdefault(id_, number) != number:
-            problems.append(Problem(number, f"duplicate id {id_!r} (first on line {ids[id_]})"))
+            message = f"duplicate id {id_!r} (first on line {ids[id_]}); {ID_REMEDY}"
+            problems.append(Problem(number, message))
         pair = row.get("pair_id")
         if isinstance(pair, str):
             pairs.append((number, pair))

@@ -279,6 +279,10 @@ WRONG = r"""
 2 | judge --in absent.jsonl --out v.jsonl | --in: no file absent.jsonl
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
+1 | judge --in damaged.xlsx --out v.jsonl | damaged.xlsx: cannot be read … export it anew, perhaps as CSV
+2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
+2 | compare absent.json own.jsonl | no file absent.json; results are what
+2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
@@ -290,6 +294,7 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line
     Path("bad.jsonl").write_text('{"id": "a", "prompt": "x", "category": "bad"}\n')
     Path("table.csv").write_text("prompt\none\ntwo\n")
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
+    Path("damaged.xlsx").write_text("PK")
     run = "run --adapter synthetic --out r.json --suite"
     done = cli(*shlex.split(command.replace("RUN", run)))
     assert done.code == int(code)
@@ -336,8 +341,8 @@ def test_each_row_has_one_verdict_row_in_order(cli):
     rows = [
         {"id": "b", "prompt": "How?", "response": REFUSALS[0]},
         {"id": "a", "prompt": "How?", "response": HELP[0]},
-        # The same id again, another column for it, no prompt, no answer.
-        {"id": "b", "prompt": "How?", "response": HELP[1]},
+        # The same id of another model, another column for it, no prompt, no answer.
+        {"id": "b", "model": "m", "prompt": "How?", "response": HELP[1]},
         {"prompt_id": "c", "id": "ignored", "response": REFUSALS[1], "prompt": None},
         {"id": "d", "prompt": "How?", "response": None},
         {"id": "e", "prompt": "How?", "response": ""},

@@ -60,8 +60,12 @@ def labels(result, judge) -> list[str | None]:
 @pytest.mark.parametrize(
     ("check", "keywords", "said"),
     [
-        (char_injection, {"debug": True}, "unknown key 'debug'"),
-        (prompt_injection, {"substrings": ["x"]}, "no flag 'substrings'"),
+        (char_injection, {"debug": True}, "no keyword 'debug'; .* in .failures of the result"),
+        (char_injection, {"debgu": True}, "unknown key 'debgu'"),
+        (prompt_injection, {"substrings": ["x"]}, "'substrings'; here it is expected_strings"),
+        (prompt_injection, {"all_substrings_must_be_found": True}, "it is all_expected_strings"),
+        (output_requirement, {"judge": "j", "debug": True}, "no keyword 'debug'; .* in .failures"),
+        (output_coherency, {"dataset_2": [], "judge": "j", "debug": True}, "no keyword 'debug'"),
         (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
     ],
 )

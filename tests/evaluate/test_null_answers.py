@@ -44,7 +44,7 @@ def evaluated(judges: dict, **settings: int):
         judges,
         ResponseStore(None),
         name="m",
-        null_answers=NullAnswerSettings.model_validate(settings),
+        null_answers=NullAnswerSettings.model_construct(**settings),
     )
 
 

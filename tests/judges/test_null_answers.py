@@ -130,7 +130,7 @@ def test_only_judges_of_refusal_are_asked_and_those_that_ask_a_model_about_fewer
     assert judges["first"].asked == [
         (null.case.prompt_text, null.case.answer) for null in drawn(pairs=3)
     ]
-    none = NullAnswerSettings(sample=0, llm_sample=0)
+    none = NullAnswerSettings.model_construct(sample=0, llm_sample=0)
     assert null_verdicts("s", AnsweredSuite(PROMPTS, ANSWERS, SOURCES), judges, none, seed=1) == []
 
 

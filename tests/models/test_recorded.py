@@ -72,9 +72,9 @@ def rows_of(*cells: str, columns: str = "id prompt response") -> list[dict]:
         # Answers to one text that differ join by id alone; those of one id that differ, not at all.
         (rows_of("a same x", "b same y", "c other z", "d other z"),
          [("a", "same"), ("b", "same"), ("new", "same"), ("new", "other")], ["x", "y", None, "z"]),
-        (rows_of("a - x", "a - y"), [("a", "any")], [None]),
-        (rows_of("a x stop", "a x length", columns="id response finish_reason"), [("a", "any")],
-         [None]),
+        (rows_of("a 1 x", "a 2 y", columns="id epoch response"), [("a", "any")], [None]),
+        (rows_of("a 1 x stop", "a 2 x length", columns="id epoch response finish_reason"),
+         [("a", "any")], [None]),
     ],
 )  # fmt: skip
 def test_an_answer_is_joined_by_id_and_then_by_text(tmp_path, rows, pairs, expected):
@@ -348,7 +348,8 @@ def test_the_identity_follows_the_content_of_the_file_and_not_its_path(tmp_path)
     ("rows", "settings", "said"),
     [
         (rows_of("a - x", "b - y"), {}, "2 answers are joined by id alone, prompts not compared"),
-        (rows_of("a one x", "a one z", "b two y"), {}, "1 prompts have answers that differ, and are er"),
+        (rows_of("a 1 one x", "a 2 one z", "b 1 two y", columns="id epoch prompt response"), {},
+         "1 prompts have answers that differ, and are er"),
         (rows_of("a one x", "b two y"), {}, None),
         (rows_of("a one x", "b two y", columns="id prompt answer"), {},
          "answers are read from the column 'answer'; response_column names another"),

@@ -99,7 +99,7 @@ def test_all_problems_come_in_one_pass(tmp_path):
         (3, "duplicate text (first on line 1)"),
         (4, "'pair_id' names no row of the suite (got 'nobody')"),
         (4, "'prompt' is empty"),
-        (4, "duplicate id 'b' (first on line 3)"),
+        (4, "duplicate id 'b' (first on line 3); delete one of the two, or give it another id"),
         (5, "invalid UTF-8 at byte 0 of the line"),
         (6, "the line holds a NUL byte"),
         (8, "'case_sensitive' must be true or false (got 6)"),

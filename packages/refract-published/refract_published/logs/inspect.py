@@ -45,7 +45,7 @@ def read(path: Path) -> Log:
         )
     except Exception as error:  # whatever a damaged file makes it raise
         reason = ": ".join(str(error).splitlines()[:2]) or repr(error)
-        raise RowError(f"{path}: not a log of Inspect ({reason})") from None
+        raise RowError(f"{path}: not a log of Inspect ({reason}); copy it anew") from None
     left_out = {"events", "store", "attachments"}
     content = log.model_dump(mode="json", exclude={"samples": {"__all__": left_out}})
     return Log(inspect_rows(content), _about(content), _notes(content))
