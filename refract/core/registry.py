@@ -40,6 +40,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.commands": ("verify",),
         "refract.divergences": ("kl",),
     },
+    "gguf": {"refract.weight_files": ("gguf",)},
     "inspect": {},  # it names parts of other tools
     "paper": {
         "refract.commands": ("reproduce",),

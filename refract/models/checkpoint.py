@@ -8,25 +8,24 @@ alone: a pickle can run code.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
 from refract.core.environment import data_folder, need_local
 from refract.core.jsonl import parse_json, sha256_file
 from refract.core.published_text import PACKAGE
+from refract.core.registry import Registry, find
 from refract.core.settings import Number, Settings
-from refract.models import gguf_contents, lora
+from refract.models import lora
 from refract.models.protocol import AdapterError, first_line
 from refract.models.turn import DATE, Day, Markers, SystemPrompt, Text, refuse_ambiguous
 
@@ -51,6 +50,32 @@ FILES = (
 LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+class WeightFile(Protocol):
+    """A model's one file: what an entry of the group ``refract.weight_files`` names. Its methods
+    raise AdapterError."""
+
+    def __init__(self, path: Path) -> None: ...
+
+    def description(self) -> dict[str, Any]:
+        """``parameters``, ``context_length``, ``dtype`` (of most weights), ``architecture``."""
+
+    def check_configuration(self, config: Any) -> None:
+        """Refuses what transformers left out of a configuration and could change an answer."""
+
+    def set_up_tokenizer(self, tokenizer: Any) -> None:
+        """Corrects what transformers made of the file's tokenizer."""
+
+    def check_weights(self, model: Any, unexpected: Iterable[str]) -> None:
+        """Refuses what is in no weight of the loaded model; ``unexpected`` by transformers."""
+
+    def turn_ends(self) -> set[int]:
+        """The tokens that end a turn by the file's word."""
+
+
+# Safetensors are read here.
+WEIGHT_FILES = Registry({}, "refract.weight_files", "description")
 
 
 class LocalModelSettings(Settings):
@@ -109,7 +134,8 @@ class HFSettings(LocalModelSettings):
         json_schema_extra={"allowed": "a folder, or null"},
     )
     gguf_file: Text | None = Field(
-        None, description="the GGUF file there; its weights are dequantised"
+        None,
+        description="the GGUF file there; its weights are dequantised (package refract-gguf)",
     )
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
@@ -263,36 +289,6 @@ def parameter_count(folder: Path) -> int:
     return sum(size for _, size in tensors.values())
 
 
-@functools.cache
-def gguf_description(path: Path) -> dict[str, Any]:
-    """``parameters``, ``context_length``, ``dtype`` (of most weights) and
-    ``architecture``, from a GGUF file's header. Raises AdapterError."""
-    need_local("gguf")
-    from gguf import GGUFReader
-
-    try:
-        reader = GGUFReader(path)
-        values = {}
-        for key, field in reader.fields.items():
-            if key == "general.architecture" or key.endswith(".context_length"):
-                values[key] = field.contents()
-        weights: Counter[str] = Counter()
-        for tensor in reader.tensors:
-            weights[tensor.tensor_type.name] += int(tensor.n_elements)
-    except Exception as error:  # a damaged header can raise anything
-        raise AdapterError(f"{path} is not a valid GGUF file ({error}); fetch it again") from None
-    architecture = values.get("general.architecture")
-    length = values.get(f"{architecture}.context_length")
-    if not isinstance(architecture, str) or not isinstance(length, int | None):
-        raise AdapterError(f"{path} is not a valid GGUF file (architecture {architecture!r:.60})")
-    return {
-        "parameters": weights.total(),
-        "context_length": length,
-        "dtype": max(weights, key=lambda name: weights[name], default=None),
-        "architecture": architecture,
-    }
-
-
 def context_length(config: dict[str, Any]) -> int | None:
     """Positions the model was built for, by its config; None where the config names no bound."""
     for part in (config, config.get("text_config") or {}):
@@ -343,7 +339,7 @@ class Loader:
 
     def __init__(self, name: str, settings: HFSettings, where: str = "") -> None:
         self.name, self.settings, self.where = name, settings, where or f"models.{name}"
-        self.read_file: Path | None = None  # the GGUF file, once its configuration was read
+        self.read_file: WeightFile | None = None  # once its configuration was read
 
     @cached_property
     def commit(self) -> str:
@@ -407,6 +403,12 @@ class Loader:
             raise AdapterError(f"models.{self.name}: gguf_file: {folder} holds no {name}")
         return path
 
+    @property
+    def weight_file(self) -> type[WeightFile]:
+        """What reads a GGUF file. Raises :class:`MissingPackage`."""
+        reader: type[WeightFile] = find(WEIGHT_FILES, "gguf", f"{self.where}: gguf_file")
+        return reader
+
     @cached_property
     def identity(self) -> dict[str, Any]:
         """The weights by their content; those of the hub by model, commit and, of GGUF, file and
@@ -426,9 +428,9 @@ class Loader:
 
     def config_and_tokenizer(self) -> tuple[Any, Any]:
         """The configuration and the tokenizer. Raises :class:`MissingPackage`."""
-        more = {"gguf": self.settings.gguf_file, "peft": self.settings.adapter_path}
-        need_local("torch", "transformers", *(name for name in more if more[name]))
+        need_local("torch", "transformers", *(("peft",) if self.settings.adapter_path else ()))
         file, pinned, wanted = self.gguf_file, self.settings.sha256, self.settings.gguf_file
+        opened = self.weight_file if wanted else None
         if wanted and not file:
             from huggingface_hub import hf_hub_download
 
@@ -446,13 +448,13 @@ class Loader:
 
         with self.loading("the configuration"):
             config = AutoConfig.from_pretrained(**source)
-        self.read_file = file
-        if file:
-            gguf_contents.refuse_unread_keys(file, config)
+        self.read_file = opened(file) if opened and file else None
+        if self.read_file:
+            self.read_file.check_configuration(config)
         with self.loading("the tokenizer"):
             tokenizer = AutoTokenizer.from_pretrained(**source)
-        if file:
-            gguf_contents.cut_as_named(file, tokenizer)
+        if self.read_file:
+            self.read_file.set_up_tokenizer(tokenizer)
         return config, tokenizer
 
     def generation_config(self) -> Any:
@@ -544,8 +546,7 @@ class Loader:
                     "correct its number of layers"
                 )
             if self.read_file:
-                unexpected = loaded["unexpected_keys"]
-                gguf_contents.refuse_unread_tensors(self.read_file, model, unexpected)
+                self.read_file.check_weights(model, loaded["unexpected_keys"])
             if "device_map" not in arguments:
                 model = model.to(device)
         if self.adapter_folder:

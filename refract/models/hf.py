@@ -100,7 +100,7 @@ class HF(Model):
                 path = loader.gguf_file
             except AdapterError:
                 path = None  # stored answers need no weights
-            return checkpoint.gguf_description(path) if path else unknown
+            return loader.weight_file(path).description() if path else unknown
         folder = loader.folder or checkpoint.cached_snapshot(settings.model_id, loader.commit)
         if folder is None:
             return unknown

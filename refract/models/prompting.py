@@ -13,7 +13,7 @@ from refract.core.thinking import CHANNEL_TOKENS, split
 from refract.core.tool_calls import MARKERS
 from refract.core.types import FinishReason, Message
 from refract.core.types import Row as JsonRow
-from refract.models import checkpoint, gguf_contents, lora, turn
+from refract.models import checkpoint, lora, turn
 from refract.models.arithmetic import Ends, Row
 from refract.models.checkpoint import HFSettings, Loader
 from refract.models.protocol import AdapterError, Answer, Request, first_line, packed_tokens
@@ -192,7 +192,7 @@ class Prompting:
         """The special token with which the template ends an assistant's turn, and those that a
         GGUF file names."""
         file = self.loader.read_file
-        ends = gguf_contents.turn_ends(file) if file else set()
+        ends = file.turn_ends() if file else set()
         rendered = self._rendered_turn() if self._templated else None
         behind = rendered[1].strip() if rendered else ""
         tokens = self.tokenizer(behind, add_special_tokens=False)["input_ids"] if behind else []

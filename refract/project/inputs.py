@@ -24,7 +24,7 @@ from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measu
 from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
-from refract.models.checkpoint import is_hub_id, is_package
+from refract.models.checkpoint import WEIGHT_FILES, is_hub_id, is_package
 from refract.models.protocol import LASTING_ERRORS
 from refract.models.recorded import Recorded
 from refract.rates.key import INSTALLED as MEASURES
@@ -167,11 +167,11 @@ class Hashes:
 
     def of_code(self, definitions: object) -> dict[str, str]:
         """The hash of the code of other packages that definitions name, by package."""
-        return self.of_packages(
-            (registry, text)
-            for _, key, text in texts_of(with_implied([definitions]))
-            for registry in KINDS.get(key, ())
-        )
+        names = []
+        for _, key, text in texts_of(with_implied([definitions])):
+            names += [(registry, text) for registry in KINDS.get(key, ())]
+            names += [(WEIGHT_FILES, "gguf")] if key == "gguf_file" else []
+        return self.of_packages(names)
 
     def of_packages(self, names: Iterable[tuple[Registry, str]]) -> dict[str, str]:
         """The hash of the code that names of registries come from, by package, without this one."""

@@ -6,13 +6,11 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from refract.models.protocol import AdapterError
-from tests.models.test_gguf import write_gguf
 from tests.small_models import answers, ask, model, save_adapter
 
 ASKED = [ask("Hello there"), ask("0 abcd")]
@@ -106,31 +104,3 @@ def test_a_changed_key_is_refused_or_means_what_it_means_to_transformers(tiny, t
         path.write_text(json.dumps(edited))
         outcomes.append(outcome(folder, adapter))
     assert "as transformers" in outcomes
-
-
-def test_a_changed_key_or_tensor_of_a_gguf_file_is_refused_or_has_no_effect(tmp_path):
-    found = {}
-
-    def tried(change: Callable[[dict, dict], object]) -> str:
-        write_gguf(tmp_path / "x.gguf", change=change)
-        return outcome(tmp_path, gguf_file="x.gguf")
-
-    assert tried(lambda keys, tensors: None) == "as transformers"
-    names: tuple[list[str], list[str]] = ([], [])
-
-    def listed(keys: dict, tensors: dict) -> None:
-        names[0].extend(key for key in keys if key.startswith(("llama.", "tokenizer.")))
-        names[1].extend(tensors)
-
-    tried(listed)
-    draw = random.Random(0)
-    for kind, at in (("key", 0), ("tensor", 1)):
-        for name in draw.sample(sorted(names[at]), 4):
-            for how in ("removed", "renamed"):
-
-                def change(*parts: dict, at: int = at, name: str = name, how: str = how) -> None:
-                    changed(parts[at], how, name)
-
-                found[kind, how, name] = tried(change)
-    kept = {case for case, what in found.items() if what != "refused"}
-    assert {case[:2] for case in kept} <= {("key", "removed")}, kept

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from refract.core.errors import MissingPackage
+from refract.core.errors import MissingPackage, ParamsError
 from refract.core.tool_calls import MARKERS
+from refract.models import open_model
 from refract.models.protocol import AdapterError, Request
 from tests.builders import ROOT
 from tests.small_models import (
@@ -532,3 +533,29 @@ def test_what_writes_no_text_is_said_in_a_sentence(tmp_path):
     transformers.ViTModel(config).save_pretrained(tmp_path)
     with pytest.raises(AdapterError, match="no model of type vit that writes text"):
         answers(model(tmp_path), prompts(1))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model_id": "p==1"}, "are for a gguf_file; give it"),
+        ({"model_id": "x", "sha256": "0" * 64}, "are for a gguf_file; give it"),
+        ({"model_id": "p==1", "gguf_file": "x.gguf"}, "give its gguf_file's sha256"),
+    ],
+)
+def test_wrong_combinations_are_named(given, message):
+    with pytest.raises(ParamsError, match=message):
+        open_model("m", {"adapter": "hf"} | given)
+
+
+def test_a_gguf_file_says_which_package_reads_it(tmp_path, monkeypatch):
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
+    named = model(tmp_path, gguf_file="x.gguf")
+    assert named.identity()["model"]["format"] == "gguf"
+    message = (
+        r"gguf_file: 'gguf' comes with .* refract-gguf, .* pip install 'refract-eval\[gguf\]'$"
+    )
+    for asked in (named.description, partial(answers, named, prompts(1))):
+        with pytest.raises(MissingPackage, match=message):
+            asked()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.models.answering import Count, answer_prompts
+from refract.models.answering import Count, answer_prompts, with_description
 from refract.models.protocol import AdapterError, Answer, Model
 from refract.models.store import ResponseStore, known_answers, open_store
 from stages.model_inference import main
@@ -270,3 +270,12 @@ def test_usage_is_that_of_every_way_of_generation(project):
     expected = {"requests": 3, "prompt_tokens": 21, "completion_tokens": 9}
     expected["retries"] = 0
     assert usage == expected | {"cost": pytest.approx(30e-6)}
+
+
+def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(tmp_path):
+    held = '{"identity": {"a": 1}, "parameters": 12, "dtype": "F32"}'
+    (tmp_path / "model.json").write_text(held)
+    asked = {"identity": {"a": 1}, "parameters": None, "seed": 3}
+    assert with_description(asked, tmp_path) == {"identity": {"a": 1}, "parameters": 12, "seed": 3}
+    other = asked | {"identity": {"a": 2}}
+    assert with_description(other, tmp_path) == other

