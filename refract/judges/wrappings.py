@@ -279,6 +279,8 @@ def _in_latin(words: Words) -> Words:
     """Look-alikes as Latin letters in words that have Latin letters too, and in all words of a text
     that has many such: whole words of look-alikes ("сору") stand among mixed ones, and Russian has
     none."""
+    if _LATIN.keys().isdisjoint(map(ord, set(words.text))):
+        return words
     texts = _WORD.findall(words.text)
     mixed = sum(map(_is_mixed, texts))
     if not mixed:

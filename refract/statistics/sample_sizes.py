@@ -80,11 +80,14 @@ def drop_sample_size(
     z_alpha, z_power = normal_quantile(1 - 2 * alpha), normal_quantile(2 * power - 1)
     needed = z_alpha * sqrt(drop + churn) + z_power * sqrt(drop + churn - drop**2)
     n = max(1, ceil((needed / drop) ** 2) * 3 // 4)
-    enough = 0
-    while enough <= 10:
-        enough = enough + 1 if drop_power(n, drop, churn=churn, alpha=alpha) >= power else 0
-        n += 1
-    return n - enough
+    while True:
+        # From the last of them back: where it lacks the power, none of those before is the number.
+        for later in range(n + 10, n - 1, -1):
+            if drop_power(later, drop, churn=churn, alpha=alpha) < power:
+                n = later + 1
+                break
+        else:
+            return n
 
 
 def _check(power: float, alpha: float) -> None:
