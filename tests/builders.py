@@ -224,6 +224,19 @@ def copy_working_tree(folder: Path, skipped: tuple[str, ...]) -> None:
                 shutil.copy2(ROOT / compiled, folder / compiled)
 
 
+# Never written again: what git and DVC keep by its hash, and the judge's weights, most of the bytes.
+LINKED = ("/.git/objects/", "/.dvc/cache/", "/encoder.safetensors")
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """A copy of a project in which files that nobody writes again have a second name alone."""
+
+    def copied(one: str, other: str) -> None:
+        (os.link if any(part in one for part in LINKED) else shutil.copy2)(one, other)
+
+    shutil.copytree(source, target, symlinks=True, copy_function=copied)
+
+
 class Project:
     """The project in ``folder``: its files as they are in the working tree, params of the test's."""
 
@@ -283,7 +296,7 @@ class Project:
 
     def copy(self, folder: Path) -> Project:
         """A second copy in the same state, with a store of its own."""
-        shutil.copytree(self.folder, folder, symlinks=True)
+        copy_folder(self.folder, folder)
         other = Project(folder)
         if self.cache.exists():
             shutil.copytree(self.cache, other.cache)

@@ -28,6 +28,7 @@ from tests.builders import (
     ROOT,
     ROUND_TRIP,
     Project,
+    copy_folder,
     copy_working_tree,
     write_distribution,
 )
@@ -384,7 +385,7 @@ WITHOUT_REPORT = ("dvc.md", "models.md", "robustness.md", "scale.md", "suites.md
 
 
 def reader_of(measured: Path, folder: Path, address: str, page: Path) -> Reader:
-    shutil.copytree(measured, folder / "clone", symlinks=True)
+    copy_folder(measured, folder / "clone")
     shutil.copytree(measured.parent / "store", folder / "store")
     reader = Reader(folder / "clone", address)
     project = Project(reader.folder)
