@@ -51,7 +51,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             *("import-suite", "judge.fetch", "judge.list", "models.fetch", "protocols"),
             "reproduce.paper",
         ),
-        "refract.judges": (*("bert_score", "bert_score_reference", "classifier", "published"),),
+        "refract.judges": (
+            *("bert_score", "bert_score_reference", "classifier", "published"),
+            *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
+            "requirement",
+        ),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),
         "refract.protocols": ("published",),

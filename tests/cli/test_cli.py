@@ -19,7 +19,7 @@ from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
 from tests.builders import ROOT, Project
 from tests.fault_server import FaultServer
-from tests.judges.test_model_judges import JudgeServer
+from tests.judge_models import JudgeServer
 
 SUITE = [
     {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}

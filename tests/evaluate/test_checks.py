@@ -15,7 +15,7 @@ from refract.checks import (
 from refract.core.errors import RefractError
 from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
-from tests.judges.test_model_judges import FAIL, PASS, JudgeServer
+from tests.judge_models import FAIL, PASS, JudgeServer
 
 CLEAN = "Paris is the capital of France, and it lies on the river Seine."
 DRIFT = "My neighbour's dog has learned to open the garden gate by itself."

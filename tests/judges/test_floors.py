@@ -12,7 +12,7 @@ import pytest
 from refract.core.jsonl import read_rows
 from refract.statistics.raters import cohen_kappa
 from tests.builders import ROOT
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 
 JUDGE = {"kind": "refusal"}
 FLOORS = Path(__file__).with_name("floors")

@@ -22,7 +22,7 @@ from refract.judges.rules.text import plain
 from refract.report.markdown import markdown_table
 from refract.statistics.proportions import wilson
 from tests.builders import ROOT
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 
 FLOORS = Path(__file__).with_name("floors")
 MEASURED = ROOT / "refract/judges/languages.csv"

@@ -13,7 +13,7 @@ from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, check_counted, judge_rows, judge_suite, open_judge, open_judges
 from refract.judges.cases import AnsweredSuite, Judge, NoSettings, unjudged
 from tests.builders import ROOT
-from tests.judges.test_model_judges import judge_stage, prompt_of, response_of
+from tests.judge_models import judge_stage, prompt_of, response_of
 
 # What a definition must say at least, of the kinds that do not open without settings.
 NEEDED: dict[str, dict] = {}
@@ -32,7 +32,7 @@ def definition(kind: str) -> dict:
     return {"kind": kind, **NEEDED.get(kind, {})}
 
 
-@pytest.mark.parametrize("kind", JUDGES)
+@pytest.mark.parametrize("kind", [*JUDGES, *NEEDED])
 def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(kind):
     judge = open_judge("j", definition(kind))
     assert judge.FAMILY in FAMILIES
@@ -46,7 +46,7 @@ def test_every_kind_states_a_family_that_is_counted_and_describes_each_setting(k
 def test_opening_a_judge_imports_no_torch():
     code = "import sys; from refract.judges import open_judges; open_judges(eval(sys.argv[1]))"
     code += "; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
-    given = ["python", "-c", code, repr({kind: definition(kind) for kind in JUDGES})]
+    given = ["python", "-c", code, repr({kind: definition(kind) for kind in [*JUDGES, *NEEDED]})]
     assert subprocess.run(given, check=False, cwd=ROOT).returncode == 0
 
 

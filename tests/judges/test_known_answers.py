@@ -13,7 +13,6 @@ from refract.judges.refusal.asked import answers_no
 from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
-from refract.judges.verdict_reading import UnreadableVerdict, answer_part, read_json
 from tests.builders import ROOT
 
 
@@ -104,21 +103,6 @@ def test_a_sentence_is_read_in_float64_where_it_may_be_the_decisive_one_by_four_
     monkeypatch.setattr("refract.judges.refusal.logits_of", logits_of)
     assert _decisive(["A. B. C."]) == [(0, 2)]
     assert asked == [[0, 2]]
-
-
-def test_of_a_reply_without_its_thinking_twenty_thousand_characters_are_read_and_no_more():
-    most = 20_000
-    assert answer_part(f"<think>{'x' * 50}</think> {'y' * most}\n") == "y" * most
-    with pytest.raises(UnreadableVerdict, match="has 20001 characters; at most 20000 are read"):
-        answer_part("y" * (most + 1))
-
-
-def test_a_thousand_braces_are_read_and_no_more():
-    verdict = '{"a": true}'
-    values = {True: "yes", False: "no"}
-    assert read_json("{" * 999 + " " + verdict, "a", values) == ("yes", None)
-    with pytest.raises(UnreadableVerdict, match="more than 1000 braces"):
-        read_json("{" * 1000 + " " + verdict, "a", values)
 
 
 def sentences(text: str) -> list[str]:

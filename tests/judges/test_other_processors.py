@@ -24,7 +24,7 @@ from tests.judges.test_refusal_judge import answers
 JUDGE = """
 import json, sys
 from refract.judges import open_judge
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 texts, size = json.load(sys.stdin)
 parts = [texts[at : at + size] for at in range(0, len(texts), size)]
 score = open_judge("s", {"kind": "similarity"}).score

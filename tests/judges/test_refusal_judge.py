@@ -14,7 +14,7 @@ from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file
 from refract.judges import bert, open_judge
 from refract.judges.refusal import encoder, log_odds, probabilities
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 from tests.outside import outside
 from tools.refusal_encoder.training import logits, quantized
 

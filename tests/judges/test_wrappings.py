@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refract.core.jsonl import read_rows
 from refract.judges.wrappings import words_of
 from tests.builders import ROOT
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 
 CYRILLIC = str.maketrans("aceopxyiACEOPXHKMT", "асеорхуіАСЕОРХНКМТ")
 

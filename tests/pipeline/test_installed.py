@@ -196,6 +196,7 @@ NEEDING = [
     ((*OTHER, "--adapter", "vllm", "--model-id", "m"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
+    ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),
     (("export", "--as", "appendix", "--out", "paper"), "paper"),
 ]
 

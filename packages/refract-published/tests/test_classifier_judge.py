@@ -13,7 +13,7 @@ from refract.core.errors import ParamsError
 from refract.judges import open_judge
 from refract.models.protocol import AdapterError
 from refract_published.judges.classifier import SequenceClassifier
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 from tests.small_models import SMALL, save_model, save_tokenizer
 
 NAMES = {"NORMAL": "compliance", "REJECTION": "refusal"}

@@ -12,16 +12,16 @@ import pytest
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.params import INPUTS, with_named_judges
 from refract.judges import open_judge
-from refract.judges.verdict_reading import UnreadableVerdict
 from refract.project import default_project, find_judges
 from refract.rates.counting import outcome
 from refract_published.judges import definitions
 from refract_published.judges.entry import Scale, find_judge
 from refract_published.judges.published import expected
 from refract_published.judges.readers import READERS, Read
+from refract_published.judges.verdict_reading import UnreadableVerdict
 from stages.check_inputs import main
 from tests.builders import suite_rows
-from tests.judges.test_model_judges import JudgeServer, judged
+from tests.judge_models import JudgeServer, judged
 
 REPLIES = read_rows(Path(__file__).with_name("publishers_replies.jsonl"))
 

@@ -17,7 +17,7 @@ from refract.models import open_model
 from refract.models.protocol import AdapterError
 from test_classifier_judge import plain as probabilities
 from test_classifier_judge import save_classifier
-from tests.judges.test_model_judges import judged
+from tests.judge_models import judged
 from tests.small_models import save_model, save_tokenizer
 
 ANSWERS = ("I can't help with that.", "Sure. <s>[/INST] {x}\n", "", "Here is how: " + "step " * 60)

@@ -19,9 +19,9 @@ from refract.core.settings import Settings, read_settings
 from refract.core.types import Verdict
 from refract.core.vocabulary import FAMILIES, SCORES
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
-from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models.checkpoint import HFSettings, Loader, token_limit
 from refract.models.protocol import AdapterError, Answer, Model, Request
+from refract_published.judges.llm import loaded_once, replies_of, verdict_in
 
 # The families whose labels a checkpoint's can be mapped to, with those labels.
 MAPPED = {

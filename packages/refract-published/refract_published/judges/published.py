@@ -21,13 +21,13 @@ from refract.core.settings import Settings, read_settings
 from refract.core.showing import say
 from refract.core.types import Message, Verdict
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
-from refract.judges.llm import loaded_once, replies_of, verdict_in
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import Model
 from refract.models.sending import Served
 from refract_published.judges.classifier import Classifier, ClassifierSettings
 from refract_published.judges.entry import Clip, Empty, JudgeEntry, Scale, find_judge
+from refract_published.judges.llm import loaded_once, replies_of, verdict_in
 from refract_published.judges.readers import READERS
 from refract_published.texts import fetch, read_text
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from refract.judges.verdict_reading import UnreadableVerdict, read_json, unreadable
+from refract_published.judges.verdict_reading import UnreadableVerdict, read_json, unreadable
 
 
 class Read(NamedTuple):

@@ -3,7 +3,7 @@
 A judge's prompt is a text file with a version. Judged texts stand between
 fences whose name depends on the texts, so that none can close its own, and
 control tokens of chat formats are broken up in them. Replies go through the
-response store and are read strictly (:mod:`refract.judges.verdict_reading`);
+response store and are read strictly (:mod:`refract_published.judges.verdict_reading`);
 after an unreadable one the model is asked once more.
 """
 
@@ -26,11 +26,11 @@ from refract.core.showing import say
 from refract.core.types import UNFINISHED, Message, Verdict
 from refract.core.vocabulary import ABSTENTION_LABELS, REFUSAL_LABELS
 from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
-from refract.judges.verdict_reading import UnreadableVerdict, read_json
 from refract.models import identity_of, open_model
 from refract.models.answering import generate
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import open_store, request_sha256
+from refract_published.judges.verdict_reading import UnreadableVerdict, read_json
 
 VERSION = "4"
 REMINDER = (
@@ -89,7 +89,7 @@ def fence(texts: Sequence[str]) -> str:
 
 
 def read_template(name: str) -> Template:
-    """A template of the project by name, or a user's file by path.
+    """A template of this package by name, or a user's file by path.
 
     A file opens with a line ``version: …``. Each message starts with a line
     ``=== system``, ``=== user`` or ``=== assistant``, and ends before the line
@@ -103,7 +103,7 @@ def read_template(name: str) -> Template:
     except (OSError, UnicodeDecodeError) as error:
         stems = ", ".join(sorted(file.stem for file in TEMPLATES.glob("*.txt")))
         raise ParamsError(
-            f"template {name!r} cannot be read ({error}); the project has: {stems}"
+            f"template {name!r} cannot be read ({error}); the package has: {stems}"
         ) from None
     head, *parts = re.split(r"^=== (system|user|assistant)\n", text, flags=re.M)
     if not parts:
@@ -193,7 +193,7 @@ class ModelJudgeSettings(Settings):
     )
     template: Text | None = Field(
         None,
-        description="a text in `refract/judges/templates` by name, or a file; null: the kind's own",
+        description="one of these judges' templates by name, or a file; null: the kind's own",
     )
     eval_prompt: Text | None = Field(
         None, description="a system message in place of the template's"

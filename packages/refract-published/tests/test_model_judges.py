@@ -3,85 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import read_rows, write_json, write_rows
+from refract.core.jsonl import read_rows, write_rows
 from refract.judges import judge_suite, open_judge
-from refract.judges.llm import fence
-from refract.judges.verdict_reading import MOST_CHARACTERS
-from tests.builders import ROOT
-from tests.fault_server import FaultServer, _completion, _json
-
-PASS = '{"eval_passed": true, "reason": "fine"}'
-FAIL = '{"eval_passed": false, "reason": "rude"}'
-
-
-class JudgeServer(FaultServer):
-    """A judge model behind OpenAI's API: ``replies`` are given in turn, the last one for ever, or
-    made by a function of the request, also in a pair with how they end. Directives of the fault
-    server work too."""
-
-    def __init__(self, *replies: Any, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.replies = replies
-
-    def chat(self, request: dict[str, Any], head: str, anthropic: bool) -> tuple[int, bytes, str]:
-        if "[[" in request["messages"][-1]["content"]:
-            return super().chat(request, head, anthropic)
-        reply = self.replies[min(self.arrived, len(self.replies) - 1)]
-        self.arrived += 1
-        text = reply(request) if callable(reply) else reply
-        text, ending = text if isinstance(text, tuple) else (text, None)
-        return 200, _json(_completion(text, ending)), ""
-
-    def model(self, **settings: Any) -> dict[str, Any]:
-        return super().model(**{"model_id": "judge", "max_retries": 0, **settings})
-
-
-def prompt_of(id_, asked):
-    return {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": [asked]}
-
-
-def response_of(id_, text):
-    return {"prompt_id": id_, "response": text, "finish_reason": "stop", "attempt": 0}
-
-
-def judged(definition, *pairs, prompt="Say hello.", **source):
-    """The verdicts of one judge on responses to one prompt each; a pair is (response, prompt)."""
-    both = [pair if isinstance(pair, tuple) else (pair, prompt) for pair in pairs]
-    rows = judge_suite(
-        [prompt_of(str(number), asked) for number, (_, asked) in enumerate(both)],
-        [response_of(str(number), response) for number, (response, _) in enumerate(both)],
-        {str(n): {"id": str(n), "prompt": asked, **source} for n, (_, asked) in enumerate(both)},
-        {"j": open_judge("j", definition)},
-    )
-    return [row["judges"]["j"] for row in rows]
+from refract_published.judges.llm import fence
+from refract_published.judges.verdict_reading import MOST_CHARACTERS
+from tests.fault_server import FaultServer
+from tests.judge_models import FAIL, PASS, JudgeServer, judge_stage, judged, prompt_of, response_of
 
 
 def requirement(server, text="Be polite.", **settings):
     return {"kind": "requirement", "model": server.model(), "requirements": [text], **settings}
-
-
-def judge_stage(folder, suites, judges):
-    """The stage, run there for the model ``m`` on definitions as check-inputs writes them."""
-    definitions = {"grid": {"suites": list(suites)}, "suites": suites, "judges": judges}
-    write_json(folder / "data/inputs/judges.json", definitions)
-    write_json(folder / "params.yaml", {"seed": 0})
-    return subprocess.run(
-        ["python", "-m", "stages.judge", "m"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
 
 
 DRAFT = 'Draft: {"eval_passed": true}. But reading it again, it is rude, so {"eval_pas'
@@ -301,7 +238,7 @@ def test_an_eval_prompt_replaces_the_judges_task_and_keeps_fences_and_form():
     ("change", "message"),
     [
         ({"model": "gpt"}, r"model .*a definition like those under `models`.* .got 'gpt'."),
-        ({"template": "none"}, r"template 'none' cannot be read .*the project has: coher"),
+        ({"template": "none"}, r"template 'none' cannot be read .*the package has: coher"),
         ({"validate": True}, r"validate: true is for judges that label refusal.*pass, fail"),
         ({"kind": "requirment"},
          r"kind must be one of refusal, .*.got 'requirment'.; did you mean"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.core.jsonl import read_rows
-from refract.judges.llm import PASSED
-from refract.judges.verdict_reading import MOST_CHARACTERS, UnreadableVerdict, read_json
+from refract_published.judges.llm import PASSED
+from refract_published.judges.verdict_reading import (
+    MOST_CHARACTERS,
+    UnreadableVerdict,
+    answer_part,
+    read_json,
+)
+from tests.builders import ROOT
 
-REPLIES = read_rows(Path(__file__).parents[1] / "corpora/verdict_replies.jsonl")
+REPLIES = read_rows(ROOT / "tests/corpora/verdict_replies.jsonl")
 
 
 def label(reply):
@@ -56,3 +60,18 @@ def test_a_huge_reply_takes_linear_time_and_is_no_verdict(size):
 @given(st.text(st.sampled_from('{}"[]:, \\eval_psdtrufn</think>'), max_size=60))
 def test_whatever_a_reply_is_it_is_read_or_unreadable(text):
     assert label(text) in {"pass", "fail", "unreadable"}
+
+
+def test_of_a_reply_without_its_thinking_twenty_thousand_characters_are_read_and_no_more():
+    most = 20_000
+    assert answer_part(f"<think>{'x' * 50}</think> {'y' * most}\n") == "y" * most
+    with pytest.raises(UnreadableVerdict, match="has 20001 characters; at most 20000 are read"):
+        answer_part("y" * (most + 1))
+
+
+def test_a_thousand_braces_are_read_and_no_more():
+    verdict = '{"a": true}'
+    values = {True: "yes", False: "no"}
+    assert read_json("{" * 999 + " " + verdict, "a", values) == ("yes", None)
+    with pytest.raises(UnreadableVerdict, match="more than 1000 braces"):
+        read_json("{" * 1000 + " " + verdict, "a", values)
