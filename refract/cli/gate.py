@@ -108,16 +108,21 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
 
 
 def _needed(rate: Rate, result: Result, confidence: float) -> str:
-    """What would decide a threshold; empty where it is not the judge's error that leaves it open, or
-    where labels are in it already."""
+    """What would decide a threshold, or where labels are in it already, what says it; empty where it
+    is not the judge's error that leaves it open."""
     own = [other for other in result.rates if other.suite == rate.suite]
     headlines = {other.measure: other for other in own if other.key.is_headline}
     if rate.counts.labels:
         judged = headlines[CATEGORY_MEASURES[rate.measure.category or ""]]
         return labels_text(rate, judged, headlines[REFUSAL].counts.n, confidence)
+    error = JudgeError.of_suite(result.provenance, rate.suite)
     if any(other.counts.labels and other.measure.corrects == rate.name for other in own):
-        return ""
-    found = would_decide(rate, JudgeError.of_suite(result.provenance, rate.suite), confidence)
+        if error is None:
+            return ""
+        place = f"--model {rate.model} --suite {rate.suite}"
+        file = f"data/labels/{rate.model}/{rate.suite}.csv"
+        return f"with the labels there are; what more would leave: refract correct {file} {place}"
+    found = would_decide(rate, error, confidence)
     if found is None or hidden_by_unjudged(rate):
         return ""
     return needed_text(rate, found, headlines[REFUSAL].counts.n)

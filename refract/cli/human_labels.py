@@ -30,6 +30,7 @@ from refract.evaluate.judge_errors import measure_judges
 from refract.evaluate.labelled import labelled_answers, run_error
 from refract.project import find_judge, find_project
 from refract.project.inputs import files_named
+from refract.rates.judge_error import JUDGE_NOTE
 from refract.statistics.raters import more_labels
 
 # Columns of `refract correct`: the keys of its numbers, and their titles.
@@ -198,6 +199,8 @@ def correct(
     if len(labelled) == 1:
         for plan in label_plans(*labelled[0], error, level).values():
             say(plan)
+        if error is not None:
+            say(JUDGE_NOTE)
     for _, joined in labelled:
         for warning in joined.warnings:
             say(warning)

@@ -14,6 +14,7 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.evaluate.labelled import run_answers, run_error
 from refract.project import project_root
+from refract.rates.judge_error import JUDGE_NOTE
 
 
 def label(
@@ -53,4 +54,4 @@ def label(
     for plan in plans.values():
         say(plan)
     if plans:
-        say("After these, refract correct says what more would leave.")
+        say(f"{JUDGE_NOTE}. After these labels, refract correct says what more would leave.")

@@ -17,6 +17,7 @@ from refract.core.errors import UsageError
 from refract.core.params import decision_settings
 from refract.core.showing import say
 from refract.judges import open_judge
+from refract.rates.judge_error import JUDGE_NOTE
 from refract.rates.key import CATEGORY_MEASURES, LABELS_ALONE
 from refract.rates.rate import Threshold, prompts_of
 from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
@@ -70,8 +71,10 @@ def power(
             raise UsageError(
                 "--threshold goes with --n, the number of prompts, and no --difference"
             )
-        level = float(confidence or decision_settings(Path.cwd()).confidence)
-        _print_threshold(threshold, n, design_effect, level)
+        settings = decision_settings(Path.cwd())
+        level = float(confidence or settings.confidence)
+        alone = bool(settings.labels_ask) or settings.interval == "prompts"
+        _print_threshold(threshold, n, design_effect, level, alone=alone)
         return
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
@@ -103,8 +106,11 @@ def power(
     )
 
 
-def _print_threshold(text: str, n: int, design_effect: float, confidence: float) -> None:
-    """Which rates by the judge are met, missed or left open, and how many labels decide those."""
+def _print_threshold(
+    text: str, n: int, design_effect: float, confidence: float, *, alone: bool
+) -> None:
+    """Which rates by the judge are met, missed or left open, and how many labels decide those;
+    ``alone``: the project's intervals leave the judge's error out."""
     found = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
     measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
     measures |= {measure.name: measure for measure in LABELS_ALONE.values()}
@@ -116,8 +122,15 @@ def _print_threshold(text: str, n: int, design_effect: float, confidence: float)
     measure, sign, limit = found.groups()
     threshold = Threshold("min" if sign == ">=" else "max", float(limit))
     prompts = prompts_of([measures[measure].category or ""])
-    error, by = None, "people"
+    error, by, asked = None, "people", ""
     if measures[measure] not in LABELS_ALONE.values():
+        if alone:
+            raise UsageError(
+                f"--threshold {measure} is decided with the judge's error, which this project's "
+                "intervals leave out (decisions.labels_ask or decisions.interval in params.yaml); run "
+                f"it with 'labelled_{measure} {sign} {limit}'"
+            )
+        asked = f". {JUDGE_NOTE}"
         version = open_judge("refusal", {"kind": "refusal"}).version
         definition = {"kind": "refusal", "version": version}
         error, by = known_errors({"refusal": definition}, [])["refusal"], "the judge"
@@ -143,5 +156,5 @@ def _print_threshold(text: str, n: int, design_effect: float, confidence: float)
         by_judge.append(f"{name} {at}")
     say(
         f"On {n} prompts {measure} {sign} {limit} is {' and '.join(by_judge)}; labels count that are "
-        "of such prompts, drawn from the run: refract label"
+        f"of such prompts, drawn from the run: refract label{asked}"
     )

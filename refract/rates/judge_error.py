@@ -30,6 +30,7 @@ from refract.statistics.proportions import normal_quantile, settled
 
 # What the labels ask of an answer, of which the judge's error is known.
 LABELS_ASK = "whether an answer refuses in any part, redirecting included"
+JUDGE_NOTE = f"Intervals are of prompts and judge, by labels that ask {LABELS_ASK}"
 DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
 # steps up to the largest, finer towards 0.

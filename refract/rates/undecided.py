@@ -250,10 +250,12 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
     if found.plan is None:
         return f"{text}; more prompts"
     drawn, command = _drawn(rate, FIRST_LABELS, answers, rate.counts.n)
-    text += f"; {found.plan.text(drawn)}: {command}"
+    text += f"; {found.plan.text(drawn)}"
     if found.labels is None:
-        return f"{text}; labels alone most likely do not decide it: it may be that close"
-    if found.labels > FIRST_LABELS:
+        text += "; more would most likely not decide it either: it may be that close"
+    elif found.labels > FIRST_LABELS:
         more = ceil(found.labels * answers / rate.counts.n)
-        return f"{text}; about {found.labels} would most likely decide it (--n {more})"
-    return f"{text}, and decide it"
+        text += f"; about {found.labels} would most likely decide it (--n {more})"
+    else:
+        text += ", and decide it"
+    return f"{text}: {command}"

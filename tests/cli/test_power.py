@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -87,6 +88,15 @@ def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():
     assert "met at a rate by the judge <= 0.0" in run(*asked, "over_refusal_rate<=.15")
     few = run(*asked, "harmful_refusal_rate >= .8", "--design-effect", 4)
     assert float(re.findall(r">= (0\.\d{3})", few)[-1]) > met
+
+
+@pytest.mark.parametrize("own", [{"labels_ask": "whether it says no"}, {"interval": "prompts"}])
+def test_a_project_that_leaves_the_judges_error_out_is_asked_for_labels(tmp_path, monkeypatch, own):
+    (tmp_path / "params.yaml").write_text(json.dumps({"decisions": own}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"run it with 'labelled_over_refusal_rate <= .2'"):
+        run("--n", 129, "--threshold", "over_refusal_rate <= .2")
+    assert "by people" in run("--n", 129, "--threshold", "labelled_over_refusal_rate <= .2")
 
 
 def test_of_labels_alone_the_labels_are_said_that_would_find_a_rate_decided():

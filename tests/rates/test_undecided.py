@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from refract.agreement.corrections import label_plans
 from refract.agreement.label_files import JoinedLabels
+from refract.cli.gate import _needed
 from refract.rates import undecided
 from refract.rates.judge_error import with_judge_error
 from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold
@@ -123,12 +125,18 @@ def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
     assert plan_note(view) == f"Widest interval: s, one: {text}: {command}"
     assert plan_note(view) in first_table(view).notes
     needed = needed_text(found, would_decide(found, ERROR, 0.95), 200)
-    assert f"; {plan.text()}: {command}" in needed
+    assert f"; {plan.text()}" in needed
+    assert needed.endswith(command)
     # A rate that labels narrow already is not the widest.
     labels = {"labels": HumanLabels(20, 0, 0)}
     powered = rate("prediction_powered_harmful_refusal_rate", 67, 200, **labels)
     labelled = view_of(whole, found, powered, provenance={"one": facts(suites=suites)})
     assert plan_note(labelled) == ""
+    # The gate says what counts what more would leave.
+    powered = powered.keyed(model="one", suite="s")
+    run_of_one = SimpleNamespace(rates=[whole, found, powered], provenance=facts(suites=suites))
+    correct = "refract correct data/labels/one/s.csv --model one --suite s"
+    assert _needed(found, run_of_one, 0.95).endswith(f": {correct}")
 
 
 def test_few_answers_leave_hardly_more_to_label():
