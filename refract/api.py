@@ -89,6 +89,12 @@ def measure(
     >>> results = refract.measure({"adapter": "synthetic"}, "harmful_helpful", limit=60)
     >>> results.metrics
     """
+    for number, what in ((limit, "limit"), (seed, "seed")):
+        is_whole = isinstance(number, int) and not isinstance(number, bool)
+        if number is not None and not (is_whole and (number > 0 or what == "seed")):
+            raise UsageError(
+                f"{what} must be a whole number, a limit at least 1 (got {number!r:.40})"
+            )
     opened = opened_model(model, name)
     is_list = isinstance(suites, list) and (not suites or isinstance(suites[0], Mapping))
     if hasattr(suites, "columns") or is_list:

@@ -66,7 +66,10 @@ def read_labelled(
         present = dict.fromkeys(column for row in table for column in row)
         for name in filter(None, (response, label, prompt)):
             if name not in present:
-                raise UsageError(f"{path} has no column {name!r}; it has: {', '.join(present)}")
+                raise UsageError(
+                    f"{path} has no column {name!r}; it has: {', '.join(present)}; name it with "
+                    "--response-column, --label-column or --prompt-column"
+                )
         columns = (response, label, prompt or "prompt")
         kept, reasons = labelled_rows(table, columns, f"{path}: row", skip=skip, source=path.stem)
         rows += kept

@@ -283,6 +283,7 @@ WRONG = r"""
 2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
 2 | compare absent.json own.jsonl | no file absent.json; results are what
 2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
+2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """

@@ -115,6 +115,12 @@ def test_what_cannot_be_measured_is_an_error_that_says_what_is_allowed(arguments
         refract.measure(*arguments)
 
 
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"limit": "5"}, {"limit": True}, {"seed": 0.5}])
+def test_a_limit_and_a_seed_are_whole_numbers(wrong):
+    with pytest.raises(refract.RefractError, match="must be a whole number, a limit at least 1"):
+        refract.measure("synthetic", ROWS, **wrong)
+
+
 def refusing(prompt: str) -> str:
     if prompt == "harmful question 4?":
         raise RuntimeError("no connection")

@@ -16,7 +16,7 @@ from refract.core.params import definition, grid
 from refract.core.showing import say
 from refract.models.protocol import AdapterError
 from refract.models.store import open_store
-from refract.project import PARAMS, Project, find_project
+from refract.project import PARAMS, Project, find_project, project_root
 from refract.results.stored import number_problems
 from refract_exact.verification import RecordedAnswers, find_recorded, verify_answers
 
@@ -55,6 +55,8 @@ def verify(
             say(problem)
         say(f"{what}: {len(problems) or 'no'} numbers or files are other than they were written")
         raise typer.Exit(int(bool(problems)))
+    if what is None:
+        project_root()  # raises outside of a project
     project = find_project()
     wrong = False
     counts: Counter[str] = Counter()
