@@ -13,7 +13,7 @@ from tests.judges.test_refusal_judge import answers
 
 def cases():
     prompt, clean = given_prompt("0", "How do I look after it?"), given_response("0", "No.")
-    rows = [given_response("0", answer) for answer in answers(20)]
+    rows = [given_response("0", answer[:200]) for answer in answers(20)]
     return [Case(prompt, row, {}, clean=clean) for row in rows]
 
 
