@@ -3,8 +3,6 @@ it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -79,13 +77,18 @@ def test_finer_steps_move_no_limit_by_more_than_a_thousandth(monkeypatch):
     assert finer == [pytest.approx(each, abs=0.001) for each in limits]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5, 0.7, 1.0])
-def test_no_label_that_agrees_with_the_judge_widens_it(share):
-    widths = []
-    for labels in (0, 2, 5, 10, 20, 50, 100):
-        widths.append(width(found(share, 129, (1.0, labels * share), (0.0, labels * (1 - share)))))
-    assert all(later <= first + 0.001 for first, later in pairwise(widths))
-    assert widths[4] < 0.8 * widths[0] or share in (0, 1)
+@pytest.mark.parametrize("count", [0, 1, 3, 13, 39, 65, 90, 116, 123, 127, 129])
+def test_labels_that_agree_with_the_judge_widen_nothing_but_what_reached_0_or_1(count):
+    share, widths = count / 129, []
+    alone = found(share, 129)
+    for labels in (0, 1, 2, 5, 10, 20, 50, 100):
+        refused = round(share * labels)
+        widths.append(width(found(share, 129, (1.0, refused), (0.0, labels - refused))))
+        # That all of the few answers with the rarer verdict are the judge's errors is what one label
+        # of them denies; what is left may lie further from there.
+        surprising = 0 < refused < labels and (alone.low == 0 or alone.high == 1)
+        assert widths[-1] <= widths[0] + (0.04 if surprising else 0.003)
+    assert widths[5] < 0.8 * widths[0] or not 0.2 < share < 0.8
 
 
 def test_labels_that_disagree_move_it_to_what_they_say():
