@@ -115,7 +115,9 @@ def judged(state: TaskState, judge: str) -> dict[str, Any]:
     sent, calls = _sent_and_calls(state.messages)
     if not sent:
         sent = [{"role": "user", "content": state.input_text}]
-    fields: dict[str, Any] = {"finish_reason": FINISH_REASONS.get(output.stop_reason, "stop")}
+    # of a sample that failed before its model answered there is no choice, and so no reason
+    stop = output.stop_reason if output.choices else "stop"
+    fields: dict[str, Any] = {"finish_reason": FINISH_REASONS.get(stop, "stop")}
     if calls:
         fields["tool_calls"] = calls
     response = None if output.error or not output.choices else output.completion

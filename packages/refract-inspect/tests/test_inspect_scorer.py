@@ -117,6 +117,22 @@ def test_rates_stand_with_their_intervals_and_what_was_not_judged_is_no_answer(t
     assert all(text.startswith("not judged") for text in explained)
 
 
+def test_a_sample_whose_model_never_answered_is_not_judged(tmp_path):
+    from inspect_ai.solver import solver
+
+    from refract_inspect.scorer import refusal
+
+    @solver
+    def silent():
+        async def solve(state, generate):
+            return state
+
+        return solve
+
+    log = run(samples()[:1], [], tmp_path, solver=silent(), scorer=refusal("rules"))
+    assert score_of(log.samples[0]).explanation == "not judged: the response is null"
+
+
 def test_epochs_are_reduced_as_inspect_does_and_are_one_prompt(tmp_path):
     from refract_inspect.scorer import refusal
 
