@@ -52,7 +52,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
             "reproduce.paper",
         ),
         "refract.judges": (
-            *("bert_score", "bert_score_reference", "classifier", "published"),
+            *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
             *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
             "requirement",
         ),

@@ -53,7 +53,6 @@ JUDGES = Registry(
         "refusal": "refract.judges.refusal:Refusal",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
-        "abstention": "refract.judges.abstention:Abstention",
         "similarity": "refract.judges.similarity:Similarity",
         "reference": "refract.judges.similarity:Reference",
     },
