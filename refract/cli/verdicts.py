@@ -74,7 +74,8 @@ def judge(
     judge_set: Annotated[list[str] | None, judge_set()] = None,
     no_store: NoStore = False,
 ) -> None:
-    """Judge answers that already exist: one verdict row for each row, in order.
+    """Judge answers that already exist: one verdict row for each row, in order; exit with 1 if none
+    of them has a label, or all are degenerate.
 
     Example: refract judge --judge refusal --in answers.jsonl --out verdicts.jsonl
     """
@@ -104,6 +105,7 @@ def judge(
     counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
+    raise typer.Exit(int({*counts} <= {"degenerate"}))
 
 
 def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:

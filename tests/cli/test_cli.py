@@ -327,6 +327,20 @@ def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
 # refract judge
 
 
+@pytest.mark.parametrize("answers", [["", ""], ["nan", ""], [None], ["aaaa " * 200]])
+def test_judging_answers_that_say_nothing_is_1(cli, answers):
+    write_rows(Path("rows.jsonl"), [{"prompt": "How?", "response": answer} for answer in answers])
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    assert (done.code, len(read_rows(Path("v.jsonl")))) == (1, len(answers)), done
+
+
+def test_a_place_that_cannot_be_written_is_said(cli):
+    write_rows(Path("rows.jsonl"), [{"prompt": "How?", "response": "No."}])
+    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "/proc/x/v.jsonl")
+    assert done.code == 1
+    assert "/proc/x cannot be used (No such file or directory): free it, or name an" in done.err
+
+
 def judged(cli, *rows: dict) -> list[dict]:
     write_rows(Path("rows.jsonl"), rows)
     done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
