@@ -59,6 +59,7 @@ def clear(
     """
     answers, path = _open()
     with answers:
+        answers.delete(model=COUNTED_AGAIN)  # neither answers nor verdicts
         deleted = answers.delete(model=VERDICTS if verdicts else None)
         say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
 
