@@ -266,9 +266,9 @@ def check_ids(ids: Iterable[Any], rows: Iterable[Mapping[str, Any]], where: str)
     ``where`` stands before the number of a row; an id of None is none."""
     first: dict[tuple[Any, ...], int] = {}
     for number, (id_, row) in enumerate(zip(ids, rows, strict=True), 1):
-        key = (id_, *(str(row.get(column)) for column in TELLING))
+        shown = str(id_[0] if isinstance(id_, tuple) else id_)
+        key = (str(id_), *(str(row.get(column)) for column in TELLING))
         if id_ is not None and first.setdefault(key, number) != number:
-            shown = id_ if isinstance(id_, str) else id_[0]
             raise RowError(
                 f"{where} {number} has the id {shown!r:.60}, as row {first[key]} does: delete one, give "
                 "it another id, or tell them apart by a column such as model, suite, epoch or sample"

@@ -52,6 +52,10 @@ def answers_twice() -> object:
         (lambda: refract.judge(file("csv"), "rules"), "row 3 has the id 'a', as row 1 does"),
         (lambda: refract.validate(TWICE, "rules"), "row 3 has the id 'a', as row 1 does"),
         (lambda: check_pairs(TWICE, "own.jsonl"), "own.jsonl: row 3 has the id 'a', as row 1 does"),
+        (
+            lambda: refract.validate([{**row, "id": [7]} for row in TWICE], "rules"),
+            "row 2 has the id '[7]', as row 1 does",
+        ),
         (answers_twice, "r.rows.jsonl: row 3 has the id 'a', as row 1 does"),
         (lambda: refract.judge(pd.concat([pd.DataFrame([ROW])] * 2), "rules"),
          "the index has '0' twice, and without a column id its labels are the ids; reset_index("),
