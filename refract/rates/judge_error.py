@@ -393,7 +393,17 @@ def people_interval(
         (part,) = parts
         share = Found(end, abs(limit - end) / normal_quantile(confidence), part.certain)
         found.append(_limit_alone(error, part.prompts, share, chance, labels))
-    return Interval(*found)
+    return _no_narrower(Interval(*found), limits) if len(parts) == 1 else Interval(*found)
+
+
+def _no_narrower(interval: Interval, prompts: Interval) -> Interval:
+    """The interval of a share, at least as wide as that for its ``prompts`` alone: where a judge that
+    misses some finds all refused, rates above 1 are left out and with them the prompts' part."""
+    short = prompts.width - interval.width
+    if short <= 0:
+        return interval
+    low = min(max(interval.low - short / 2, 0.0), 1 - prompts.width)
+    return Interval(settled(low), settled(low + prompts.width))
 
 
 def found_of(part: SharePart, confidence: float) -> Found:

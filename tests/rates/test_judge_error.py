@@ -232,3 +232,17 @@ def test_an_error_is_read_as_it_was_written_and_one_cluster_is_no_part():
     assert JudgeError.read({"lines": [list(line) for line in APART.lines]}) == APART
     assert JudgeError.read({"models": 9, "mean": -0.02}) is JudgeError.read(None) is None
     assert part_of([1.0, 1.0], ["a", "a"], "other", 0.95, sign=1) is None
+
+
+@pytest.mark.parametrize("refused", [0, 1, 3, 250, 297, 300])
+def test_an_interval_of_a_share_is_no_narrower_than_that_for_its_prompts(refused):
+    part = alone(refused / 300, n=300)
+    low, high = of(KNOWN, part)
+    assert 0 <= low < high <= 1
+    assert high - low >= part.interval.width - 1e-9
+
+
+def test_of_300_answers_that_are_all_refused_the_interval_is_that_for_the_prompts():
+    part = alone(1.0, n=300)
+    assert of(KNOWN, part) == pytest.approx(part.interval)
+    assert part.interval.low == pytest.approx(0.9874, abs=1e-4)
