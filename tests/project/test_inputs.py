@@ -161,7 +161,12 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     main()
     middle = inputs()
     files = middle["judges.json"]["files"]
-    assert files.keys() == {"asked.template", "asked.model.model_id", "refract_exact"}
+    assert files.keys() == {
+        "asked.template",
+        "asked.model.model_id",
+        "refract_exact",
+        "refract_published",
+    }
     assert middle["judges.json"] != before["judges.json"]
     noted = [{**row, "notes": "more"} for row in suite_rows("s", 2, 2)]
     write_rows(project / "s.jsonl", noted)
