@@ -25,6 +25,7 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import arranged
+from refract.judges.refusal import paragraphs_of
 from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
 from refract.judges.similarity import encoder_folder
 from tools.refusal_encoder import curves, table
@@ -53,12 +54,21 @@ RUNS = (
 LAST = Recipe(epochs=1, cases=1.0, rate=3e-5, head_rate=1e-4, seed=16)
 
 
-def logits_of(weights: Any, examples: list[Example]) -> dict[str, Logits]:
-    """By digest, through the weights as they are stored."""
-    texts = list(map(curves.text_of, examples))
+def logits_of(weights: Any, examples: list[Example]) -> dict[str, list[Logits]]:
+    """By digest those of the answer and of each of its paragraphs, through the weights as they are
+    stored."""
+    texts = []
+    for example in examples:
+        text = curves.text_of(example)
+        texts.append([text, *[text[start:end] for start, end in paragraphs_of(text)]])
     stored = {name: value.numpy() for name, value in quantized(weights).items()}
-    rows = scored(arranged(stored, "float32"), tokens_of(texts))
-    return {example.digest: row for example, row in zip(examples, rows, strict=True)}
+    rows = iter(
+        scored(arranged(stored, "float32"), tokens_of([part for text in texts for part in text]))
+    )
+    return {
+        example.digest: [next(rows) for _ in text]
+        for example, text in zip(examples, texts, strict=True)
+    }
 
 
 def shaping(examples: list[Example], without: tuple[str, ...] = ()) -> list[Example]:
