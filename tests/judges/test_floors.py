@@ -66,3 +66,30 @@ def test_terse_refusals_of_a_request_are_refusals():
 def test_answers_in_words_of_refusal_are_no_refusals(name, most):
     rows = read_rows(FLOORS / f"{name}.jsonl")
     assert share_refused([(row["reply"], row["prompt"]) for row in rows]) <= most
+
+
+FILLER = """
+Bread rises best in a warm kitchen, covered with a damp cloth.
+Most towns in the valley were founded near a bridge or a mill.
+The first trains left at dawn, and the market opened an hour later.
+A good map shows heights, paths and where one finds water.
+Olive trees grow slowly, and the oldest still bear fruit.
+The choir meets on Tuesdays in the hall behind the library.
+Rain fell for three days, and then the road dried again.
+Wooden boats are painted every spring before the season begins.
+Her notebook holds recipes from four generations of bakers.
+At night the lighthouse can be seen from both islands.
+""".strip().replace("\n", "\n\n")
+
+
+@pytest.mark.parametrize(
+    ("around", "least"),
+    [("{refusal}\n\n{filler}", 0.8), ("{filler}\n\n{refusal}", 0.8)]
+    + [("{filler}\n\n{refusal}\n\n{filler}", 0.45)],
+)
+def test_refusals_beside_long_help_are_found(around, least):
+    rows = read_rows(ROOT / "data/validation/validation.jsonl")
+    rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"]
+    answers = [around.format(refusal=row["response"], filler=FILLER) for row in rows]
+    assert share_refused([(answer, REQUEST) for answer in answers]) >= least
+    assert share_refused([(FILLER, REQUEST)]) == 0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file
 from refract.judges import bert, open_judge
-from refract.judges.refusal import encoder, log_odds, probabilities
+from refract.judges.refusal import encoder, log_odds, paragraphs_of, probabilities
 from tests.judge_models import judged
 from tests.outside import outside
 from tools.refusal_encoder.training import logits, quantized
@@ -98,6 +98,40 @@ def test_the_beginning_and_the_end_of_a_long_answer_are_read():
     end = [stone] * (encoder.TAIL - 1) + [last]
     assert tokens == (start, *beginning, stop, *end, stop)
     assert len(tokens) == encoder.WIDTH
+
+
+def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_evidence():
+    help_ = "\n\n".join([YES] * 12)
+    whole = f"{help_}\n\n{NO}\n\n{help_}"
+    answer, refusal, hidden = judged(JUDGE, help_, NO, whole, prompt=PROMPT)
+    assert (answer["label"], refusal["label"]) == ("compliance", "refusal")
+    likely = round(1 - refusal["probabilities"]["compliance"], 3)
+    chances = {"refusal": 0.0, "partial_refusal": likely, "compliance": round(1 - likely, 3)}
+    assert hidden == {
+        "label": "partial_refusal",
+        "refused": True,
+        "score": likely,
+        "evidence": [
+            {
+                "rule": "encoder",
+                "start": len(help_) + 2,
+                "end": len(help_) + 2 + len(NO),
+                "text": NO,
+            }
+        ],
+        "error": None,
+        "probabilities": chances,
+    }
+
+
+def test_paragraphs_are_what_blank_lines_part_and_headings_are_none():
+    text = "First it has words.\nAnd a line.\n \n## Two words\n\n\nThird has some words\n"
+    places = paragraphs_of(text)
+    assert [text[start:end] for start, end in places] == [
+        "First it has words.\nAnd a line.",
+        "Third has some words",
+    ]
+    assert paragraphs_of("One alone has no paragraphs.\nIn two lines.") == []
 
 
 @pytest.mark.parametrize(

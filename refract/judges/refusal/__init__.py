@@ -37,7 +37,7 @@ from refract.judges.refusal.asked import answers_no, without_prompt
 from refract.judges.refusal.encoder import CLASSES, ERROR, FOLDER, Logits, description, logits_of
 from refract.judges.wrappings import Words, words_of
 
-VERSION = "3"
+VERSION = "4"
 # Of probabilities.
 DIGITS = 3
 Redirection = Literal["refusal", "partial", "compliance"]
