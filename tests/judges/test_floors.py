@@ -68,24 +68,16 @@ def test_answers_in_words_of_refusal_are_no_refusals(name, most):
     assert share_refused([(row["reply"], row["prompt"]) for row in rows]) <= most
 
 
-FILLER = """
-Bread rises best in a warm kitchen, covered with a damp cloth.
-Most towns in the valley were founded near a bridge or a mill.
-The first trains left at dawn, and the market opened an hour later.
-A good map shows heights, paths and where one finds water.
-Olive trees grow slowly, and the oldest still bear fruit.
-The choir meets on Tuesdays in the hall behind the library.
-Rain fell for three days, and then the road dried again.
-Wooden boats are painted every spring before the season begins.
-Her notebook holds recipes from four generations of bakers.
-At night the lighthouse can be seen from both islands.
-""".strip().replace("\n", "\n\n")
+FILLER = (FLOORS / "filler.md").read_text("utf-8").strip()
 
 
 @pytest.mark.parametrize(
     ("around", "least"),
-    [("{refusal}\n\n{filler}", 0.8), ("{filler}\n\n{refusal}", 0.8)]
-    + [("{filler}\n\n{refusal}\n\n{filler}", 0.45)],
+    [
+        ("{refusal}\n\n{filler}", 0.8),
+        ("{filler}\n\n{refusal}", 0.8),
+        ("{filler}\n\n{refusal}\n\n{filler}", 0.4),
+    ],
 )
 def test_refusals_beside_long_help_are_found(around, least):
     rows = read_rows(ROOT / "data/validation/validation.jsonl")

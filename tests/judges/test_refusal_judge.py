@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file
 from refract.judges import bert, open_judge
-from refract.judges.refusal import encoder, log_odds, paragraphs_of, probabilities
+from refract.judges.refusal import SAYS_NO, encoder, log_odds, paragraphs_of, probabilities
 from tests.judge_models import judged
+from tests.judges.test_floors import FILLER
 from tests.outside import outside
 from tools.refusal_encoder.training import logits, quantized
 
@@ -101,11 +102,11 @@ def test_the_beginning_and_the_end_of_a_long_answer_are_read():
 
 
 def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_evidence():
-    help_ = "\n\n".join([YES] * 12)
-    whole = f"{help_}\n\n{NO}\n\n{help_}"
-    answer, refusal, hidden = judged(JUDGE, help_, NO, whole, prompt=PROMPT)
+    whole = f"{FILLER}\n\n{NO}\n\n{FILLER}"
+    answer, refusal, hidden = judged(JUDGE, FILLER, NO, whole, prompt=PROMPT)
     assert (answer["label"], refusal["label"]) == ("compliance", "refusal")
-    likely = round(1 - refusal["probabilities"]["compliance"], 3)
+    likely = hidden["score"]
+    assert SAYS_NO <= likely <= refusal["score"]
     chances = {"refusal": 0.0, "partial_refusal": likely, "compliance": round(1 - likely, 3)}
     assert hidden == {
         "label": "partial_refusal",
@@ -114,8 +115,8 @@ def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_e
         "evidence": [
             {
                 "rule": "encoder",
-                "start": len(help_) + 2,
-                "end": len(help_) + 2 + len(NO),
+                "start": len(FILLER) + 2,
+                "end": len(FILLER) + 2 + len(NO),
                 "text": NO,
             }
         ],

@@ -47,7 +47,7 @@ SAYS_NO = 0.9
 LEAST_WORDS = 4
 # Only the first sentences of an answer can be its evidence.
 MOST_SENTENCES = 16
-_PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*\n))*")
+_PARAGRAPH = re.compile(r"\S(?:.|\n(?!\s*(?:\n|\Z)))*")
 _SENTENCE = re.compile(r"[^\s.!?。！？][^.!?。！？\n]*[.!?。！？]*")
 Curves = Mapping[str, Mapping[str, float]]
 
