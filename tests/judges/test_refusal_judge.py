@@ -125,14 +125,17 @@ def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_e
     }
 
 
-def test_paragraphs_are_what_blank_lines_part_and_headings_are_none():
-    text = "First it has words.\nAnd a line.\n \n## Two words\n\n\nThird has some words\n"
+def test_paragraphs_are_what_blank_lines_part_and_say_no_to_something():
+    text = (
+        "First it doesn't have words.\nAnd a line.\n \n## Not words\n\nFourth, it says yes.\n\n\n"
+        "Third has no words\n"
+    )
     places = paragraphs_of(text)
     assert [text[start:end] for start, end in places] == [
-        "First it has words.\nAnd a line.",
-        "Third has some words",
+        "First it doesn't have words.\nAnd a line.",
+        "Third has no words",
     ]
-    assert paragraphs_of("One alone has no paragraphs.\nIn two lines.") == []
+    assert paragraphs_of("One alone has no paragraphs.\nNot in two lines.") == []
 
 
 @pytest.mark.parametrize(
