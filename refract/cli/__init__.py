@@ -202,8 +202,10 @@ def main() -> None:
     try:
         app()
     except (RefractError, OSError) as error:
-        said = str(error)
+        message = str(error)
         if isinstance(error, OSError) and error.filename is not None:
-            said = f"{error.filename} cannot be used ({error.strerror}): free it, or name another"
-        say(f"refract: {said}", file=sys.stderr)
+            message = (
+                f"{error.filename} cannot be used ({error.strerror}): free it, or name another"
+            )
+        say(f"refract: {message}", file=sys.stderr)
         sys.exit(error.exit_code if isinstance(error, RefractError) else 1)

@@ -122,7 +122,7 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
         place = f"--model {rate.model} --suite {rate.suite}"
         file = f"data/labels/{rate.model}/{rate.suite}.csv"
         return f"with the labels there are; what more would leave: refract correct {file} {place}"
-    found = would_decide(rate, error, confidence)
-    if found is None or hidden_by_unjudged(rate):
+    labels = would_decide(rate, error, confidence)
+    if labels is None or hidden_by_unjudged(rate):
         return ""
-    return needed_text(rate, found, headlines[REFUSAL].counts.n)
+    return needed_text(rate, labels, headlines[REFUSAL].counts.n)

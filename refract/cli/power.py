@@ -111,15 +111,15 @@ def _print_threshold(
 ) -> None:
     """Which rates by the judge are met, missed or left open, and how many labels decide those;
     ``alone``: the project's intervals leave the judge's error out."""
-    found = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
+    parts = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
     measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
     measures |= {measure.name: measure for measure in LABELS_ALONE.values()}
-    if found is None or found[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
+    if parts is None or parts[1] not in measures or not 1 <= n / design_effect <= MOST_PROMPTS:
         raise UsageError(
             f"--threshold must be one of {', '.join(measures)}, then >= or <= and a share, as in "
             f"'harmful_refusal_rate >= 0.8', and --n from 1 to {MOST_PROMPTS} (got {text!r}, {n})"
         )
-    measure, sign, limit = found.groups()
+    measure, sign, limit = parts.groups()
     threshold = Threshold("min" if sign == ">=" else "max", float(limit))
     prompts = prompts_of([measures[measure].category or ""])
     error, by, asked = None, "people", ""

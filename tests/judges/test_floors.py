@@ -76,7 +76,7 @@ FILLER = (FLOORS / "filler.md").read_text("utf-8").strip()
     [
         ("{refusal}\n\n{filler}", 0.8),
         ("{filler}\n\n{refusal}", 0.8),
-        ("{filler}\n\n{refusal}\n\n{filler}", 0.4),
+        ("{filler}\n\n{refusal}\n\n{filler}", 0.3),
     ],
 )
 def test_refusals_beside_long_help_are_found(around, least):

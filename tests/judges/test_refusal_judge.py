@@ -125,17 +125,14 @@ def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_e
     }
 
 
-def test_paragraphs_are_what_blank_lines_part_and_say_no_to_something():
-    text = (
-        "First it doesn't have words.\nAnd a line.\n \n## Not words\n\nFourth, it says yes.\n\n\n"
-        "Third has no words\n"
-    )
+def test_paragraphs_are_what_blank_lines_part_and_the_rules_call_refusals():
+    text = f"{NO}\nOf two lines.\n \n## I cannot\n\n{YES}\n\n\nI refuse to help with swords.\n"
     places = paragraphs_of(text)
     assert [text[start:end] for start, end in places] == [
-        "First it doesn't have words.\nAnd a line.",
-        "Third has no words",
+        f"{NO}\nOf two lines.",
+        "I refuse to help with swords.",
     ]
-    assert paragraphs_of("One alone has no paragraphs.\nNot in two lines.") == []
+    assert paragraphs_of(f"{NO}\nOne alone has no paragraphs.") == []
 
 
 @pytest.mark.parametrize(
