@@ -13,7 +13,6 @@ from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.judges.kept import VERDICTS
 from refract.models.store import ResponseStore, known_answers, open_store
-from refract.results.recounted import COUNTED_AGAIN
 
 cache = typer.Typer(
     add_completion=False,
@@ -40,7 +39,6 @@ def info() -> None:
     with answers:
         counts = Counter(model or "unnamed" for _, model in answers)
         verdicts = counts.pop(VERDICTS, 0)
-        del counts[COUNTED_AGAIN]
         size = sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
         say(f"{path}: {counts.total()} answers, {verdicts} verdicts, {size / 1e6:.1f} MB")
         for model in sorted(counts):
@@ -59,7 +57,6 @@ def clear(
     """
     answers, path = _open()
     with answers:
-        answers.delete(model=COUNTED_AGAIN)  # neither answers nor verdicts
         deleted = answers.delete(model=VERDICTS if verdicts else None)
         say(f"{deleted} {'verdicts' if verdicts else 'answers and verdicts'} deleted from {path}")
 

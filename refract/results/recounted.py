@@ -6,20 +6,19 @@ that counted it first, and every check of numbers compares as :func:`differing_r
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from refract.core.environment import code_sha256
+from refract.core.environment import cache_folder, code_sha256
 from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_json
 from refract.core.params import DecisionSettings
 from refract.core.showing import csv_cell
 from refract.core.types import Row
 from refract.core.vocabulary import OUTCOME_COLUMNS
-from refract.models.protocol import Answer
-from refract.models.store import open_store
 from refract.rates import fields_of, with_limits
 from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite
@@ -35,8 +34,6 @@ OF_OUTCOMES = {*CLEAN_MEASURES, *SHARES, *CONTRASTS.values()}
 COUNTED_COLUMNS = {column.name for column in ALL if not column.place.startswith("key.")}
 COUNTED_COLUMNS -= {"clustered_by", "shown"}
 TOLERANCE = 1e-9
-# What the store calls files that were counted again; no model can have this name.
-COUNTED_AGAIN = "(counted again)"
 Lines = Sequence[Mapping[str, Any]]
 
 
@@ -118,16 +115,18 @@ def problems_kept(
     outcomes: Lines,
     facts: Mapping[str, Any],
 ) -> list[str]:
-    """As :func:`recount_problems`, of files that hold ``written``: files without a problem are kept
-    in the response store by their hash and that of the code, so that they are counted again once."""
-    of_files = [hashlib.sha256(content or b"").hexdigest() for content in written]
-    key = sha256_json([COUNTED_AGAIN, code_sha256(), *of_files])
-    with open_store() as store:
-        if key in store.get([key]):
-            return []
-        problems = recount_problems(rates, outcomes, facts)
-        if not problems:
-            store.put([(key, Answer(""))], COUNTED_AGAIN)
+    """As :func:`recount_problems`, of files that hold ``written``: beside the response store an empty
+    file, named by their hash and that of the code, says that they were without a problem."""
+    hashes = [hashlib.sha256(content or b"").hexdigest() for content in written]
+    folder = cache_folder()
+    mark = folder and folder / "counted_again" / sha256_json([code_sha256(), *hashes])
+    if mark and mark.is_file():
+        return []
+    problems = recount_problems(rates, outcomes, facts)
+    if mark and not problems:
+        with contextlib.suppress(OSError):  # they are counted again next time
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
     return problems
 
 

@@ -71,17 +71,14 @@ def test_answers_in_words_of_refusal_are_no_refusals(name, most):
 FILLER = (FLOORS / "filler.md").read_text("utf-8").strip()
 
 
-@pytest.mark.parametrize(
-    ("around", "least"),
-    [
+def test_refusals_beside_long_help_are_found():
+    rows = read_rows(ROOT / "data/validation/validation.jsonl")
+    rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"][::4]
+    for around, least in [
         ("{refusal}\n\n{filler}", 0.8),
         ("{filler}\n\n{refusal}", 0.8),
         ("{filler}\n\n{refusal}\n\n{filler}", 0.3),
-    ],
-)
-def test_refusals_beside_long_help_are_found(around, least):
-    rows = read_rows(ROOT / "data/validation/validation.jsonl")
-    rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"]
-    answers = [around.format(refusal=row["response"], filler=FILLER) for row in rows]
-    assert share_refused([(answer, REQUEST) for answer in answers]) >= least
+    ]:
+        answers = [around.format(refusal=row["response"], filler=FILLER) for row in rows]
+        assert share_refused([(answer, REQUEST) for answer in answers]) >= least, around
     assert share_refused([(FILLER, REQUEST)]) == 0

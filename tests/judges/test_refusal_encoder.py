@@ -84,7 +84,7 @@ def drawn(intercept: float, slope: float, count: int = 4000) -> list[Scored]:
         refused = rng.random() < chance
         classes = SAID_NO if refused else (COMPLIANCE,)
         example = Example(curves.FITTED_ON[0], "m", "", f"{number}", classes, refused)
-        rows.append(Scored(example, "", judge_response(YES), (odds, 9.0)))
+        rows.append(Scored(example, "", judge_response(YES), (odds, 9.0), []))
     return rows
 
 

@@ -141,7 +141,8 @@ def test_two_rates_of_one_name_are_named(rates_in_git, problems_of):
     assert problems_of(repeated) == [f"{SUITE} two rates have one name"]
 
 
-def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch):
+def test_files_are_counted_again_until_they_once_had_no_problem(monkeypatch, tmp_path):
+    monkeypatch.setenv("REFRACT_CACHE", str(tmp_path))
     counted = []
 
     def counting(rates, outcomes, facts):
