@@ -125,7 +125,7 @@ class KeptApart(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        return _width(self.found) / _width(self.alone)
+        return self.found.width / self.alone.width
 
 
 def kept_apart(line: ModelCounts, others: JudgeError, n: int, labels: int, run: int) -> KeptApart:
@@ -161,7 +161,7 @@ def kept_apart_labels(error: JudgeError) -> list[str]:
         for kind in KINDS:
             row.append(_per_cent([run.held for run in runs if run.prompts == kind]))
         row += [_per_cent([run.held for run in middle])]
-        row += [f"{median(_width(run.found) for run in middle):.2f}"]
+        row += [f"{median(run.found.width for run in middle):.2f}"]
         row += [f"{median(run.ratio for run in middle):.1f}"]
         for kind in KINDS:
             ratios = [run.ratio for run in middle if run.prompts == kind]
@@ -219,8 +219,8 @@ def _pairs_row(
         held += inside
         counting += inside and {*pair} <= {*error.lines}
         decided += (found.low > 0 or found.high < 0) and value * truth > 0
-        widths.append(_width(found))
-        ratios.append(_width(found) / _width(alone))
+        widths.append(found.width)
+        ratios.append(found.width / alone.width)
     numbers = (f"{median(widths):.2f}", f"{median(ratios):.1f}", str(decided))
     return [name, str(counting), str(held), *numbers]
 
@@ -440,7 +440,7 @@ class Labelled(NamedTuple):
     agree: bool
 
     def widened(self, by: float = 0.003) -> bool:
-        return _width(self.found) > _width(self.run.alone) + by
+        return self.found.width > self.run.alone.width + by
 
 
 def labelled(run: Simulated, rng: np.random.Generator, count: int, by_doubt: bool) -> Labelled:
@@ -476,12 +476,12 @@ def labels_table(worlds: Sequence[World], answers: int) -> list[str]:
             inside = zip(held, found, strict=True)
             row.append(_per_cent([each for each, of in inside if of.run.rate == rate], places=1))
         middle = [each for each in found if 0 < each.run.rate < 1]
-        row.append(f"{median(_width(each.found) for each in middle):.2f}")
+        row.append(f"{median(each.found.width for each in middle):.2f}")
         if count:
-            row.append(f"{median(_width(each.powered) for each in middle if each.powered):.2f}")
+            row.append(f"{median(each.powered.width for each in middle if each.powered):.2f}")
             for rate in LABEL_RUNS:
                 of_rate = [each for each in found if each.run.rate == rate]
-                widths = [(_width(each.found), _width(each.run.alone)) for each in of_rate]
+                widths = [(each.found.width, each.run.alone.width) for each in of_rate]
                 row.append(f"{sum(w for w, _ in widths) / sum(w for _, w in widths):.2f}")
             for agree in (True, False):
                 row.append(_per_cent([each.widened() for each in found if each.agree is agree]))
@@ -514,10 +514,6 @@ def gates_table(worlds: Sequence[World], runs: int, answers: int) -> list[str]:
             cells.append(" / ".join(shares))
         rows.append(cells)
     return markdown(["people's rate", *decisions], rows)
-
-
-def _width(interval: Interval) -> float:
-    return interval.high - interval.low
 
 
 def _per_cent(facts: Sequence[bool], places: int = 0) -> str:

@@ -17,6 +17,8 @@ from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
 from refract.statistics.weighted import draw_size
 
+# Of one model and suite, from a project's folder.
+LABEL_FILE = "data/labels/{model}/{suite}.csv"
 COLUMNS = ("suite", "prompt_id", "pair_sha256", "prompt", "response", "label", "notes", "rank")
 # Further columns where some answers were drawn more often than others: the size by which each was
 # drawn, and the place of the next one in the draw. An answer was among those up to a row with

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from refract.agreement.label_files import LABEL_FILE
 from refract.cli.options import (
     PIPELINE,
     keep_inputs,
@@ -120,7 +121,7 @@ def _needed(rate: Rate, result: Result, confidence: float) -> str:
         if error is None:
             return ""
         place = f"--model {rate.model} --suite {rate.suite}"
-        file = f"data/labels/{rate.model}/{rate.suite}.csv"
+        file = LABEL_FILE.format(model=rate.model, suite=rate.suite)
         return f"with the labels there are; what more would leave: refract correct {file} {place}"
     labels = would_decide(rate, error, confidence)
     if labels is None or hidden_by_unjudged(rate):

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from refract.agreement.corrections import label_plans
-from refract.agreement.label_files import JoinedLabels, draw, write_sample
+from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, write_sample
 from refract.cli.options import keep_inputs
 from refract.core.errors import UsageError
 from refract.core.showing import say
@@ -42,7 +42,7 @@ def label(
     if out is None:
         if model is None:
             raise UsageError("--rows needs --out")
-        out = project_root() / f"data/labels/{model}/{suite}.csv"
+        out = project_root() / LABEL_FILE.format(model=model, suite=suite)
     if out.exists():
         raise UsageError(f"{out} exists and may hold labels; name another file with --out")
     sample = draw(answers, n, seed)

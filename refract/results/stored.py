@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from refract.agreement.judged_answers import judged_answers, project_rows, source_rows, without
-from refract.agreement.label_files import JudgedAnswer, read_labels
+from refract.agreement.label_files import LABEL_FILE, JudgedAnswer, read_labels
 from refract.core.jsonl import StoredRows, read_rows, sha256_file
 from refract.core.params import DecisionSettings, definition, grid, load_params
 from refract.core.settings import read_settings
@@ -65,7 +65,7 @@ def stored_suites(
         prompts = list(cast(Iterator[PromptRow], without(TEXTS, rows.prompts.values())))
         judged: Sequence[JudgedAnswer] = ()
         labels = None
-        label_file = root / f"data/labels/{model}/{suite}.csv"
+        label_file = root / LABEL_FILE.format(model=model, suite=suite)
         if label_file.is_file():
             judged = judged_answers(suite, wanted, sources, rows, settings.refused_endings)
             labels = read_labels(label_file, judged)

@@ -14,6 +14,7 @@ from scipy.special import expit
 from refract.core.types import Verdict
 from refract.judges.refusal import log_odds
 from refract.judges.refusal.asked import without_prompt
+from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
 from refract.judges.wrappings import words_of
 from tools.refusal_encoder.data import REDIRECTION, Example
@@ -32,7 +33,7 @@ class Scored:
     text: str  # without what it repeats of the prompt
     by_rules: Verdict
     odds: tuple[float, float]
-    paragraphs: Sequence[Sequence[float]]  # the logits of each
+    paragraphs: Sequence[Logits]
 
 
 def text_of(example: Example) -> str:
@@ -40,9 +41,7 @@ def text_of(example: Example) -> str:
     return without_prompt(words_of(example.answer, example.prompt).text, example.prompt)
 
 
-def scored(
-    examples: Sequence[Example], logits: Mapping[str, Sequence[Sequence[float]]]
-) -> list[Scored]:
+def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[Logits]]) -> list[Scored]:
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
     for example in examples:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
-from refract.judges.refusal import decided, declined, of_encoder, overrules
+from refract.judges.refusal import decided, overrule
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import curves
 from tools.refusal_encoder.data import Example, may_shape_weights
@@ -94,10 +94,7 @@ def _lines(
         if example.source in sources:
             chosen = without_source.get(example.source, fitted)
             verdict = decided(row.text, example.prompt, row.by_rules, row.odds, chosen)
-            if of_encoder(verdict):
-                for paragraph in row.paragraphs:
-                    if overrules(verdict, paragraph, chosen):
-                        verdict.update(declined(paragraph, chosen))
+            overrule(verdict, row.paragraphs, chosen)
             lines.append(
                 Line(
                     example=example,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from refract.agreement.label_files import LABEL_FILE
 from refract.core.environment import git
 from refract.core.errors import UsageError
 from refract.core.jsonl import write_bytes
@@ -19,7 +20,6 @@ from refract.results.sources import EditedError
 
 SUMS = "SHA256SUMS"
 SIGNATURE = f"{SUMS}.sig"
-LABELS = "data/labels/{model}/{suite}.csv"
 # What rates are counted with, besides prompts, responses and verdicts.
 COUNTED_WITH = ("data/verdicts/{model}/judges.json", "data/verdicts/{model}/families.json")
 NOT_IN_GIT = "its file is not in git, so that its texts, answers and verdicts stay where they are"
@@ -52,7 +52,7 @@ def find_bundle(root: Path, provenance: Mapping[str, Mapping[str, Any]]) -> Bund
         for suite, about in facts["suites"].items():
             rows = [path.format(model=model, suite=suite) for path in COUNTED.values()]
             problems = wrong.get((model, suite))
-            labels = LABELS.format(model=model, suite=suite)
+            labels = LABEL_FILE.format(model=model, suite=suite)
             sources = [about["definition"]["file"]]
             if (root / labels).is_file():
                 sources.append(labels)
