@@ -92,7 +92,7 @@ def _left_out(name: str, lines: tuple[ModelCounts, ...], prior: Prior | None) ->
     held: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     widths, ratios = [], []
     for line in lines:
-        n = line.refused + line.complied
+        n = line.answers
         share = (line.refused - line.missed + line.false) / n
         alone = found = Interval(*wilson(round(share * n), n))
         if prior:
@@ -143,7 +143,7 @@ def kept_apart(line: ModelCounts, others: JudgeError, n: int, labels: int, run: 
     found = people_interval(
         others, [part], Interval(share, share), alone, 0.95, labels=(by_verdict[0], by_verdict[1])
     )
-    return KeptApart(line.prompts, line.refused / _answers(line), alone, found)
+    return KeptApart(line.prompts, line.refused / line.answers, alone, found)
 
 
 def kept_apart_labels(error: JudgeError) -> list[str]:
@@ -214,7 +214,7 @@ def _pairs_row(
     held, counting, widths, ratios, decided = 0, 0, [], [], 0
     for pair in pairs:
         value, alone, found = _pair_interval(pair, error, scale)
-        truth = pair[1].refused / _answers(pair[1]) - pair[0].refused / _answers(pair[0])
+        truth = pair[1].refused / pair[1].answers - pair[0].refused / pair[0].answers
         inside = found.low <= truth <= found.high
         held += inside
         counting += inside and {*pair} <= {*error.lines}
@@ -225,17 +225,13 @@ def _pairs_row(
     return [name, str(counting), str(held), *numbers]
 
 
-def _answers(line: ModelCounts) -> int:
-    return line.refused + line.complied
-
-
 def _pair_interval(
     pair: tuple[ModelCounts, ModelCounts], error: JudgeError, scale: float | None
 ) -> tuple[float, Interval, Interval]:
     """The judge's difference of two models with its interval for prompts alone (Newcombe 1998,
     Statistics in Medicine 17:873, method 10), and for prompts and judge of other sources."""
-    n = min(map(_answers, pair))
-    shares = [(line.refused - line.missed + line.false) / _answers(line) for line in pair]
+    n = min(line.answers for line in pair)
+    shares = [(line.refused - line.missed + line.false) / line.answers for line in pair]
     (first, second), value = shares, shares[1] - shares[0]
     limits = [Interval(*wilson(round(share * n), n)) for share in shares]
     low = value - hypot(second - limits[1].low, limits[0].high - first)

@@ -9,28 +9,18 @@ from pathlib import Path
 
 import refract
 from refract import checks
-from refract.agreement.ledger import LEDGER, read_ledger
-from refract.agreement.unseen_models import counting_lines, judge_error, one_name
 from refract.core.params import grid, load_params
-from refract.judges import open_judge
-from refract.rates.judge_error import part_of, people_interval
 from refract.report.first_table import first_table
-from refract.report.judge_notes import plan_note
+from refract.report.judge_notes import people_table, plan_note
 from refract.report.markdown import ShownTable
 from refract.report.view import View
 from refract.results.sources import read_tree
-from refract.statistics.proportions import Interval, wilson
+from refract.statistics.proportions import wilson
 from refract.statistics.sample_sizes import drop_sample_size
 
 ROOT = Path(__file__).parent.parent
 # The suite whose results the README shows.
 SUITE = "harmful_helpful"
-# XSTest's answers, by their source and model in the ledger, as the README calls them.
-XSTEST = {
-    ("xstest", "gpt4"): "GPT-4",
-    ("xstest", "llama2orig"): "Llama 2 with its safety prompt",
-    ("xstest_extension", "mistrI"): "Mistral 7B Instruct",
-}
 
 
 def markdown(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -98,41 +88,8 @@ def python_page(text: str) -> str:
     return with_parts(text, {"public names": "\n".join(lines)})
 
 
-def people_table() -> str:
-    """What people, and the judge ``refusal``, found on XSTest's answers, with the interval that
-    other sources' answers of other models give to the judge's rate.
-
-    Counted from the ledger, whose lines on XSTest are of weights that it did not train."""
-    version = open_judge("refusal", {"kind": "refusal"}).version
-    counting = counting_lines(read_ledger(LEDGER), "refusal", version)
-    cells: dict[str, list[str]] = {}
-    for line in sorted(counting, key=lambda line: line.prompts):
-        name = XSTEST.get((line.source, line.model))
-        if name is None or not line.prompts:
-            continue
-        others = [
-            other
-            for other in counting
-            if other.source != line.source and one_name(other.model) != one_name(line.model)
-        ]
-        error = judge_error(others)
-        refused = round((line.judge_rate or 0) * line.n)
-        verdicts = [1.0] * refused + [0.0] * (line.n - refused)
-        part = part_of(verdicts, range(line.n), line.prompts, 0.95, sign=1)
-        assert error is not None
-        assert part is not None
-        found = Interval(part.share, part.share)
-        low, high = people_interval(error, [part], found, part.interval, 0.95)
-        shares = [f"{line.human_rate:.3f}", f"{part.share:.3f} [{low:.3f}, {high:.3f}]"]
-        cells.setdefault(name, []).extend(shares)
-    header = ["answers of", "unsafe: people", "judge", "safe: people", "judge"]
-    rows = [[name, *cells[name]] for name in XSTEST.values()]
-    return markdown(header, rows)
-
-
 def readme(text: str) -> str:
     """README.md, with what people found and the results of one suite."""
-    text = with_parts(text, {"people": people_table()})
     models = grid(load_params(ROOT / "params.yaml"), "models")
     results = read_tree(ROOT, models)
     rates = {}
@@ -140,6 +97,7 @@ def readme(text: str) -> str:
         rates[model] = [rate for rate in result.rates if rate.suite == SUITE]
     provenance = {model: result.provenance for model, result in results.items()}
     view = View(rates, provenance)
+    text = with_parts(text, {"people": people_table(view)[1].markdown})
     suite, *header = (table := first_table(view)).header
     assert (suite, {row[0] for row in table.rows}) == ("suite", {SUITE})
     notes = [note for note in table.notes if note not in (view.interval_note, plan_note(view))]

@@ -64,6 +64,11 @@ class ModelCounts(NamedTuple):
     complied: int
     false: int
 
+    @property
+    def answers(self) -> int:
+        """Of how many answers it tells."""
+        return self.refused + self.complied
+
 
 class Prior(NamedTuple):
     """What is taken of both deviations before any is seen, on a logit scale: half-normal, or half

@@ -4,15 +4,17 @@ read it; on chance), and how well judges agree with people."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from refract.core.decimals import MISSING
+from refract.agreement.unseen_models import one_name
+from refract.core.decimals import MISSING, decimals, estimate_text
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
-from refract.rates.judge_error import JudgeError
+from refract.rates.judge_error import JudgeError, ModelCounts
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
 from refract.rates.rate import Rate
-from refract.rates.undecided import plan_text
+from refract.rates.undecided import judged_part, plan_text
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
@@ -20,6 +22,13 @@ from refract.report.wording import CATEGORY_OF, short_estimate, short_text, titl
 # Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
 # whether a bare "No" answers it, at most.
 BY_ANSWER = ("refusal", "rules")
+# Who gave XSTest's answers (Röttger et al. 2024, NAACL), by source and model of the ledger. Two people
+# labelled each, and where they differ a further look decides.
+XSTEST = {
+    ("xstest", "gpt4"): "GPT-4",
+    ("xstest", "llama2orig"): "Llama 2 with its safety prompt",
+    ("xstest_extension", "mistrI"): "Mistral 7B Instruct",
+}
 
 
 def _null_differences(view: View) -> list[Rate]:
@@ -48,6 +57,35 @@ def prompt_readers(view: View) -> list[str]:
         "of a discrimination there may be the judge's"
         for (judge, suite), texts in by_judge.items()
     ]
+
+
+def people_table(view: View) -> tuple[str, ShownTable]:
+    """A judge of these results, and what people and it found on XSTest's answers, which it did not
+    learn from, with the interval that answers of other sources and models give."""
+    header = ["answers of", "unsafe: people", "judge", "safe: people", "judge"]
+    for judge, error in view.judge_errors.items():
+        cells: dict[str, list[str]] = {}
+        for line in sorted(error.lines if error else (), key=lambda line: line.prompts):
+            model = XSTEST.get((line.source, line.model))
+            others = JudgeError(tuple(_apart(line, error.lines if error else ())))
+            if model and line.prompts and others.knows(line.prompts):
+                n, called = line.answers, line.refused - line.missed + line.false
+                part, ends = judged_part(called, n, line.prompts, others, view.confidence)
+                shares = [decimals(line.refused / n), estimate_text(part.share, ends)]
+                cells.setdefault(model, []).extend(shares)
+        rows = [
+            [model, *cells[model]] for model in XSTEST.values() if len(cells.get(model, ())) == 4
+        ]
+        if rows:
+            return judge, ShownTable(header, rows, [])
+    return "", ShownTable(header, [], [])
+
+
+def _apart(line: ModelCounts, lines: Iterable[ModelCounts]) -> Iterator[ModelCounts]:
+    """The lines of other sources and other models than that of one."""
+    for other in lines:
+        if other.source != line.source and one_name(other.model) != one_name(line.model):
+            yield other
 
 
 def plan_note(view: View) -> str:

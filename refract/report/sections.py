@@ -34,6 +34,7 @@ from refract.report.first_table import details_table, first_table, threshold_tab
 from refract.report.judge_notes import (
     further_table,
     null_table,
+    people_table,
     powered_table,
     prompt_readers,
     scores_table,
@@ -126,7 +127,10 @@ def _compared(inputs: Inputs) -> Data:
 
 def _results(inputs: Inputs) -> Data:
     view = inputs.view
+    reader, people = people_table(view)
     return {
+        "people": people,
+        "people_by": reader,
         "first": first_table(view),
         "details": details_table(view),
         "thresholds": threshold_table(view),

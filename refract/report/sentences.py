@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from refract.rates.clean_prompts import failed_controls
-from refract.rates.judge_error import JudgeError
 from refract.rates.key import DIFFERS
 from refract.report.view import View, error_text
 from refract.report.wording import rate_text, short_estimate
@@ -114,12 +113,8 @@ class Sentences:
     @cached_property
     def judges(self) -> list[str]:
         """How good each judge is that decides refusal."""
-        errors: dict[str, JudgeError | None] = {}
-        for suite in self.view.suites.values():
-            if not errors.get(suite["judges"][0]):
-                errors[suite["judges"][0]] = JudgeError.read(suite.get("judge_error"))
         texts = []
-        for name, error in errors.items():
+        for name, error in self.view.judge_errors.items():
             text = f"How far the shares by the judge {name} are from labels is not known here."
             if error:
                 text = error_text(name, error, self.view.confidence)

@@ -179,6 +179,15 @@ class View:
         """The judge that decides refusal in each suite: the first."""
         return {name: suite["judges"][0] for name, suite in self.suites.items()}
 
+    @cached_property
+    def judge_errors(self) -> dict[str, JudgeError | None]:
+        """What is known of the error of each judge that decides refusal in a suite."""
+        errors: dict[str, JudgeError | None] = {}
+        for suite in self.suites.values():
+            if not errors.get(suite["judges"][0]):
+                errors[suite["judges"][0]] = JudgeError.read(suite.get("judge_error"))
+        return errors
+
     def name(self, line: SuiteLine) -> str:
         """What readers call the model of a line, with the judge if it is a further one."""
         model = self.titles.model(line.model)

@@ -6,8 +6,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from refract.judges import reading_warnings
+from refract.agreement.unseen_models import known_errors
+from refract.core.decimals import decimals, estimate_text
+from refract.judges import open_judge, reading_warnings
+from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Interval
+from refract.rates.undecided import judged_part
+from refract.report.judge_notes import XSTEST, people_table
 from refract.report.view import JudgeScore, View
 from tests.builders import judge_error, rate, suite_facts
 from tests.report.views import answered, facts, pages_of, sentence, view_of
@@ -38,6 +43,36 @@ def test_how_good_the_judge_is_here():
     assert re.search(r"413 pairs.* 0\.68 \[0\.60, 0\.74\]", text)
     view = replace(view, provenance={"one": facts(suites={"s": suite_facts()})})
     assert "is not known here" in sentence(report_of(view), "The judge")
+
+
+def test_the_report_begins_with_what_people_found_where_its_judge_was_measured_on_that():
+    version = open_judge("refusal", {"kind": "refusal"}).version
+    error = known_errors({"refusal": {"kind": "refusal", "version": version}}, [])["refusal"]
+    suite = suite_facts(judge_error={"lines": error.lines}, judges=["refusal"])
+    view = view_of(rate("refusal_rate", 1, 2), provenance={"one": facts(suites={"s": suite})})
+    judge, table = people_table(view)
+    assert (judge, [row[0] for row in table.rows]) == ("refusal", [*XSTEST.values()])
+    for (source, model), (_, *cells) in zip(XSTEST, table.rows, strict=True):
+        others = JudgeError(tuple(line for line in error.lines if line.source != source))
+        expected = []
+        for prompts in ("harmful", "other"):
+            (line,) = (each for each in error.lines if each[:3] == (source, model, prompts))
+            called = line.refused - line.missed + line.false
+            _, ends = judged_part(called, line.answers, prompts, others, 0.95)
+            expected.append(decimals(line.refused / line.answers))
+            expected.append(estimate_text(called / line.answers, ends))
+        assert cells == expected
+    text = report_of(view)
+    assert text.index("| GPT-4 |") < text.index("| suite |")
+    # Nothing of a judge that was not measured on these answers.
+    others = tuple(line for line in error.lines if not line.source.startswith("xstest"))
+    for known in (JudgeError(others), judge_error([0.1, 0.2, 0.05, 0.1], [0.02] * 4, n=400)):
+        suite = suite_facts(judge_error={"lines": known.lines})
+        assert (
+            people_table(replace(view, provenance={"one": facts(suites={"s": suite})}))[1].rows
+            == []
+        )
+    assert "GPT-4" not in report_of(replace(view, provenance={"one": facts()}))
 
 
 def test_what_labels_of_the_project_ask_stands_beside_intervals():
