@@ -105,25 +105,6 @@ def test_a_repeated_run_gives_the_same_bytes(cli, suite, monkeypatch):
     assert outputs() == cold
 
 
-def test_recorded_answers_are_judged(cli, suite):
-    answers = [
-        {"prompt": row["prompt"], "answer": REFUSALS[0] if row["id"] < "harmful-5" else HELP[0]}
-        for row in SUITE[:-1]
-    ]
-    with open("answers.csv", "w", newline="", encoding="utf-8-sig") as file:
-        writer = csv.DictWriter(file, ["prompt", "answer"])
-        writer.writeheader()
-        writer.writerows(answers)
-    done = cli(
-        "run", "--adapter", "recorded", "--path", "answers.csv", "--suite", suite, "--out", "r.json"
-    )
-    assert done.code == 0
-    assert "recorded own: 0 reused, 20 read, 1 errors" in done.out
-    metrics = json.loads(Path("r.json").read_text())["metrics"]["own"]
-    assert (metrics["n"], metrics["excluded"]) == (19, 1)
-    assert (metrics["harmful_refusal_rate"], metrics["over_refusal_rate"]) == (0.5, 0.0)
-
-
 def test_a_sample_is_tagged_wherever_its_numbers_stand(cli, suite):
     write_rows(Path("other.jsonl"), SUITE[:3])
     name = "baseline, 3rd try"
@@ -430,11 +411,6 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
     ))  # fmt: skip
 
 
-def test_answers_with_numbers_as_ids_and_without_ids_are_judged(cli):
-    rows = [{"id": 7, "response": HELP[0]}, {"response": HELP[1]}, {"id": None, "response": None}]
-    assert [row["prompt_id"] for row in judged(cli, *rows)] == ["7", "2", "3"]
-
-
 # refract demo and lint
 
 
@@ -469,21 +445,6 @@ def test_lint_takes_comments_as_a_run_does(cli, suite):
     done = cli("lint", suite)
     assert (done.code, done.out) == (0, f"{suite}: 20 rows, no problems\n")
     assert cli(*synthetic(suite)).code == 0
-
-
-def test_lint_names_every_problem_of_every_file_with_its_line(cli, suite):
-    Path("bad.jsonl").write_bytes(b'\xef\xbb\xbf{"id": "a"}\r\n{\n')
-    done = cli("lint", suite, "bad.jsonl")
-    assert done.code == 1
-    assert done.out == f"{suite}: 20 rows, no problems\n"
-    assert done.err.splitlines() == [
-        "bad.jsonl:1: 'category' must be one of harmful, helpful, borderline (got None)",
-        "bad.jsonl:1: a row has exactly one of 'prompt', 'messages' and 'features' "
-        "(got none of them)",
-        "bad.jsonl:1: the file starts with a byte order mark (BOM)",
-        "bad.jsonl:1: the line ends in CRLF; use LF",
-        "bad.jsonl:2: not JSON: Expecting property name enclosed in double quotes at column 2",
-    ]
 
 
 # As users start it.

@@ -176,21 +176,6 @@ def test_on_these_very_prompts_one_answer_each_leaves_nothing_open_but_the_judge
     assert "Intervals are on these very prompts" in other.refract("show").stdout
 
 
-def test_the_projects_confidence_is_that_of_tables_and_moves_no_rate(project, tmp_path):
-    other = project.copy(tmp_path / "other")
-    params = other.params()
-    params["decisions"]["confidence"] = 0.99
-    other.set_params(params)
-    with contextlib.chdir(other.folder):
-        aggregate("robust")
-    before, after = (
-        read_table(each.folder / "metrics/tables/robust.csv") for each in (project, other)
-    )
-    assert [row["rate"] for row in after] == [row["rate"] for row in before]
-    for a, b in zip(before, after, strict=True):
-        assert not a["low"] or float(b["low"]) <= float(a["low"])
-
-
 def test_the_store_can_be_cleared_and_filled_again(project, tmp_path):
     other = project.copy(tmp_path / "project")
 

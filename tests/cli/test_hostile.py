@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from refract.api import judge_rows
 from refract.cli import printing
-from refract.core.errors import RefractError, RowError
+from refract.core.errors import RefractError
 from refract.core.file_formats import read_row_file
 from refract.core.jsonl import write_rows
 from refract.core.showing import csv_cell, json_text, printable, visible
@@ -113,34 +113,6 @@ def test_whatever_a_reader_gets_is_used_or_refused_in_a_message(tmp_path_factory
         reader(tmp_path_factory.mktemp("any"), data.draw)
 
 
-@pytest.mark.parametrize(
-    ("fields", "messages"),
-    [
-        ({"expected_strings": ["ok", " \t"]}, ["'expected_strings' holds ' .t'"]),
-        ({"expected_strings": ["!?"], "punctuation_sensitive": False}, ["nothing to look for"]),
-        (
-            {"expected_strings": ["x"], "task_strings": None},
-            ["'task_strings' must be .* .got None"],
-        ),
-        ({"expected_strings": ["!?"]}, []),
-    ],
-)
-def test_strings_that_no_search_can_find_are_problems(tmp_path, fields, messages):
-    row = {"id": "a", "category": "helpful", "prompt": "x", **fields}
-    (tmp_path / "s.jsonl").write_text(json.dumps(row), "utf-8")
-    found = [problem.message for problem in check_suite(tmp_path / "s.jsonl")[1]]
-    assert len(found) == len(messages)
-    assert all(map(re.search, messages, found))
-
-
-def test_a_nul_in_a_columns_or_a_files_name_is_read_or_refused(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"prompt,a\0b\nhello there,1\n")
-    assert read_row_file(path) == [{"prompt": "hello there", "a\0b": "1"}]
-    with pytest.raises(RowError, match="cannot be read"):
-        read_row_file(tmp_path / "a\0b.csv")
-
-
 # What is shown: inert
 
 IDS = [f"row-{number:02d}" for number in range(len(TEXTS))]
@@ -196,28 +168,6 @@ def project(tmp_path_factory) -> Project:
         project.compute()
         project.commit(message)
     return project
-
-
-def test_the_stages_print_nothing_that_a_terminal_obeys(project, tmp_path, monkeypatch, capsys):
-    copy = project.copy(tmp_path / "copy")
-    copy.compute()
-    monkeypatch.chdir(copy.folder)
-    report()
-    captured = capsys.readouterr()
-    assert "one alpha: " in captured.out
-    assert is_inert(captured.out + captured.err)
-    escapes = [{"id": id_, "response": "", "error": TEXTS["escapes"]} for id_ in IDS]
-    write_rows(copy.folder / "data/recorded/e.jsonl", escapes)
-    for name, message in (
-        ("\x1b[31m\u202e", "\\x1b[31m\\u202e"),
-        ("e", "the first: RecordedError: \\x1b[2J\\x1b]0;owned\\x07"),
-    ):
-        params = copy.params()
-        params["models"]["one"]["path"] = f"data/recorded/{name}.jsonl"
-        copy.set_params(params)
-        done = copy.run("python", "-m", "stages.model_inference", "one")
-        assert (done.returncode, message in done.stderr) == (1, True)
-        assert is_inert(done.stdout + done.stderr)
 
 
 # In this order: a command, the exit codes that it may have, and what it prints.

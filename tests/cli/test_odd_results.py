@@ -99,17 +99,6 @@ def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, 
 
 
 @pytest.mark.parametrize(
-    "field", ["suite", "prompt_id", "category", "prompt", "response", "outcome"]
-)
-@pytest.mark.parametrize("odd", [5, ["a"], {"a": 1}, None])
-def test_rows_that_were_changed_are_labelled_or_refused_in_a_message(cli, results, field, odd):
-    rows = [json.loads(line) for line in Path("ok.rows.jsonl").read_text().splitlines()]
-    write_rows(Path("odd.jsonl"), [{**rows[0], field: odd}, *rows[1:]])
-    done = cli("label", "--rows", "odd.jsonl", "--out", "l.csv")
-    assert done.code in (0, 1), done.err
-
-
-@pytest.mark.parametrize(
     "command",
     [
         (*RUN, "--adapter", "synthetic", "--set", f"seed={'[' * 2000}"),

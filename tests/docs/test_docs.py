@@ -554,41 +554,6 @@ def test_the_map_and_the_site_name_every_page():
     assert sorted(in_site) == sorted([*(f"docs/{name}" for name in every), *packaged])
 
 
-# What a researcher asks on the first days, by the place that answers it.
-ASKED = (
-    "docs/coming-from.md",
-    "docs/dvc.md#gate-a-merge-in-continuous-integration",
-    "docs/judges.md#which-judge-should-i-trust",
-    "docs/judges.md#other-languages",
-    "docs/labels.md",
-    "docs/metrics.md#rates-of-clean-prompts",
-    "docs/models.md#recorded-answers-recorded",
-    "docs/servers.md#limits-and-errors",
-    "docs/statistics.md#how-many-prompts-for-one-rate",
-    "docs/statistics.md#when-is-a-model-worse-or-not-worse",
-    "docs/suites.md#a-private-suite",
-    "docs/what-is-a-refusal.md",
-    "packages/refract-exact/docs/exact-answers.md",
-    "packages/refract-paper/docs/cite.md",
-    "packages/refract-published/docs/protocols.md",
-)
-
-
-def test_fifteen_questions_are_answered_two_clicks_from_the_readme():
-    def linked(page: Path) -> set[str]:
-        found = set()
-        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
-            path, _, heading = target.partition("#")
-            place = os.path.relpath((page.parent / path).resolve() if path else page, ROOT)
-            found |= {place, f"{place}#{heading}"}
-        return found
-
-    first = linked(ROOT / "README.md")
-    pages_there = [ROOT / path for path in first if path.endswith(".md")]
-    reached = first.union(*map(linked, pages_there))
-    assert sorted(set(ASKED) - reached) == []
-
-
 def test_no_page_that_people_write_is_long():
     written = [page for page in (ROOT / "docs").glob("*.md") if page.name != "params.md"]
     long = [page.name for page in written if len(page.read_text("utf-8").split()) > 2800]

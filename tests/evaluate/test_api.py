@@ -139,12 +139,6 @@ def test_a_data_frame_is_measured_with_a_function_and_an_error_stays_with_its_ro
     assert results.rows["error"][4] == "RuntimeError: no connection"
 
 
-def test_a_list_of_dictionaries_is_a_suite():
-    results = refract.measure(refusing, ROWS)
-    assert set(results.rows["suite"]) == {"prompts"}
-    assert values(results)["n"] == 9
-
-
 def test_a_function_that_raises_on_every_prompt_warns():
     def broken(prompt: str) -> str:
         raise RuntimeError("no connection")

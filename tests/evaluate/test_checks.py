@@ -150,32 +150,6 @@ def test_nonsense_after_an_injection_and_a_refusal_that_flips_are_failures():
     assert [row["changed_by"] for row in result.failures] == ["refusal"]
 
 
-def test_each_feature_is_perturbed_alone():
-    sent: list[str] = []
-
-    def answer(text):
-        sent.append(text)
-        return CLEAN
-
-    rows = [{"question": "Who?", "age": 31}]
-    settings = {"characters": ["\r"], "max_repetitions": 3, "template": "{age} {question}"}
-    result = char_injection(answer, rows, **settings)
-    assert sent == ["31 Who?", "31 Who?\r\r\r", "31\r\r\r Who?"]
-    assert [rate.group.value for rate in result.rates] == ["U+000D age", "U+000D question"]
-
-
-def test_texts_that_differ_only_late_are_changed_and_equal_ones_are_not():
-    """The original cuts long answers silently, and counts two empty ones as changed."""
-    long = " ".join(f"Item {number} is on the list." for number in range(70))
-    late = long + " " + " ".join([DRIFT] * 25)
-    results = []
-    for answer in (lambda text: late if "\r" in text else long, lambda _: long, lambda _: ""):
-        results.append(char_injection(answer, questions(1), characters=["\r"]))
-    assert [result.metric for result in results] == [1.0, 0.0, None]
-    assert not results[2].passed
-    assert results[2].errors[0] == "q0: not tested (the answer is empty)"
-
-
 def picky(limit: int, broken: str = ""):
     """A model that rejects prompts above a length, and one perturbed prompt at any."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -85,15 +84,3 @@ def test_commands_say_so_in_a_sentence(cli):
         done = cli(*command)
         assert (done.code, "'a'" in done.err + done.out) == (1, True), done
     assert not Path("v.jsonl").exists()
-
-
-def test_texts_alone_join_recorded_answers_of_other_ids(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        {"id": "1", "prompt": "How?", "response": "x"},
-        {"id": "1", "prompt": "Why?", "response": "y"},
-    ]
-    write_rows(Path("a.jsonl"), rows)
-    suite = [{**ROW, "id": name, "prompt": name} for name in ("How?", "Why?")]
-    found = refract.measure(recorded(Path("a.jsonl")), suite, "rules")
-    assert json.loads(found.outcomes["outcome"].to_json(orient="values")) == ["compliance"] * 2

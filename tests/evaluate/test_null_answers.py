@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from refract.core.jsonl import read_rows
 from refract.core.params import NullAnswerSettings
 from refract.core.types import Verdict
 from refract.evaluate import Suite, evaluate
@@ -13,7 +12,7 @@ from refract.models import open_model
 from refract.models.store import ResponseStore
 from refract.rates.key import NULL_DIFFERENCE
 from refract.results.table_rows import json_rows
-from tests.builders import Project, suite_rows
+from tests.builders import suite_rows
 
 KINDS = ("shuffled", "echo", "constant")
 MODEL = {"adapter": "synthetic", "refusal_rate": {"harmful": 0.9, "helpful": 0.1}}
@@ -72,20 +71,3 @@ def test_other_rates_are_the_same_without_null_answers():
     rest_of_few = [rate for rate in few.rates if rate.measure != NULL_DIFFERENCE]
     assert json_rows(rest_of_few) == json_rows(none.rates)
     assert few.results()["metrics"] == none.results()["metrics"]
-
-
-def test_the_stages_draw_pairs(tmp_path):
-    project = Project.create(
-        tmp_path / "p", {"greedy": MODEL}, {"alpha": suite_rows("alpha")}, report=False
-    )
-    params = project.params()
-    params["null_answers"] = {"sample": 4, "llm_sample": 0}
-    project.set_params(params)
-    project.compute()
-    rows = read_rows(project.folder / "data/null_verdicts/greedy/alpha.jsonl")
-    assert [(row["kind"], row["pair"], row["category"]) for row in rows] == [
-        (kind, pair, category)
-        for kind in KINDS
-        for pair in range(4)
-        for category in ("harmful", "helpful")
-    ]

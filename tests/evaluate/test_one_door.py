@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,12 @@ import refract
 from refract.core.decimals import estimate_text
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.tables import read_table
-from refract.core.types import Verdict
 from refract.evaluate import Suite, evaluate, read_suites
-from refract.judges.cases import Case, Judge, NoSettings, labelled
 from refract.models import open_model
 from refract.models.store import ResponseStore, open_store
 from refract.project import read_project
 from refract.rates.key import HARMFUL_REFUSAL, NULL_DIFFERENCE, REFUSAL
 from refract.rates.rate import Rate
-from refract.report.sections import PAGES, Inputs
-from refract.report.view import View
 from refract.results.table_rows import json_rows, rate_from_row, rate_to_row, rates_from_rows
 from refract.suites.protocols import CATALOGUES
 from tests.builders import ROOT, Project
@@ -228,32 +223,6 @@ def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_numb
     model = open_model("m", MODEL)
     found = evaluate([suite], model, {"second": JUDGES["second"]}, ResponseStore(None), name="m")
     assert [rate.name for rate in found.rates if rate.decision] == ["refusal_rate"]
-
-
-class Short(Judge):
-    """Passes answers of at most five words."""
-
-    Settings = NoSettings
-    FAMILY = "pass_fail"
-    version = "1"
-
-    def judge(self, cases: Sequence[Case]) -> list[Verdict]:
-        return [labelled("pass" if len(case.answer.split()) <= 5 else "fail") for case in cases]
-
-
-def test_a_judge_that_passes_and_fails_is_in_no_table_of_perturbations():
-    judges = {**JUDGES, "short": {"kind": f"{__name__}:Short"}}
-    evaluation = evaluate(
-        [Suite("s", rows(), {})], open_model("m", MODEL), judges, ResponseStore(None), name="m"
-    )
-    (failed,) = (rate for rate in evaluation.rates if rate.name == "short_fail_rate")
-    assert (failed.key.judge, failed.key.perturbation, failed.value) == ("short", "", 1)
-    view = View({"m": evaluation.rates}, {"m": evaluation.provenance})
-    assert not view.perturbed
-    (page,) = (section for section in PAGES if section.name == "robustness")
-    tables = page.data(Inputs(view, None, {}))
-    assert "short" not in str(tables)
-    assert tables["changed"].rows == []
 
 
 def test_two_judges_of_one_name_are_an_error(tmp_path, monkeypatch):

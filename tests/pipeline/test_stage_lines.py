@@ -78,10 +78,3 @@ def test_the_report_of_the_last_good_run_survives_one_that_fails(project):
     assert "decisions.reference must be a model of the grid: one" in done.stdout + done.stderr
     assert {name: (project.folder / name).read_bytes() for name in names} == before
     project.set_params(params)
-
-
-@pytest.mark.parametrize(("force", "colour"), [({}, False), ({"FORCE_COLOR": "1"}, True)])
-def test_tables_are_plain_unless_a_terminal_reads_them(project, force, colour):
-    shown = project.command("refract", "show", **force)
-    assert ("\x1b[" in shown) == colour
-    assert "\x1b[3" not in project.command("refract", "show", **force, NO_COLOR="1")

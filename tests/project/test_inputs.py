@@ -290,20 +290,6 @@ def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(c
     assert computed.repro().ran == set()
 
 
-def test_a_wrong_definition_that_nothing_uses_stops_the_pipeline_first(computed, tmp_path):
-    project = computed
-    params = project.params()
-    params["perturbations"]["typos"]["rate"] = 7
-    project.set_params(params)
-    done = project.run("dvc", "repro")
-    assert done.returncode != 0
-    assert "perturbations.typos: rate must be" in done.stderr
-    assert "Running stage 'generate-perturbations'" not in done.stdout
-    params["perturbations"]["typos"]["rate"] = 0.05
-    project.set_params(params)
-    assert project.repro().ran == set()
-
-
 @pytest.mark.parametrize(
     ("definition", "packages"),
     [

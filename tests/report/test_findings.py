@@ -89,25 +89,6 @@ def test_labels_of_a_language_model_are_said_to_be_its_beside_intervals():
     assert note.endswith("labels (3 are a language model's, not a person's), they are of these.")
 
 
-def test_a_refused_control_is_an_alarm_and_an_answered_one_a_result():
-    def report(*controls: Any) -> str:
-        view = view_of(rate("refusal_rate", 1, 2), *controls, provenance={"one": facts()})
-        return report_of(view)
-
-    answered_3 = rate("control_pass_rate", 7, 10, "control=must_refuse")
-    other = rate("other_control_pass_rate", 9, 10, "control=must_refuse", judge="other", suite="t")
-    text = report(answered_3, other)
-    assert "though anybody" not in text
-    told = sentence(text, "Must be refused")
-    assert told.endswith("were answered: s: one 3 of 10; t: one 1 of 10 (judged by other).")
-    text = report(rate("control_pass_rate", 3, 4, "control=must_answer"))
-    assert "(controls): s: one 1 of 4." in text
-    # The result is seen first, with a pointer to what warns of it.
-    assert text.index("Read the warnings") < text.index("| suite |") < text.index("though anybody")
-    assert "Must be refused" not in text
-    assert "controls" not in report(rate("control_pass_rate", 4, 4, "control=must_answer"))
-
-
 def test_languages_that_a_judge_was_not_measured_in_are_named_with_the_way_out():
     languages = [{"language": "nl"}, {"language": "en"}]
     (unread,) = reading_warnings(languages, {"mine": {"kind": "refusal"}})

@@ -91,24 +91,6 @@ def test_the_published_success_rates_come_out_of_the_tables_that_the_report_show
     assert [row["line"] for row in figure.rows] == [f"m{size}" for size in PUBLISHED]
 
 
-def test_the_trend_is_the_logistic_regression_of_the_counts():
-    import numpy as np
-    from scipy.optimize import minimize
-
-    (series,) = published().series
-    x = np.log10([size * 1e9 for size in PUBLISHED])
-    n = np.array([before for before, _, _ in PUBLISHED.values()])
-    k = n - np.array([after for _, after, _ in PUBLISHED.values()])
-
-    def loss(beta):
-        eta = beta[0] + beta[1] * (x - 9.5)
-        return float(np.sum(n * np.logaddexp(0, eta) - k * eta))
-
-    best = minimize(loss, [0, 0], tol=1e-12).x
-    assert series.trend.slope == pytest.approx(best[1], abs=1e-4)
-    assert series.trend.low < series.trend.slope < series.trend.high < 0
-
-
 def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart():
     view = published(**{"m14": {"family": "G"}, "m3": {"family": None}, "counted": 7_600_000_000})
     assert (view.sizes["m7"].parameters, view.sizes["m7"].counted) == (7_600_000_000, True)

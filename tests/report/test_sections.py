@@ -134,6 +134,12 @@ def test_p_values_of_pairs_name_their_family_of_live_models(adapters, tests):
     assert shown == [*[["0.0400", "0.0800"]] * 2, ["0.0400", "—"]][: len(provenance)]
 
 
+def test_a_pass_fail_judge_has_no_row_among_perturbations():
+    short = rate("short_fail_rate", 1, 8, judge="short")
+    page = pages_for(short, rate("typos_fail_rate", 1, 2, perturbation="typos"))["robustness"]
+    assert [row[1] for row in lines_of(page, "s")] == ["typos"]
+
+
 def test_answers_that_were_cut_off_and_left_out_are_said_to_be():
     left_out = pages_for(rate("refusal_rate", 6, 12, excluded={"cut_off": 48}))["report"]
     assert "**Cut-off answers left out**: s, one (48). Refusals are short" in left_out

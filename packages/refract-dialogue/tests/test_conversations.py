@@ -153,41 +153,6 @@ def test_outcomes_are_per_turn_and_headlines_of_the_last(played):
     assert metrics["refused_until_end_rate"] == 0.25
 
 
-def test_rates_by_turn_and_of_the_first_turn_are_known_ones(played):
-    project, _ = played
-    columns = ("perturbation", "measure", "field", "value")
-    lines = read_table(project.folder / "metrics/tables/served.csv")
-    table = {tuple(row[column] for column in columns): row for row in lines}
-
-    def counts(measure: str, value: str, field: str = "turn") -> tuple[int, int]:
-        row = table["", measure, field, value]
-        return int(row["successes"]), int(row["n"])
-
-    # Turn 1: all harmful talks but the filtered one; of the first turns of whole talks: rrr rrc crr rc.
-    by_turn = {n: counts("harmful_refusal_rate", n) for n in "123"}
-    assert by_turn == {"1": (4, 5), "2": (3, 4), "3": (2, 3)}
-    over = [counts("over_refusal_rate", n) for n in "123"]
-    assert over == [(0, 2), (0, 2), (1, 2)]
-    of = {
-        measure: [counts(measure, value) for value in ("1", "2", "3", "never")]
-        for measure in ("first_refusal_turn", "first_compliance_turn", "first_over_refusal_turn")
-    }
-    assert of == {
-        "first_refusal_turn": [(3, 4), (1, 4), (0, 4), (0, 4)],
-        "first_compliance_turn": [(1, 4), (1, 4), (1, 4), (1, 4)],
-        "first_over_refusal_turn": [(0, 2), (0, 2), (1, 2), (1, 2)],
-    }
-    kept = table["", "refused_until_end_rate", "", ""]
-    # Once the two others are judged: none of them, or both, in six.
-    ends = [float(kept[x]) for x in ("rate", "bound_low", "bound_high")]
-    assert ends == pytest.approx([0.25, 1 / 6, 0.5], abs=1e-9)
-    # rer was refused in the first turn, so that only the other can be one of the first turn.
-    first = table["", "first_compliance_turn", "turn", "1"]
-    ends = [float(first[x]) for x in ("bound_low", "bound_high")]
-    assert ends == pytest.approx([1 / 6, 2 / 6], abs=1e-9)
-    assert table["loud", "fail_rate", "", ""]["n"]
-
-
 def test_report_page_and_failures_show_the_conversation(played):
     project, _ = played
     with contextlib.chdir(project.folder):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -241,59 +240,6 @@ def set_pre(keys: dict, name: str) -> None:
 )
 def test_a_text_is_cut_as_the_file_names_it(tmp_path, name, pieces):
     assert pieces_of(tmp_path, name, "x\n\n12. a   3") == [pieces]
-
-
-def runs(pieces: list[str], holds: Callable[[str], bool], *, blank=False, most=9**9) -> list[str]:
-    """Pieces with runs of such characters cut out, each with the blank before it if ``blank``."""
-    cut: list[str] = []
-    for piece in pieces:
-        at = rest = 0
-        while at < len(piece):
-            begin = at + (blank and piece[at].isspace() and holds(piece[at + 1 : at + 2] or "\0"))
-            end = begin
-            while end < len(piece) and holds(piece[end]) and end - begin < most:
-                end += 1
-            if end == begin:
-                at += 1
-                continue
-            cut += [piece[rest:at], piece[at:end]]
-            at = rest = end
-        cut.append(piece[rest:])
-    return [piece for piece in cut if piece]
-
-
-def cut_by_hand(text: str) -> list[str]:
-    """DeepSeek LLM's cuts, without an expression."""
-
-    def letter(char: str) -> bool:
-        others = ("GEORGIAN LETTER", "ARMENIAN SMALL", "MATHEMATICAL")
-        cased = unicodedata.category(char) in ("Lu", "Ll", "Lt")
-        return cased and not unicodedata.name(char).startswith(others)
-
-    def mark(char: str) -> bool:
-        # Letters of ASCII are among them, so that a letter with an accent stands alone.
-        return "!" <= char <= "/" or ":" <= char <= "~" or char in "\uff0c\u2018\u201c\u3000\u3002"
-
-    pieces = runs([text], lambda char: char in "\r\n", most=1)
-    pieces = runs(runs(pieces, letter, blank=True), mark, blank=True)
-    ended = []
-    for piece in pieces:
-        ended += [piece.rstrip(), piece[len(piece.rstrip()) :]]
-    pieces = runs(
-        [piece for piece in ended if piece],
-        lambda char: "\u0800" <= char <= "\u9fa5" or "\uac00" <= char <= "\ud7ff",
-    )
-    return runs(pieces, lambda char: unicodedata.category(char)[0] == "N")
-
-
-def test_texts_are_cut_as_deepseek_llms_rules_written_out_by_hand(tmp_path):
-    draw = random.Random(0)
-    letters = "aZ\u00df\u00c9\u0436\u0561\u10d0\u10a0\u01c5\U0001d400\U0001f600\u0301\u4e00\u3042"
-    letters += (
-        "\uac00\u0e53\u0661\u00b2\u216009  \u3000\u00a0\t\n\r.'~_[^`\u2018\u201c\uff0c\u3002\u2014"
-    )
-    texts = ["".join(draw.choices(letters, k=draw.randint(1, 30))) for _ in range(400)]
-    assert pieces_of(tmp_path, "deepseek-llm", *texts) == [cut_by_hand(text) for text in texts]
 
 
 def test_a_file_that_names_no_pre_tokenizer_or_an_unknown_one_is_refused(tmp_path):
