@@ -156,26 +156,6 @@ def test_junit_skips_what_is_inconclusive_but_does_not_fail():
         assert root.get("failures") == ("1" if kind == "failure" else "0")
 
 
-def test_on_these_very_prompts_one_answer_each_leaves_nothing_open_but_the_judge(project, tmp_path):
-    other = project.copy(tmp_path / "other")
-    params = other.params()
-    params["decisions"]["estimand"] = "these_prompts"
-    other.set_params(params)
-    with contextlib.chdir(other.folder):
-        aggregate("fragile")
-    fragile = other.refract("gate", "fragile").stdout.splitlines()
-    unknown = "how far the judge is wrong there is not known"
-    assert fragile[:2] == [
-        f"INCONCLUSIVE fragile alpha harmful_refusal_rate: 1.0000, should be >= 0.5; {unknown}",
-        f"INCONCLUSIVE fragile alpha over_refusal_rate: 0.0000, should be <= 0.5; {unknown}",
-    ]
-    # Limits of perturbations are on prompts like these.
-    missed = re.match(r"FAIL fragile alpha cc_fail_rate: .* \[(.*), (.*)\], should", fragile[2])
-    assert missed is not None
-    assert missed[1] < missed[2]
-    assert "Intervals are on these very prompts" in other.refract("show").stdout
-
-
 def test_the_store_can_be_cleared_and_filled_again(project, tmp_path):
     other = project.copy(tmp_path / "project")
 

@@ -57,19 +57,8 @@ NOT_RUN = {
 # An exit code of 1 says what the command found.
 TELLS_BY_ITS_CODE = ("refract gate", "refract compare HEAD --fail-on")
 NO = "I'm sorry, but I can't help with that."
-LANGUAGES = {
-    "console",
-    "csv",
-    "diff",
-    "jinja",
-    "json",
-    "jsonl",
-    "latex",
-    "python",
-    "text",
-    "toml",
-    "yaml",
-}
+LANGUAGES = {"console", "csv", "diff", "jinja", "json", "jsonl", "latex", "python", "text"}
+LANGUAGES |= {"toml", "yaml"}
 
 
 def is_run(line: str) -> bool:

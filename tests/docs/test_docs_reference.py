@@ -102,26 +102,16 @@ def test_the_schema_accepts_the_projects_own_params():
     [
         ("grid.models", ["a-b"]),
         ("grid.suites", ["a", "a"]),
-        ("grid.models", []),
         ("seed", "7"),
         ("suite", {}),
-        ("suites.robustness.sample", 0),
         ("suites.robustness.judges", "rules"),
         ("suites.robustness.pertubations", ["typos"]),
         ("suites.robustness.thresholds", {"refusal_rate": {"min": "2"}}),
         ("models.synthetic.adapter", "synthetics"),
-        ("models.synthetic.sensitivity", 2),
         ("models.pocket_small.max_token", 64),
-        ("models.pocket_small.top_p", 0),
-        ("models.gpt_6_luna.mode", "fast"),
         ("judges.rules.kind", "rule"),
-        ("judges.similarity.baseline", 2),
-        ("perturbations.typos.kind", "typo"),
         ("perturbations.typos.rate", 0),
-        ("perturbations.typos.rat", 0.1),
-        ("perturbations.typos.operations", ["insert"]),
         ("perturbations.control_characters.position", ["end", "end"]),
-        ("perturbations.control_characters.repetitions", [0]),
         ("metadata.pocket_small.parameters", -1),
     ],
 )
@@ -156,13 +146,7 @@ def test_rows_has_every_field_that_stages_write():
 
 def test_rows_has_every_field_of_a_suite_that_the_project_reads():
     known = {*STRING_FLAGS, "id", "category", "prompt", "messages", "features", "pair_id"}
-    known |= {
-        "expected_strings",
-        "task_strings",
-        "reference",
-        "requirement",
-        "control",
-    }
+    known |= {"expected_strings", "task_strings", "reference", "requirement", "control"}
     known |= {"answerable", "images", "tools", "tool_results", "max_steps"}
     known |= {*NAMING}
     assert names(ROWS["Suite"]) == known

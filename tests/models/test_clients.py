@@ -58,18 +58,6 @@ def test_one_setting_finds_the_model_and_sends_the_key(client):
     assert body["max_tokens"] == 512
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [("[[bad]]", "BadRequestError"), ("[[too_long]]", "PromptTooLong"), ("[[filter]]", None)],
-)
-def test_errors_are_those_of_the_providers_own_api(client, text, error):
-    with FaultServer() as server:
-        (answer,) = ask(model(client, server.url), text)
-    assert (answer.error and answer.error["type"]) == error
-    assert answer.finish_reason == ("error" if error else "content_filter")
-
-
 def test_the_identity_says_the_client_and_no_address_that_follows_from_the_environment():
     bedrock = {"adapter": "anthropic", "model_id": "m", "client": "bedrock"}
     identity = open_model("m", bedrock).identity()

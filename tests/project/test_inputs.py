@@ -280,14 +280,12 @@ def write_answers(project: Project, text: str) -> None:
 
 
 def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(computed):
-    assert computed.repro().ran == set()
     before = (computed.folder / "metrics/rec.json").read_text("utf-8")
     write_answers(computed, "I'm sorry, but I can't help with that.")
     done = computed.repro()
     assert done.ran == cells("rec")
     assert done.generated == {("rec", "alpha"): 12}
     assert (computed.folder / "metrics/rec.json").read_text("utf-8") != before
-    assert computed.repro().ran == set()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from refract.report.comparisons import Compared
 from refract.report.drawing import Curve, Figure, Mark, drawn, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.view import View
-from tests.builders import ROOT, rate
+from tests.builders import ROOT
 from tests.golden.grid import coordinates
 from tests.hostile import TEXTS
 from tests.report.test_html_page import RATES, view_of
@@ -114,14 +114,6 @@ def test_each_figure_is_a_drawing_and_the_table_behind_it_and_others_go(tmp_path
     )
     (point,) = read_table(tmp_path / "trade_off.csv")
     assert (point["x"], point["y"]) == ("0.2", "0.8")
-
-
-def test_the_trade_off_has_a_panel_for_each_harmless_category():
-    rates = [*RATES, rate("borderline_refusal_rate", 2, 4)]
-    figure = next(f for f in figures_of(view_of(rates)) if f.name == "trade_off")
-    shown = [(row["panel"], row["x"], row["y"]) for row in figure.rows]
-    assert shown == [("s\nhelpful", 0.2, 0.8), ("s\nborderline", 0.5, 0.8)]
-    assert {f"{axis}_{end}" for axis in "xy" for end in ("low", "high")} < {*figure.rows[0]}
 
 
 def test_names_in_a_figure_are_text():

@@ -64,23 +64,6 @@ def test_nothing_judged_is_no_rate():
     assert table.rows[1][2] == "—"
 
 
-CONTRASTS = {"discrimination": 0.3, "borderline_discrimination": 0.2}
-
-
-@pytest.mark.parametrize(
-    ("measures", "cells"),
-    [
-        (list(CONTRASTS), ["0.30", "—"]),
-        (["borderline_discrimination"], ["0.20", "—"]),
-        ([], []),
-    ],
-)
-def test_discrimination_is_of_helpful_prompts_where_there_are_such(measures, cells):
-    rates = [rate(name, 0, 120, value=CONTRASTS[name], interval=None) for name in measures]
-    table = first_table(view_of(harmful(), *rates, harmful(model="two")))
-    assert [row[3] for row in table.rows if len(row) > 3] == cells
-
-
 def limited(measure: str, decision: str | None, **more: object) -> Rate:
     limit = {"threshold": Threshold("max", 0.1), "decision": decision} if decision else {}
     return rate(measure, 60, 120, **ENDS | limit | more)

@@ -15,7 +15,7 @@ from refract.core.jsonl import write_json, write_rows
 from refract.core.showing import csv_cell
 from refract.core.tables import write_table
 from refract.core.vocabulary import outcome_columns
-from refract.rates.rate import Counts, HumanLabels, Interval, Rate, Statistics, Threshold
+from refract.rates.rate import Counts, Interval, Rate, Statistics, Threshold
 from refract.report.figure_data import figures_of
 from refract.report.markdown import cell
 from refract.report.page_data import page_data
@@ -159,28 +159,6 @@ def test_provenance_says_what_answers_are_of(arithmetic):
     assert shown["revision or content"] == f"{'a' * 16} + {'b' * 16}"
     said = "answers of one that `refract show` counts as certified are the same on every machine"
     assert (said in pages["report"]) == (arithmetic == "exact")
-
-
-@pytest.mark.parametrize(
-    ("value", "labels", "interval", "shown"),
-    [
-        (0.45, HumanLabels(10, 0, 0), (0.35, 0.55), "0.45 [0.35, 0.55], 10 of 30 labelled"),
-        (None, HumanLabels(20, 0, 4), None, "4 drawn and left blank"),
-        (None, HumanLabels(0, 2, 0), None, "2 labels are of other answers"),
-    ],
-)
-def test_rates_from_human_labels_stand_beside_the_raw_ones_or_say_why_not(
-    value, labels, interval, shown
-):
-    raw = rate("harmful_refusal_rate", 15, 30, interval=Interval(0.3, 0.7))
-    powered = replace(
-        rate(f"prediction_powered_{raw.name}", 0, 30, "human_labels=all"),
-        counts=Counts(None, 30, labels=labels),
-        value=value,
-        interval=interval and Interval(*interval),
-    )
-    (line, *_) = lines_of(pages_for(raw, powered)["judges"], "s")
-    assert line == ["s", "one", "harmful", "0.50 [0.30, 0.70]", shown]
 
 
 def test_over_refused_prompts_are_shown_those_of_most_models_first_without_harmful_ones():

@@ -226,11 +226,10 @@ def answer(messages: list[dict]) -> str:
     return "Paris is the capital of France."
 
 
-@pytest.mark.parametrize("adapter", ["openai", "anthropic"])
-def test_a_suite_with_tools_goes_through_all_stages(adapter, tmp_path, monkeypatch):
+def test_a_suite_with_tools_goes_through_all_stages(tmp_path, monkeypatch):
     """The server answers as :func:`answer` says, so that one request is refused."""
     with FaultServer(script=answer) as server:
-        served = server.model(adapter=adapter, temperature=0)
+        served = server.model(adapter="anthropic", temperature=0)
         project = Project.create(tmp_path / "p", {"m": served}, {"t": suite()})
         params = project.params()
         params["judges"]["calls"] = {"kind": "calls"}

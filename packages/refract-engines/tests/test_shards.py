@@ -196,6 +196,18 @@ def test_a_killed_part_goes_on_where_it_was(tmp_path, monkeypatch):
         assert infer() == merged
 
 
+def test_the_job_of_the_docs_answers_a_part_and_the_stage_asks_nothing_more(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    job = ["bash", ROOT / "packages/refract-engines/docs/grid.sbatch", "m", "2"]
+    with FaultServer() as server:
+        small_project(tmp_path, server.model(), suite_rows("own", 5, 5))
+        for number in "12":
+            task = {**os.environ, "PYTHONPATH": str(ROOT), "SLURM_ARRAY_TASK_ID": number}
+            subprocess.run(job, env=task, stdout=subprocess.PIPE, check=True)
+        assert (server.calls.total(), len(list((SHARDS / "m").iterdir()))) == (10, 2)
+        assert len(rows_of(infer())) == 10 == server.calls.total()
+
+
 def test_a_part_takes_up_what_its_log_holds_of_requests_that_are_no_longer_asked(cli, tmp_path):
     small_project(tmp_path, {"adapter": "synthetic"}, suite_rows("own", 4, 0))
     log = SHARDS / "m/m-1of1-0a.partial.jsonl"

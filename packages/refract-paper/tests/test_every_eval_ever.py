@@ -101,13 +101,9 @@ def test_a_model_with_an_adapter_is_not_called_by_its_base():
 OWN = ("--model", "synthetic", "--suite", "alpha.jsonl")
 PROTOCOL = ("--protocol", "xstest", "--suite", "xstest.jsonl", "--judge", "rules")
 RUNS: dict[str, tuple[str, ...]] = {
-    "one suite": OWN,
     "two suites": (*OWN, "--suite", "beta.jsonl"),
     "a sample": (*OWN, "--limit", "5"),
-    "repeats": (*OWN, "--samples", "3", "--temperature", "1"),
-    "errors": (*OWN, "--set", "error_rate=.5"),
     "nothing judged": (*OWN, "--set", "empty_rate=1.0"),
-    "another confidence": (*OWN, "--confidence", ".99"),
     "a protocol": ("--adapter", "synthetic", *PROTOCOL),
 }
 
