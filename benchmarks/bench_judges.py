@@ -40,8 +40,8 @@ from refract.core.vocabulary import REFUSED  # noqa: E402
 from refract.evaluate.judge_errors import judge_pairs  # noqa: E402
 from refract.judges import open_judge, open_judges, processes  # noqa: E402
 from refract.judges.cases import Case  # noqa: E402
-from refract.judges.similarity import encoder_folder  # noqa: E402
 from refract.report.markdown import markdown_table  # noqa: E402
+from refract_published.judges.similarity import encoder_folder  # noqa: E402
 
 BLOCK = re.compile(r"(<!-- public judges[^>]*-->\n).*?(<!-- end of public judges -->)", re.S)
 

@@ -26,7 +26,7 @@ from refract.core.params import (
 from refract.core.registry import PACKAGES, PLACE, Registry, find
 from refract.core.settings import Settings, schema_of
 from refract.judges import JUDGES
-from refract.models import ADAPTERS, ENGINES
+from refract.models import ADAPTERS
 from refract.suites.perturbations import PERTURBATIONS
 from refract_published.catalogues import SUITES, names_in
 from refract_published.importing import find_importer
@@ -285,10 +285,6 @@ def params_schema() -> Schema:
             "decisions": _for_editors(DecisionSettings, shared),
             "validation": _for_editors(ValidationSettings, shared),
             "metadata": _mapping(_for_editors(Metadata, shared)),
-            "engine": {
-                "enum": [None, *names_of(ENGINES)],
-                "description": "what answers requests: this process, or actors of Ray",
-            },
         },
         "$defs": shared,
     }

@@ -18,14 +18,14 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_file, write_json
 from refract.core.settings import read_settings
 from refract.core.showing import printable, say
-from refract.judges.similarity import (
+from refract_published.judges.bert_score_judge import BertScore, BertScoreSettings, folder_of
+from refract_published.judges.similarity import (
     BASELINE,
     DEFAULT_ENCODER,
     DEFAULT_LAYER,
     Similarity,
     SimilaritySettings,
 )
-from refract_published.judges.bert_score_judge import BertScore, BertScoreSettings, folder_of
 
 SENTENCES = Path(__file__).with_name("baseline_sentences.txt")
 

@@ -31,8 +31,6 @@ def run(**options: Any) -> None:
     Example: refract run --adapter hf --model-id FOLDER --suite harmful_helpful --out results.json
     """
     given = RunOptions(**options)
-    if given.engine is not None:
-        os.environ["REFRACT_ENGINE"] = given.engine
     if given.no_store:
         os.environ["REFRACT_CACHE"] = "off"
     request = RunRequest(given)

@@ -29,7 +29,7 @@ from refract.project.inputs import files_named
 # Options that are settings of the model's adapter.
 SETTINGS = ["adapter", "model_id", "path", "base_url", "system_prompt", "temperature", "max_tokens"]
 # Options that change no number.
-UNNAMED = ("out", "rows", "engine", "no_store")
+UNNAMED = ("out", "rows", "no_store")
 JUDGING = "Who judges"
 # Options in the panels of the help.
 measured = partial(Option, rich_help_panel="What to measure")
@@ -108,12 +108,6 @@ class RunOptions:
         ),
     ] = None
     seed: Annotated[int, of_answers(metavar="N", help="Seed of every draw.")] = 0
-    engine: Annotated[
-        Literal["process", "ray"] | None,
-        of_answers(
-            help="Whether this process answers, or actors of Ray; default: as params.yaml says."
-        ),
-    ] = None
     set_: Annotated[
         list[str] | None,
         of_answers(

@@ -29,9 +29,9 @@ CATALOGUES = {
     "models": "adapter",
     "metadata": "",
 }
-SECTIONS = ("grid", "seed", *CATALOGUES, "null_answers", "decisions", "validation", "engine")
+SECTIONS = ("grid", "seed", *CATALOGUES, "null_answers", "decisions", "validation")
 # Sections that may be missing or empty.
-OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validation", "engine")
+OPTIONAL = ("perturbations", "metadata", "null_answers", "decisions", "validation")
 # Packages define judges by names of their own: functions that return definitions by name.
 NAMED_JUDGES = Registry({}, "refract.named_judges")
 # Definitions in use and hashes of the files that they name, as check-inputs writes them.
@@ -130,26 +130,6 @@ class CommonSettings(Settings):
         description="answers to each prompt, above 1 only at a temperature above 0; a suite's own "
         "number wins",
     )
-    gpus: Annotated[int, Field(ge=1)] | Annotated[Number, Field(gt=0, le=1)] | None = Field(
-        None, description="with `engine: ray`, GPUs of one actor; null: none"
-    )
-    cpus: Annotated[Number, Field(gt=0)] = Field(
-        1, description="with `engine: ray`, processors of one actor"
-    )
-    actors: int | None = Field(
-        None,
-        ge=1,
-        description="with `engine: ray`, the most actors; null: as many as fit the nodes",
-    )
-
-
-# Resource settings: they never change an answer.
-RESOURCES = ("gpus", "cpus", "actors")
-
-
-def without_resources(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's definition without ``RESOURCES``."""
-    return {key: value for key, value in definition.items() if key not in RESOURCES}
 
 
 class Metadata(Settings):

@@ -32,7 +32,6 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "engines": {
         "refract.adapters": ("vllm",),
         "refract.commands": ("estimate", "work"),
-        "refract.engines": ("ray",),
         "refract.sending": ("batch",),
     },
     "exact": {
@@ -54,7 +53,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "refract.judges": (
             *("abstention", "bert_score", "bert_score_reference", "classifier", "published"),
             *("coherency", "harmfulness", "llm_abstention", "llm_refusal", "refusal_cause"),
-            "requirement",
+            *("reference", "requirement", "similarity"),
         ),
         "refract.logs": ("garak", "inspect", "lm_eval", "promptfoo"),
         "refract.named_judges": ("published",),

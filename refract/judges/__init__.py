@@ -53,8 +53,6 @@ JUDGES = Registry(
         "refusal": "refract.judges.refusal:Refusal",
         "rules": "refract.judges.rules:Rules",
         "strings": "refract.judges.strings:Strings",
-        "similarity": "refract.judges.similarity:Similarity",
-        "reference": "refract.judges.similarity:Reference",
     },
     "refract.judges",
     "Settings",

@@ -6,7 +6,6 @@ encoder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,38 +21,8 @@ Weights = Mapping[str, Any]
 # The numbers of an input's tokens.
 Tokens = tuple[int, ...]
 
-# Names in a checkpoint of transformers' BertModel and here, replaced in this order.
-_NAMES = (
-    ("LayerNorm.weight", "scale"),
-    ("LayerNorm.bias", "shift"),
-    ("embeddings.scale", "embedded.scale"),
-    ("embeddings.shift", "embedded.shift"),
-    ("encoder.layer.", ""),
-    ("attention.self.", ""),
-    ("attention.output.dense", "mixed"),
-    ("attention.output", "mixed"),
-    ("intermediate.dense", "inner"),
-    ("output.dense", "outer"),
-    ("output.", "outer."),
-)
 # Attention scores that are computed at once: so many fit into a core's cache.
 _SCORES = 2**17
-
-
-def of_checkpoint(folder: Path, dtype: str) -> Weights:
-    """The weights of a checkpoint of transformers' BertModel; see :func:`arranged`."""
-    from safetensors.numpy import load_file
-
-    stored = {}
-    for name, value in load_file(folder / "model.safetensors").items():
-        for theirs, ours in _NAMES:
-            name = name.replace(theirs, ours)
-        stored[name] = value
-    stored["word"] = stored["embeddings.word_embeddings.weight"]
-    position = stored["embeddings.position_embeddings.weight"].astype("float64")
-    # Each token is of the first type.
-    stored["position"] = position + stored["embeddings.token_type_embeddings.weight"][0]
-    return arranged(stored, dtype)
 
 
 def arranged(stored: Weights, dtype: str) -> Weights:

@@ -1,4 +1,4 @@
-"""Cases that are judged by several processes, or by the engine, with the verdicts of one.
+"""Cases that are judged by several processes, with the verdicts of one.
 
 Each process is a Python of its own, with one thread: a fork would copy the locks of
 libraries' threads, and multiprocessing's "spawn" runs a user's script again.
@@ -19,14 +19,9 @@ from itertools import chain
 
 from refract.core.environment import loaded_by_processes, loaded_libraries
 from refract.core.errors import ParamsError, RefractError
-from refract.core.registry import Registry, find
 from refract.core.types import Verdict
 from refract.judges.cases import Case, Judge
-from refract.models import engine
 
-# Engines that judge as well as answer, under the same names: a function of a judge, cases and how
-# many shares of them are worth a task, which gives what the judge gives.
-JUDGING_ENGINES = Registry({}, "refract.judging_engines", "__call__")
 PROCESSES = "REFRACT_PROCESSES"
 # Shares of the cases for each process, so that all end at about the same time.
 SHARES_A_PROCESS = 8
@@ -50,22 +45,15 @@ def most_processes() -> int:
 
 
 def judged_by_processes(judge: Judge, cases: Sequence[Case]) -> list[Verdict]:
-    """What ``judge.judge(cases)`` gives, by the engine where that judges.
+    """What ``judge.judge(cases)`` gives.
 
     Processes start where there are cases for two, by the judge's ``cases_a_process``.
-    Those that are there judge fewer, too. Raises what the judge raises,
-    :class:`RefractError` where a process ends too early, and
-    :class:`refract.models.protocol.AdapterError` where the engine cannot be used.
+    Those that are there judge fewer, too. Raises what the judge raises, and
+    :class:`RefractError` where a process ends too early.
     """
     if judge.cases_a_process is None:
         return judge.judge(cases)
     worth = len(cases) // judge.cases_a_process
-    name = engine()
-    if name in JUDGING_ENGINES.installed():
-        if worth < 2:
-            return judge.judge(cases)
-        verdicts: list[Verdict] = find(JUDGING_ENGINES, name, "engine")(judge, cases, worth)
-        return verdicts
     processes = most_processes()
     if processes < 2 or (worth < 2 and not _idle):
         return judge.judge(cases)

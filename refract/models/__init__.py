@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from refract.core.errors import ParamsError
 from refract.core.jsonl import canonical_json
-from refract.core.params import RESOURCES, CommonSettings, read_yaml
+from refract.core.params import CommonSettings
 from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
@@ -37,11 +35,6 @@ To add one, subclass :class:`refract.models.protocol.Model` and add a line here.
 Settings, error messages, the reference of params.yaml and the command line follow from
 these.
 """
-
-# What answers requests: this process, or others. No stage and no hash depends on it.
-ENGINES = Registry(
-    {"process": "refract.models.answering:answer_here"}, "refract.engines", "__call__"
-)
 
 # Where models that were opened send prompts: `refract run` says it.
 SERVERS: set[str] = set()
@@ -75,7 +68,7 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
     definition is ``models.NAME``, which may say how many ``samples`` each prompt has. Raises
     :class:`ParamsError` for an unknown adapter or settings that it cannot use."""
     opened = Opened(name, definition, where)
-    keys = RESOURCES if where else tuple(CommonSettings.model_fields)
+    keys = () if where else tuple(CommonSettings.model_fields)
     where = where or f"models.{name}"
     common = {key: definition[key] for key in keys if key in definition}
     samples = read_settings(CommonSettings, where, common).samples
@@ -166,23 +159,6 @@ def identity_of(model: Model) -> dict[str, Any]:
         "adapter_version": model.version,
         **model.identity(),
     }
-
-
-def engine() -> str:
-    """Who answers requests: ``REFRACT_ENGINE``, else ``engine`` in the params.yaml of the current
-    folder, else ray where ``RAY_ADDRESS`` is set, else process. Raises :class:`ParamsError`."""
-    name = os.environ.get("REFRACT_ENGINE")
-    path = Path("params.yaml")
-    if not name and path.is_file():
-        name = read_yaml(path).get("engine")
-    check_engine(name)
-    return name or ("ray" if os.environ.get("RAY_ADDRESS") else "process")
-
-
-def check_engine(name: Any) -> None:
-    """Raises :class:`ParamsError` unless ``name`` is one of :data:`ENGINES`, or nothing."""
-    if name is not None and not (isinstance(name, str) and ENGINES.knows(name)):
-        find(ENGINES, name, "engine")
 
 
 def check_keys(judges: Mapping[str, Mapping[str, Any]]) -> None:

@@ -18,10 +18,8 @@ from typing import Any, Self
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json
-from refract.core.params import without_resources
 from refract.core.played import played
 from refract.core.progress import Progress, read_object
-from refract.core.registry import find
 from refract.core.showing import say
 from refract.core.types import (
     ErrorInfo,
@@ -32,8 +30,6 @@ from refract.core.types import (
     sample_prompts,
 )
 from refract.models import (
-    ENGINES,
-    engine,
     generation_settings,
     identity_of,
     open_model,
@@ -46,7 +42,6 @@ from refract.models.protocol import (
     Answer,
     AnswerOrigin,
     Certificate,
-    Engine,
     Model,
     Request,
 )
@@ -95,11 +90,6 @@ def _stored(store: ResponseStore, requests: Mapping[str, Request]) -> dict[str, 
     return answers
 
 
-def answer_here(model: Model, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-    """The engine of this process."""
-    return model.answer(requests)
-
-
 def _ask(
     model: Model, requests: Mapping[str, Request], store: ResponseStore, name: str
 ) -> dict[str, Answer]:
@@ -110,22 +100,20 @@ def _ask(
     tokens = errors = 0
     runs: dict[str | None, dict[str, Any]] = {}
     started_at = utc(time.time())
-    movable = model.portable and model.opened is not None
-    answer_all: Engine = find(ENGINES, engine(), "engine") if movable else answer_here
     with (
         _Writer(store, name) as writer,
         Progress(name or "answers", len(keys)) as progress,
     ):
-        for index, answer in answer_all(model, list(requests.values())):
+        for index, answer in model.answer(list(requests.values())):
             named = answer.said_model
             if named not in runs and len(runs) >= MOST_SAID:
                 named = next(iter(runs))
             # Before the first answer it is not known on which device the weights are.
-            if named not in runs and answer.error is None and answer.origin is None:
+            if named not in runs and answer.error is None:
                 runs[named] = {**this_run(model.runtime), "started_at": started_at}
                 if named:
                     runs[named]["said_model"] = named
-            origin = answer.origin or runs.get(named) or next(iter(runs.values()), None)
+            origin = runs.get(named) or next(iter(runs.values()), None)
             key = keys[index]
             again = key in answers
             answers[key] = answer = replace(answer, origin=origin)
@@ -442,7 +430,7 @@ def answer_model(
     keys = [row["request_sha256"] for rows in run.responses.values() for row in rows]
     run.origins, run.certificates = store.origins(keys), store.certificates(keys)
     run.description = {
-        "definition": without_resources(wanted),
+        "definition": dict(wanted),
         "identity": identity_of(model),
         "seed": seed if model.samples else None,
         **model.description(),

@@ -191,10 +191,6 @@ class Model(Protocol):
     """Whether this machine computes the answers, so that they can be made again to the
     byte."""
 
-    portable: bool = True
-    """Whether an engine may answer elsewhere in its place; False where this process
-    only passes requests on, and counts what they cost."""
-
     opened: Opened | None = None
     """What it was opened from."""
 
@@ -222,12 +218,3 @@ class Model(Protocol):
 
         A request that cannot be answered yields an error; only what makes every further request
         pointless (a missing key, weights that do not load) raises :class:`AdapterError`."""
-
-
-class Engine(Protocol):
-    """What has requests answered, here or elsewhere: what :data:`refract.models.ENGINES` names. It
-    yields and raises what :meth:`Model.answer` does."""
-
-    def __call__(
-        self, model: Model, requests: Sequence[Request]
-    ) -> Iterator[tuple[int, Answer]]: ...

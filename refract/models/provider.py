@@ -199,7 +199,6 @@ class Provider(Model):
 
     PACKAGE: ClassVar[str]
     runs_here = False
-    portable = False
 
     def __init__(self, name: str, settings: ServedSettings) -> None:
         self.name, self.settings = name, settings

@@ -81,7 +81,6 @@ class Recorded(Model):
     version = "1"
     USES = ("prompt_id", "step")
     Settings = RecordedSettings
-    portable = False
 
     def __init__(self, name: str, settings: RecordedSettings) -> None:
         self.settings, self.path = settings, Path(settings.path)

@@ -29,7 +29,7 @@ from refract.core.registry import find
 from refract.core.settings import nearest, read_settings
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, SHIPPED, defined_judge, open_judge, read_judge
-from refract.models import check_engine, open_model
+from refract.models import open_model
 from refract.rates.names import name_problems, unknown_threshold
 from refract.suites.perturbations import read_perturbation
 from refract.suites.rows import CATEGORIES
@@ -69,15 +69,14 @@ def read_project(folder: Path) -> Project:
     return Project(folder, params)
 
 
-def check_definitions(params: Mapping[str, Any]) -> None:
-    """Raises :class:`ParamsError` for a missing section or a wrong definition, used or not,
-    and :class:`MissingPackage` for one in use of a package that is not installed. Opens no
-    file that a definition names, since it may be elsewhere."""
+def check_definitions(params: Mapping[str, Any], *, may_run: bool = True) -> None:
+    """Raises :class:`ParamsError` for a missing section or a wrong definition, used or not, and
+    where the grid ``may_run`` :class:`MissingPackage` for one in use of a package that is not
+    installed. Opens no file that a definition names, since it may be elsewhere."""
     needed = [section for section in SECTIONS if section not in OPTIONAL]
     for section in needed:
         if section not in params:
             raise ParamsError(f"{PARAMS} has no section {section!r}; it needs {', '.join(needed)}")
-    check_engine(params.get("engine"))
     for axis in Grid.model_fields:
         grid(params, axis)
     for kind, section in (
@@ -87,7 +86,7 @@ def check_definitions(params: Mapping[str, Any]) -> None:
     ):
         settings = params.get(section)
         read_settings(kind, section, {} if settings is None else settings)
-    used = used_definitions(params)
+    used = used_definitions(params) if may_run else set()
 
     def may_lack(catalogue: str, name: str) -> suppress:
         return suppress(*(() if (catalogue, name) in used else (MissingPackage,)))
@@ -178,7 +177,10 @@ def check_version(folder: Path) -> None:
 
 def default_project() -> Project:
     """The default params.yaml with its suites."""
-    return read_project(default_folder())
+    folder = default_folder()
+    params = load_params(folder / PARAMS)
+    check_definitions(params, may_run=False)
+    return Project(folder, params)
 
 
 def find_project() -> Project:

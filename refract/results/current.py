@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import canonical_json, sha256_file
-from refract.core.params import grid, null_settings, without_resources
+from refract.core.params import grid, null_settings
 from refract.core.types import Row
 from refract.rates.comparison import DEFAULTS
 
@@ -99,8 +99,6 @@ def _differences(params: Mapping[str, Any], model: str, facts: Row, read: ReadFi
             lines.append(f"suite {suite} is not in the grid")
     judges = _entries(params, "judges")
     defined = _entries(params, "models").get(model)
-    if isinstance(defined, Mapping):
-        defined = without_resources(defined)
     decisions = _entries(params, "decisions")
     seed = facts["model"].get("seed")
     wanted: Row = {

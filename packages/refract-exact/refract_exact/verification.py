@@ -111,8 +111,6 @@ class Replay:
     """A model in whose place its recorded answers stand. ``requests`` are those that it
     got, by hash."""
 
-    portable = False
-
     def __init__(self, model: Model, rows: Iterable[Row]) -> None:
         self.model = model
         self.requests: dict[str, Request] = {}

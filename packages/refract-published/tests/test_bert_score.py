@@ -9,9 +9,9 @@ import pytest
 from refract import api
 from refract.core.errors import ParamsError
 from refract.judges import open_judge
-from refract.judges.similarity import DEFAULT_ENCODER, encoder_folder
 from refract_published.judges.bert_score_judge import EncoderSettings
-from tests.judges.test_similarity import similarity
+from refract_published.judges.similarity import DEFAULT_ENCODER, encoder_folder
+from test_similarity import similarity
 from tools.similarity_baseline import unrelated_pairs
 
 pytest.importorskip("bert_score")

@@ -19,7 +19,9 @@ from refract.core.environment import need_local
 from refract.core.errors import ParamsError
 from refract.core.jsonl import sha256_file
 from refract.judges.cases import Case
-from refract.judges.similarity import (
+from refract.models.checkpoint import content_files
+from refract.models.protocol import AdapterError
+from refract_published.judges.similarity import (
     DEFAULT_ENCODER,
     DEFAULT_LAYER,
     VERSION,
@@ -30,8 +32,6 @@ from refract.judges.similarity import (
     encoder_folder,
     f1_of,
 )
-from refract.models.checkpoint import content_files
-from refract.models.protocol import AdapterError
 
 # Files of an encoder of the hub: no pickled weights.
 FILES = ("*.json", "*.model", "*.safetensors", "*.txt")

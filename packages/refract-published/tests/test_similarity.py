@@ -11,10 +11,10 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import sha256_file
 from refract.core.types import given_prompt, given_response
 from refract.judges import open_judge
-from refract.judges import similarity as encoder
 from refract.judges.bert import in_batches
 from refract.judges.cases import Case, unjudged
-from refract.judges.similarity import (
+from refract_published.judges import similarity as encoder
+from refract_published.judges.similarity import (
     BASELINE,
     DEFAULT_ENCODER,
     Score,

@@ -37,7 +37,7 @@ from refract.models.checkpoint import content_files
 from refract.models.protocol import AdapterError
 
 if TYPE_CHECKING:
-    from refract.judges.bert import Array
+    from refract.judges.bert import Array, Weights
 
 VERSION = "2"
 
@@ -48,6 +48,21 @@ BASELINE = Path(__file__).with_name("baseline_all_minilm_l6_v2.json")
 _PAIRS_AT_ONCE = 128
 # Tokens that the encoder reads at once.
 _TOKENS_AT_ONCE = 1024
+
+# Names in a checkpoint of transformers' BertModel and here, replaced in this order.
+_NAMES = (
+    ("LayerNorm.weight", "scale"),
+    ("LayerNorm.bias", "shift"),
+    ("embeddings.scale", "embedded.scale"),
+    ("embeddings.shift", "embedded.shift"),
+    ("encoder.layer.", ""),
+    ("attention.self.", ""),
+    ("attention.output.dense", "mixed"),
+    ("attention.output", "mixed"),
+    ("intermediate.dense", "inner"),
+    ("output.dense", "outer"),
+    ("output.", "outer."),
+)
 
 # A clean and a perturbed answer.
 Pair = tuple[str, str]
@@ -192,6 +207,23 @@ def encoder_folder() -> Path:
     return Path(str(spec and spec.origin)).with_name("model")
 
 
+def of_checkpoint(folder: Path, dtype: str) -> Weights:
+    """The weights of a checkpoint of transformers' BertModel; see
+    :func:`refract.judges.bert.arranged`."""
+    from safetensors.numpy import load_file
+
+    stored = {}
+    for name, value in load_file(folder / "model.safetensors").items():
+        for theirs, ours in _NAMES:
+            name = name.replace(theirs, ours)
+        stored[name] = value
+    stored["word"] = stored["embeddings.word_embeddings.weight"]
+    position = stored["embeddings.position_embeddings.weight"].astype("float64")
+    # Each token is of the first type.
+    stored["position"] = position + stored["embeddings.token_type_embeddings.weight"][0]
+    return bert.arranged(stored, dtype)
+
+
 class Window(NamedTuple):
     """Embeddings of one input: ``states`` of shape (tokens, hidden size) and length
     1, and where the tokens of the ``text`` are among them. Those of the frame can
@@ -212,7 +244,7 @@ class ExactEncoder:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.weights = bert.of_checkpoint(folder, "float64")
+        self.weights = of_checkpoint(folder, "float64")
 
     def windows(self, texts: Sequence[str]) -> dict[str, list[Window]]:
         """The windows of each text: consecutive pieces of its tokens, each in the frame."""
