@@ -13,7 +13,6 @@ import typer
 from typer.testing import CliRunner
 
 from refract.cli import GROUPS, HIDDEN, OLD_NAMES, PLACES, app
-from refract.models import ADAPTERS
 
 
 def commands() -> dict[str, object]:
@@ -40,17 +39,6 @@ def test_the_help_of_every_command_shows_an_example_that_is_a_command_line(name)
     # Its options are the command's own.
     options = {option for parameter in commands()[name].params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= options
-
-
-def test_options_are_in_panels_and_say_what_their_values_are():
-    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "80"}).stdout
-    titles = re.findall(r"─ (.*?) ─", shown)
-    assert titles == [
-        *("Options", "What to measure", "With what model", "How it answers", "Who judges", "Output")
-    ]
-    assert "list[str]" not in shown
-    (adapter,) = [p for p in commands()["run"].params if p.name == "adapter"]
-    assert {*ADAPTERS} <= {*adapter.metavar.split("|")}
 
 
 def test_a_newcomer_sees_about_twenty_commands_in_four_groups_on_one_screen():

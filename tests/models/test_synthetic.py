@@ -114,7 +114,6 @@ def test_a_perturbation_flips_refusals_and_changes_answers_at_the_rates_set():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"refusal_rate": 1.1}, "refusal_rate must be a number from 0 to 1, or .*got 1.1"),
         ({"refusal_rate": {"harmfull": 1}}, "harmful, helpful, borderline.*got .*harmfull"),
         ({"error_rate": True}, "error_rate must be a number of at least 0 and at most 1 .got True"),
     ],

@@ -210,7 +210,7 @@ def test_a_forgery_with_every_hash_written_anew_is_found(bundle, what):
     assert problems(bundle)
 
 
-@pytest.mark.parametrize("text", ["[]", "[" * 100_000, "7", "", "\xff"])
+@pytest.mark.parametrize("text", ["[]", "[" * 100_000, "\xff"])
 @pytest.mark.parametrize("file", [VERDICTS, TABLE, "metrics/provenance/greedy.json"])
 def test_what_is_no_file_of_a_bundle_ends_in_a_sentence(bundle, file, text):
     (bundle / file).write_text(text)
