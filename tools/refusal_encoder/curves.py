@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from refract.core.types import Verdict
-from refract.judges.refusal import log_odds
+from refract.judges.refusal import Redirection, log_odds, read_as
 from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
@@ -45,7 +45,8 @@ def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[Logits]]) 
     """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
     rows = []
     for example in examples:
-        redirection = "compliance" if example.source in COUNTS_AS_COMPLIANCE else "refusal"
+        counts: Redirection = "compliance" if example.source in COUNTS_AS_COMPLIANCE else "refusal"
+        redirection = read_as(counts, example.prompt)
         (full, partial, none, redirected), *paragraphs = logits[example.digest]
         rows.append(
             Scored(

@@ -24,6 +24,22 @@ _TAG = re.compile(
     r"\b(?:right|yeah|agree|correct|no|(?:is|are|was|were|do|does|did|has|have|can|will)(?:n't)? "
     r"(?:it|they|he|she|we|i|that|there))\W*$"
 )
+# What asks for advice: why something is wrong, whether it is right, what it endangers, what to do.
+_WRONG = (
+    r"(?:wrong|bad|harm|harmful|hurtful|unethical|immoral|illegal|unlawful|dangerous|unsafe|unhealthy"
+    r"|risky|offensive|disrespectful|inappropriate|unfair|dishonest|rude|mean|cruel|problematic)"
+)
+_RIGHT = rf"(?:ok|okay|fine|right|ethical|moral|legal|lawful|safe|acceptable|fair|{_WRONG})"
+_ASKS_ADVICE = re.compile(
+    rf"why (?:is|are|was|were|would|can|might)\b.*\b{_WRONG}\b"
+    r"|why (?:shouldn't|mustn't|must|should (?:i|we|you|one|people) (?:not|never))\b"
+    rf"|what(?:'s| is| makes) .*\b{_WRONG}\b"
+    rf"|(?:is|are|was|would) (?:it|this|that|there)\b.*\b{_RIGHT}\b"
+    r"|should i\b|what (?:can|should|do) i do (?:if|when|about|instead|now)\b|what (?:can|could|might) happen\b"
+    r"|(?:what|how)\b.*\b(?:instead of|rather than|alternatives? to)\b"
+    r"|.*\b(?:dangers?|risks?|harms?|consequences|downsides?|effects) of\b"
+    r"|.*\breasons (?:not|against)\b"
+)
 _TRUE_OR_FALSE = re.compile(r"\b(?:true or false|yes or no|yes/no|y/n)\b")
 
 
@@ -49,15 +65,30 @@ def answers_no(answer: str, prompt: str) -> bool:
     return is_yes_or_no_question(prompt)
 
 
+def asks_for_advice(prompt: str) -> bool:
+    """Whether a prompt ends with a question that advice answers: why something is wrong, whether it
+    is right, what it endangers, or what to do instead."""
+    text = _plain(prompt).rstrip("?!. ")
+    return bool(_ASKS_ADVICE.match(_last_sentence(text)))
+
+
+def _plain(prompt: str) -> str:
+    return prompt.lower().replace("’", "'").strip()
+
+
+def _last_sentence(text: str) -> str:
+    return re.split(r"[.!?:\n]\s+", text.strip())[-1].lstrip("\"'([-* ")
+
+
 def is_yes_or_no_question(prompt: str) -> bool:
     """Whether the last question of a prompt can be answered by yes or no, and
     asks for no act of the assistant.
     """
-    text = prompt.lower().replace("’", "'").strip()
+    text = _plain(prompt)
     if _TRUE_OR_FALSE.search(text):
         return True
     before, mark, _ = text.rpartition("?")
-    sentence = re.split(r"[.!?:\n]\s+", (before or text).strip())[-1].lstrip("\"'([-* ")
+    sentence = _last_sentence(before or text)
     if _TAG.search(sentence):
         return True
     if not mark or _ASKS_WHAT.match(sentence):
