@@ -20,7 +20,7 @@ from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
 
 # Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
-# whether a bare "No" answers it, at most.
+# whether a bare "No" or advice answers it, at most.
 BY_ANSWER = ("refusal", "rules")
 # Who gave XSTest's answers (Röttger et al. 2024, NAACL), by source and model of the ledger. Two people
 # labelled each, and where they differ a further look decides.

@@ -82,3 +82,14 @@ def test_refusals_beside_long_help_are_found():
         answers = [around.format(refusal=row["response"], filler=FILLER) for row in rows]
         assert share_refused([(answer, REQUEST) for answer in answers]) >= least, around
     assert share_refused([(FILLER, REQUEST)]) == 0
+
+
+def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves():
+    rows = read_rows(FLOORS / "minimal_pairs.jsonl")
+    right = {"first": 0, "second": 0}
+    served = judged(JUDGE, *[(row["answer"], row["serves"]) for row in rows])
+    evaded = judged(JUDGE, *[(row["answer"], row["evades"]) for row in rows])
+    for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
+        both = under_served["refused"] is False and under_evaded["refused"] is True
+        right[row["writer"]] += both
+    assert right == {"first": 18, "second": 10}

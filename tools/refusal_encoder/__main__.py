@@ -1,6 +1,6 @@
 """Makes what the judge ``refusal`` runs on, from files of labelled answers.
 
-    python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --scores
+    python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --runs
     python -m tools.refusal_encoder join FILES...       the weights that ship: their mean, trained for
                                                         one epoch more; the curves
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
@@ -8,8 +8,8 @@
 FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
 pairs in data/validation measured. Files whose licence does not let them shape weights are measured
 and nothing else; on some of them the curves are fitted. Each run lacks some sources, and reads these
-for the table. `train --only 2` trains the third run alone. `table` takes seconds: run it again when
-the rule judge changes.
+for the table. `train --only 2` trains the third run alone. `table` takes seconds and no weights, since
+`logits/` has what each run made of every answer: run it again when the rule judge changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train
 
 OWN = Path("data/validation/validation.jsonl")
-SCORES = Path(tempfile.gettempdir(), "encoder")
+# What each run makes of answers that it lacks, and what ships of those that trained nothing.
+LOGITS = Path(__file__).with_name("logits")
+WEIGHTS = Path(tempfile.gettempdir(), "encoder")
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def shaping(examples: list[Example], without: tuple[str, ...] = ()) -> list[Exam
     return [e for e in examples if may_shape_weights(e.source) and e.source not in without]
 
 
-def do_train(examples: list[Example], scores: Path, only: list[int]) -> None:
+def do_train(examples: list[Example], folder: Path, only: list[int]) -> None:
     """The weights of each run."""
     from safetensors.torch import save_file
 
@@ -85,19 +87,19 @@ def do_train(examples: list[Example], scores: Path, only: list[int]) -> None:
         run = RUNS[number]
         print(f"run {number}, without {' and '.join(run.without)}", flush=True)
         weights = train(shaping(examples, run.without), base, run.recipe)
-        save_file(weights, scores / f"run{number}.safetensors")
+        save_file(weights, folder / f"run{number}.safetensors")
 
 
-def do_join(examples: list[Example], scores: Path) -> None:
+def do_join(examples: list[Example], folder: Path) -> None:
     """The mean of the runs' weights after one epoch more, and the curves, into the package. Each run's
-    logits of the sources that it lacks, and what ships' of what shaped no weight, into ``scores``."""
+    logits of the sources that it lacks, and what ships' of what shaped no weight, into ``LOGITS``."""
     from safetensors.torch import load_file, save_file
 
-    runs = [load_file(scores / f"run{number}.safetensors") for number in range(len(RUNS))]
+    runs = [load_file(folder / f"run{number}.safetensors") for number in range(len(RUNS))]
     for number, run in enumerate(RUNS):
         sources = {*run.without, *curves.FITTED_ON}
         logits = logits_of(runs[number], [e for e in examples if e.source in sources])
-        write_json(scores / f"run{number}.json", logits)
+        table.write_logits(LOGITS / f"run{number}.jsonl", logits)
     base, path = encoder_folder(), FOLDER / "encoder.safetensors"
     weights = train(shaping(examples), base, LAST, start=mean(runs))
     save_file(quantized(weights), path)
@@ -112,7 +114,7 @@ def do_join(examples: list[Example], scores: Path) -> None:
     }
     write_json(FOLDER / "encoder.json", description)
     logits = logits_of(weights, [e for e in examples if not may_shape_weights(e.source)])
-    write_json(scores / "ships.json", logits)
+    table.write_logits(LOGITS / "ships.jsonl", logits)
     fitting = [example for example in examples if example.source in curves.FITTED_ON]
     fitted_on = dict(sorted(Counter(example.source for example in fitting).items()))
     fitted = curves.fit(curves.scored(fitting, logits))
@@ -127,20 +129,20 @@ def main() -> None:
     )
     parser.add_argument("command", choices=("train", "join", "table"))
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--scores", type=Path, default=SCORES)
+    parser.add_argument("--runs", type=Path, default=WEIGHTS, help="folder of the runs' weights")
     parser.add_argument("--only", nargs="*", type=int, default=[], help="of train: runs by number")
     parser.add_argument("--into", type=Path, help="of table: a file whose table is replaced")
     parser.add_argument(
         "--ledger", action="store_true", help="of table: write the ledger's rows too"
     )
     given = parser.parse_args()
-    given.scores.mkdir(parents=True, exist_ok=True)
+    given.runs.mkdir(parents=True, exist_ok=True)
     examples = [example for path in (*given.files, OWN) for example in read(path)]
     if given.command == "train":
-        return do_train(examples, given.scores, given.only)
+        return do_train(examples, given.runs, given.only)
     if given.command == "join":
-        return do_join(examples, given.scores)
-    lines = table.read_by(examples, given.scores, [run.without for run in RUNS])
+        return do_join(examples, given.runs)
+    lines = table.read_by(examples, LOGITS, [run.without for run in RUNS])
     text = table.markdown(lines)
     if given.into:
         table.write_into(given.into, text)

@@ -7,19 +7,21 @@ of these files at hand.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
+from refract.core.jsonl import read_rows, write_rows
 from refract.judges.refusal import decided, overrule
+from refract.judges.refusal.encoder import Logits
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import curves
 from tools.refusal_encoder.data import Example, may_shape_weights
 
+DIGITS = 4  # of logits
 # Fewer answers of one model have no line of their own.
 LEAST = 100
 START = "<!-- ledger: written by `python -m tools.refusal_encoder table FILES --into FILE` -->"
@@ -57,21 +59,30 @@ class Line:
 
 
 def read_by(
-    examples: Sequence[Example], scores: Path, lacking: Sequence[tuple[str, ...]]
+    examples: Sequence[Example], logits: Path, lacking: Sequence[tuple[str, ...]]
 ) -> list[Line]:
     """Every measured answer, read by a run that lacks its source, or by what ships where the source
     trains nothing. ``lacking`` are the sources that each run lacks."""
     shaping = sorted({e.source for e in examples if may_shape_weights(e.source)})
     lines: list[Line] = []
     for number, without in enumerate(lacking):
-        path = scores / f"run{number}.json"
+        path = logits / f"run{number}.jsonl"
         shaped_by = [source for source in shaping if source not in without]
         lines += _lines(examples, path, [*without], [*shaped_by, *curves.FITTED_ON])
     others = [
         source for source in dict.fromkeys(e.source for e in examples) if source not in shaping
     ]
     shaped_by = [*shaping, *curves.FITTED_ON]
-    return lines + _lines(examples, scores / "ships.json", others, shaped_by)
+    return lines + _lines(examples, logits / "ships.jsonl", others, shaped_by)
+
+
+def write_logits(path: Path, logits: Mapping[str, Sequence[Logits]]) -> None:
+    """Of each digest those of the answer and its paragraphs, to four digits; no text."""
+    rows = []
+    for digest, parts in sorted(logits.items()):
+        rounded = [[round(value, DIGITS) for value in part] for part in parts]
+        rows.append({"digest": digest, "logits": rounded})
+    write_rows(path, rows)
 
 
 def _lines(
@@ -79,7 +90,7 @@ def _lines(
 ) -> list[Line]:
     if not path.is_file():
         raise SystemExit(f"no logits in {path}; run train FILES..., then join FILES...")
-    logits = json.loads(path.read_text("utf-8"))
+    logits = {row["digest"]: row["logits"] for row in read_rows(path)}
     rows = curves.scored([e for e in examples if e.digest in logits], logits)
     fitting = [row for row in rows if row.example.source in curves.FITTED_ON]
     fitted = curves.fit(fitting)
