@@ -479,19 +479,6 @@ class Loader:
         mps = "mps" if torch.backends.mps.is_available() else "cpu"
         return "cuda" if torch.cuda.is_available() else mps
 
-    def stored_dtype(self) -> str | None:
-        """The type of number that holds each weight of the checkpoint as it is; None
-        where that is not known."""
-        if self.settings.gguf_file:
-            return "float32"  # what they are dequantised to
-        folder = self.folder or cached_snapshot(self.settings.model_id, self.commit)
-        kinds = {kind for kind, _ in stored_tensors(folder).values()} if folder else set()
-        if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
-            return "float32"
-        if "BF16" in kinds:
-            return "bfloat16"
-        return "float16" if "F16" in kinds else None
-
     def model(
         self,
         config: Any,

@@ -402,13 +402,11 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             rows = [(key, answer_sha256(key, answer)) for key, answer in answers.items()]
             db.executemany("DELETE FROM answers WHERE request_sha256 = ? AND sha256 = ?", rows)
 
-    def delete(self, before: int | None = None, model: str | None = None) -> int:
-        """Deletes the answers stored before a time (Unix seconds), and of one model where
-        it is named; returns how many."""
-        where = " WHERE (? IS NULL OR stored_at < ?) AND (? IS NULL OR model = ?)"
-        values = (before, before, model, model)
+    def delete(self, model: str | None = None) -> int:
+        """Deletes the answers, those of one model where it is named; returns how many."""
+        where = " WHERE ? IS NULL OR model = ?"
         with self._writing() as db:
-            deleted = db.execute(f"DELETE FROM answers{where}", values).rowcount
+            deleted = db.execute(f"DELETE FROM answers{where}", (model, model)).rowcount
             kept = "SELECT request_sha256 FROM answers"
             for table in ("origins", "states"):
                 db.execute(f"DELETE FROM {table} WHERE request_sha256 NOT IN ({kept})")

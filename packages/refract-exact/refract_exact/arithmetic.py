@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from refract.models.arithmetic import Ends, Row
-from refract.models.checkpoint import Loader
+from refract.models.checkpoint import Loader, cached_snapshot, stored_tensors
 from refract.models.fast import refuse_looking_ahead
 from refract.models.prompting import Prompting
 from refract.models.protocol import AdapterError, Answer, Request, first_line
@@ -23,6 +23,21 @@ from refract_exact.deciding import TIE, Choice, Decider, DecodedRow
 from refract_exact.float64 import NotExact, Reference
 from refract_exact.routes import find_route
 from refract_exact.verifying import Checked, Verifier
+
+
+def stored_dtype(loader: Loader) -> str | None:
+    """The type of number that holds each weight of the checkpoint as it is; None
+    where that is not known."""
+    settings = loader.settings
+    if settings.gguf_file:
+        return "float32"  # what they are dequantised to
+    folder = loader.folder or cached_snapshot(settings.model_id, loader.commit)
+    kinds = {kind for kind, _ in stored_tensors(folder).values()} if folder else set()
+    if kinds & {"F32", "F64"} or kinds >= {"BF16", "F16"}:
+        return "float32"
+    if "BF16" in kinds:
+        return "bfloat16"
+    return "float16" if "F16" in kinds else None
 
 
 class Exact:
@@ -113,7 +128,7 @@ class Exact:
         if loader.device.partition(":")[0] not in ladder.WITHOUT_DRAFTS or settings.quantization:
             return loader.model(config)
         is_narrow = settings.dtype in ("bfloat16", "float16")
-        model = loader.model(config, numbers=loader.stored_dtype() if is_narrow else None)
+        model = loader.model(config, numbers=stored_dtype(loader) if is_narrow else None)
         size = sum(p.numel() for p in model.parameters())
         if getattr(model, "is_quantized", False) or size > float64.KEPT_WEIGHTS:
             return model
@@ -136,7 +151,7 @@ class Exact:
         """The model with its weights as the checkpoint has them: ``model`` itself, or where that
         has other ones, another. Weights are quantised from the type that is stored, and another
         time: what multiplies by them may reorder and round them in place."""
-        stored = self.loader.stored_dtype()
+        stored = stored_dtype(self.loader)
         used = str(model.dtype).removeprefix("torch.")
         quantised = getattr(model.config, "quantization_config", None) is not None
         if self.settings.gguf_file:  # whose weights are no longer quantised once they are read
