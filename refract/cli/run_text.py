@@ -49,11 +49,13 @@ def print_rates(evaluation: Evaluation, view: View) -> None:
         if rate.group == WITHOUT_PROVIDER and rate.measure.metric != "first":
             continue
         counts = rate.counts
+        # No difference at all has an interval by the number of pairs alone.
+        no_difference = rate.measure == NULL_DIFFERENCE and rate.value == 0
         n = counts.n if counts.successes is None else f"{counts.successes}/{counts.n}"
         row = {
             "suite": rate.key.label if len(evaluation.suites) > 1 else "",
             "measure": rate.name + groups[rate.group.field].format(rate.group.value),
-            f"rate [{percent(view.confidence)}]": short_text(rate),
+            f"rate [{percent(view.confidence)}]": "none" if no_difference else short_text(rate),
             "counts": f"{n}{clusters_text(rate)}",
             "not judged": not_judged(rate),
             "cut off": counts.cut_off or "",
