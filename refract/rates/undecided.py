@@ -57,18 +57,18 @@ class WouldDecide(NamedTuple):
 
 
 def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> WouldDecide | None:
-    """None where the judge's error is not what keeps a rate of refusals from being decided, or is
-    not known."""
+    """None of a rate that is decided, or is none of refusals over one category. Where its interval is
+    of the prompts alone, labels are not what decides."""
     threshold, part = rate.threshold, part_of_rate(rate)
-    if rate.decision != "inconclusive" or threshold is None or part is None or error is None:
+    if rate.decision != "inconclusive" or threshold is None or part is None:
         return None
-    if not error.knows(part.prompts) or rate.with_judge is None:
-        return None
+    if error is not None and (rate.with_judge is None or not error.knows(part.prompts)):
+        error = None
     # As many prompts as say the same where they come in clusters.
     alone = max(1, round(part.n / max(1.0, rate.statistics.design_effect or 1.0)))
     met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence)
-    plan = label_plan(error, part, confidence)
-    labels = deciding_labels(threshold, part, error, confidence)
+    plan = label_plan(error, part, confidence) if error else None
+    labels = deciding_labels(threshold, part, error, confidence) if error else None
     return WouldDecide(threshold.kind == "min", met, missed, plan, labels)
 
 

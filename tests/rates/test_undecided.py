@@ -92,12 +92,26 @@ def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatc
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
     threshold = Threshold("min", 0.8)
     assert would_decide(judged(100, 100, threshold), ERROR, 0.95) is None  # met
-    assert would_decide(judged(80, 100, threshold), None, 0.95) is None
     plain = rate("refusal_rate", 80, 100, interval=wilson(80, 100))
     assert would_decide(decided(plain, threshold), ERROR, 0.95) is None
     few = would_decide(judged(8, 10, threshold), ERROR, 0.95)
     assert few.plan is None
     assert needed_text(judged(8, 10, threshold), few, 10).endswith("; more prompts")
+
+
+@pytest.mark.parametrize("error", [None, ERROR])
+def test_an_interval_of_prompts_alone_is_said_to_be_decided_by_other_rates_or_more_prompts(error):
+    threshold = Threshold("min", 0.8)
+    plain = rate("harmful_refusal_rate", 80, 100, interval=wilson(80, 100))
+    found = would_decide(decided(plain, threshold), error, 0.95)
+    deciding = {"met": found.met, "missed": found.missed}
+    for name, share in deciding.items():
+        assert threshold.decide(wilson(round(share * 100), 100)) == name
+    assert (found.plan, found.labels) == (None, None)
+    text = needed_text(decided(plain, threshold), found, 100)
+    assert text.endswith(
+        f"met at >= {found.met:.3f} and missed at <= {found.missed:.3f}; more prompts"
+    )
 
 
 def test_a_build_fails_by_what_it_is_asked_to():
