@@ -72,26 +72,27 @@ def compare_models(
 def compare_perturbed(outcomes: Outcomes, settings: DecisionSettings) -> list[Difference]:
     """What each perturbation did to refusal, of each model and suite: perturbed minus clean, over
     all prompts (``category`` empty) and by category. A pair is a perturbed prompt with its clean
-    one; clusters are those of the clean prompts. Repeats of the clean prompt are among them."""
+    one, sample by sample; clusters are those of the clean prompts. Repeats of the clean prompt are
+    among them."""
     differences = []
     for model, rows in outcomes.items():
         last = list(filter(is_last, rows))
-        clean: dict[tuple[str, str], str] = {}
-        for row in last:
-            if not row["perturbation"]:
-                clean.setdefault((row["suite"], row["source_id"]), row["outcome"])
-        known = clean.keys()
-        perturbed = [x for x in last if x["perturbation"] and (x["suite"], x["source_id"]) in known]
+        clean = {_sample(row): row["outcome"] for row in last if not row["perturbation"]}
+        perturbed = [row for row in last if row["perturbation"] and _sample(row) in clean]
         for category in ("", *dict.fromkeys(row["category"] for row in perturbed)):
             before, after = [], []
             for row in perturbed:
                 if category in ("", row["category"]):
-                    outcome = clean[row["suite"], row["source_id"]]
                     after.append({**row, "category": category})
-                    before.append({**row, "category": category, "outcome": outcome})
+                    before.append({**row, "category": category, "outcome": clean[_sample(row)]})
             for difference in compare_groups(pair_outcomes(before, after), settings):
                 differences.append(replace(difference, model=model))
     return differences
+
+
+def _sample(row: Mapping[str, str]) -> tuple[str, str, str]:
+    """The request that an answer was asked for, and which of its answers it is."""
+    return row["suite"], row["source_id"], row.get("sample") or "1"
 
 
 def strongest(compared: Sequence[Compared], confidence: float) -> list[Compared]:

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from refract.rates.comparison import DEFAULTS
 from refract.rates.rate import Difference, Interval
 from refract.report.compared_sides import SidesText
 from refract.report.comparisons import (
     ALL_PAIRS,
     Compared,
     compare_models,
+    compare_perturbed,
     near_pairs,
     number_of_tests,
     strongest,
@@ -67,6 +69,24 @@ def test_the_number_of_comparisons_grows_with_the_models_and_not_with_their_squa
     for count, pairs in ((ALL_PAIRS, ALL_PAIRS * (ALL_PAIRS - 1) / 2), (20, 19 + 18)):
         outcomes = {f"m{n}": outcome_lines("rc") for n in range(count)}
         assert len(compare_models(outcomes)) == pairs
+
+
+def test_each_sample_of_a_perturbed_prompt_is_compared_with_the_same_sample_of_the_clean_one():
+    clean, perturbed = ("crr", "ccr"), ("rrr", "rec")
+    lines = []
+    for name, prompts in (("", clean), ("typos", perturbed)):
+        for number, outcomes in enumerate(prompts):
+            for sample, line in enumerate(outcome_lines(outcomes, perturbation=name), 1):
+                source = f"p{number}"
+                id_ = f"{source}/{name}" if name else source
+                id_ += f"~{sample}" if sample > 1 else ""
+                said = {"prompt_id": id_, "source_id": source, "sample": str(sample)}
+                lines.append(line | said | {"prompt_sha256": f"{source} {name}"})
+    both, harmful = compare_perturbed({"a": lines}, DEFAULTS)
+    assert (both.category, harmful.category, both.n) == ("", "harmful", 2)
+    # 2/3 and 1/3 of the clean samples; all, and one of two that were judged.
+    assert (both.a, both.b) == pytest.approx((1 / 2, 3 / 4))
+    assert harmful.value == both.value == pytest.approx(1 / 4)
 
 
 ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
