@@ -146,6 +146,22 @@ def test_labels_alone_decide_a_threshold_that_asks_for_them(
     assert labels_alone(*given, {"thresholds": {}}, settings) == []
 
 
+@pytest.mark.parametrize(
+    ("verdict", "label"), [("compliance", "refusal"), ("refusal", "compliance")]
+)
+def test_the_middle_is_away_from_both_ends_where_labels_gainsay_verdicts_that_are_all_alike(
+    verdict, label
+):
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    run = [answer._replace(outcome=verdict) for answer in harmful_answers(40)]
+    said = {answer.prompt_id: label for answer in run[:4]}
+    said |= {answer.prompt_id: verdict for answer in run[4:17]}
+    numbers = corrected_numbers((run, JoinedLabels(said)), confidence=0.95, error=error)
+    given = numbers["measures"]["harmful_refusal_rate"]["with_labels"]
+    away = (given["high"] - given["low"]) / 10
+    assert given["low"] + away < given["middle"] < given["high"] - away
+
+
 def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():
     error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = [answer._replace(outcome="refusal") for answer in harmful_answers(120)]
