@@ -18,7 +18,7 @@ from refract.core.progress import ran_file, warning_lines
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.export import EXPORTERS, Export, Exporter
-from refract.models.origins import latency_lines
+from refract.models.origins import arithmetic_lines, latency_lines
 from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.report.first_table import first_table, threshold_table
@@ -71,6 +71,7 @@ def show(
         places.append("run: dvc repro")
     lines = [
         *(f"note: {note}" for note in notes),
+        *arithmetic_lines(root, view.provenance),
         *(latency_lines({model: root / ran_file(model) for model in models}) if timing else []),
         "; ".join(places),
         *warning_lines(root, models),

@@ -179,12 +179,14 @@ class _Writer:
 @dataclass
 class Count:
     """How many answers of a suite were reused (some of them ``from_store``), generated,
-    ``read`` from a recorded model's file, and errors."""
+    ``read`` from a recorded model's file, and errors; of exact ones, how many are
+    ``stated`` in files and not checked here."""
 
     reused: int = 0
     from_store: int = 0
     generated: int = 0
     errors: int = 0
+    stated: int = 0
     read: int = 0
 
     @property
@@ -194,6 +196,7 @@ class Count:
 
     def __str__(self) -> str:
         text = f"{self.reused} reused, {self.new}"
+        text += f", {self.stated} stated and not checked" if self.stated else ""
         return f"{text}, {self.errors} errors" if self.errors else text
 
 
@@ -322,6 +325,8 @@ def answer_prompts(
     if turns.note():
         say(f"{name or 'answers'}: {turns.note()}", file=sys.stderr)
     counts = {suite: Count() for suite in suites}
+    is_exact = identity_of(model).get("arithmetic") == "exact"
+    states = store.states(answers) if is_exact else {}
     responses: dict[str, list[ResponseRow]] = {suite: [] for suite in suites}
     for suite, suite_keys in turns.keys.items():
         count = counts[suite]
@@ -339,6 +344,7 @@ def answer_prompts(
                 count.reused += 1
                 count.from_store += key in stored
             count.errors += answer.error is not None
+            count.stated += key in states and states[key].certificate is None
             responses[suite].append(answer_row(key, answer, prompt_id))
     return responses, counts
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -29,7 +30,14 @@ from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate
 from refract.models.store import (
     ResponseStore,
+    answer_in,
+    answer_sha256,
+    store_file,
 )
+
+# What is known here of exact answers: made or checked by exact arithmetic; come in a
+# file and not checked; errors, and what a store has of earlier releases.
+STATES = ("certified", "stated", "unchecked")
 
 
 def learn_origins(path: Path, folder: Path, store: ResponseStore) -> None:
@@ -155,6 +163,59 @@ def _certified(rows: Sequence[ResponseRow], certificates: Mapping[str, Certifica
         "margins": " ".join(margins),
     }
     return {"certificates": sums}
+
+
+def arithmetic_lines(root: Path, provenance: Mapping[str, Row]) -> list[str]:
+    """How models' answers were computed, and how many of exact ones were certified
+    here; equal lines once, with the models' names. ``provenance`` is by model."""
+    models: dict[str, list[str]] = {}
+    path = store_file()
+    with ResponseStore(path if path and path.is_file() else None) as store:
+        for model, facts in provenance.items():
+            line = arithmetic_line(root / "data/responses" / model, facts, store)
+            if line:
+                models.setdefault(line, []).append(model)
+    return [f"{', '.join(names)}: {line}" for line, names in models.items()]
+
+
+def arithmetic_line(folder: Path, facts: Mapping[str, Any], store: ResponseStore) -> str:
+    """How a local model's answers were computed, from its provenance, and how many of
+    those in ``folder`` the store knows as certified or stated; "" for other models.
+
+    What a file says of certificates does not count: it may be anybody's."""
+    arithmetic = facts["model"]["identity"].get("arithmetic")
+    if arithmetic != "exact":
+        return f"{arithmetic} arithmetic: of this machine" if arithmetic else ""
+    counts: Counter[str] = Counter()
+    for suite, suite_facts in facts["suites"].items():
+        path = folder / f"{suite}.jsonl"
+        if path.is_file() and sha256_file(path) == suite_facts.get("responses_sha256"):
+            counts += counted_states(list(iter_responses(path)), store)
+    if not counts:
+        return "exact arithmetic; no answers here"
+    parts = [f"{counts[state]:,} {state}" for state in STATES if counts[state]]
+    return f"of {counts.total():,} answers {', '.join(parts)}"
+
+
+def counted_states(rows: Sequence[ResponseRow], store: ResponseStore) -> Counter[str]:
+    """How many rows are in each of ``STATES``.
+
+    A row of which the store has no answer came in a file: with ``dvc pull``, say. An
+    error is no answer that anything could speak for."""
+    keys = [row["request_sha256"] for row in rows]
+    known, states = store.get(keys), store.states(keys)
+    counts: Counter[str] = Counter()
+    for row in rows:
+        key = row["request_sha256"]
+        state = states.get(key)
+        same = state is not None and state.answer_sha256 == answer_sha256(key, answer_in(row))
+        if same and state is not None and state.certificate:
+            counts["certified"] += 1
+        elif row["finish_reason"] == "error" or (key in known and state is None):
+            counts["unchecked"] += 1
+        else:
+            counts["stated"] += 1
+    return counts
 
 
 def note_verdicts(path: Path, folder: Path, suites: Iterable[str]) -> None:

@@ -112,8 +112,9 @@ class Answer:
     the calls that the model made, which nothing runs; None without any. ``stop_details``: why the
     provider refused.
 
-    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness, found here),
-    ``said_model`` (name in the server's reply), ``origin`` (the run that made it)."""
+    Metadata, ignored by ``==``: ``certificate`` (evidence of exactness, found here), ``stated``
+    (the file that it came in, which nothing was checked of), ``said_model`` (name in the server's
+    reply), ``origin`` (the run that made it)."""
 
     response: str
     finish_reason: FinishReason = "stop"
@@ -126,6 +127,7 @@ class Answer:
     tool_calls: list[ToolCall] | None = None
     stop_details: StopDetails | None = None
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
+    stated: str = field(default="", compare=False, repr=False)
     said_model: str | None = field(default=None, compare=False, repr=False)
     origin: AnswerOrigin | None = field(default=None, compare=False, repr=False)
 

@@ -5,8 +5,9 @@ One SQLite file in the user's cache folder; ``REFRACT_CACHE`` names another fold
 ``off``. Errors and filtered answers are never stored. Other tables hold the run that made
 each answer and what speaks for it; no hash depends on them.
 
-An answer is *certified* where exact arithmetic made or checked it on this machine. A
-certificate in a file is not taken over: anybody can write one.
+An answer is *certified* where exact arithmetic made or checked it on this machine, and
+*stated* where it came in a file; of others nothing is known. A certificate in a file is
+not taken over: anybody can write one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from refract.core.environment import cache_folder
 from refract.core.errors import RefractError, RowError
@@ -30,7 +31,6 @@ from refract.core.showing import say
 from refract.core.types import ResponseRow, Row
 from refract.models.protocol import Answer, AnswerOrigin, Certificate, Model, Request
 
-# Of `states` the column `stated` is that of earlier stores, and empty.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (
     request_sha256 TEXT PRIMARY KEY,
@@ -79,13 +79,13 @@ ORIGIN = {"started_at": str}
 STOP_DETAILS = {"category": (str, type(None)), "explanation": (str, type(None))}
 # How long a process waits for another one's transaction.
 BUSY_SECONDS = 60
-# The certificates of answers whose request is among some, unless other answers took their
+# The states of answers whose request is among some, unless other answers took their
 # places.
-CERTIFIED = """
+STATES = """
 SELECT * FROM (
-    SELECT states.request_sha256, answer_sha256, certificate
+    SELECT states.request_sha256, answer_sha256, certificate, stated
     FROM states LEFT JOIN answers USING (request_sha256)
-    WHERE certificate IS NOT NULL AND (answers.sha256 IS NULL OR answers.sha256 = answer_sha256)
+    WHERE answers.sha256 IS NULL OR answers.sha256 = answer_sha256
 )"""
 # A part's name ends in the first digits of its content's hash.
 PART = re.compile(r"-\d+of\d+-([0-9a-f]{12})\.jsonl$")
@@ -93,6 +93,15 @@ PART = re.compile(r"-\d+of\d+-([0-9a-f]{12})\.jsonl$")
 
 class StoreError(RefractError, RuntimeError):
     """The store's file cannot be used; the message says which and what to do."""
+
+
+class AnswerState(NamedTuple):
+    """What speaks for the answer with a checksum: a certificate that was found here, or
+    nothing but the file in which it was ``stated`` ("": none)."""
+
+    answer_sha256: str
+    certificate: Certificate | None
+    stated: str
 
 
 def request_sha256(identity: str, request: Request, model: Model) -> str:
@@ -166,6 +175,7 @@ def known_answers(
     *places: Path, besides: Container[str] = frozenset()
 ) -> Iterator[tuple[str, Answer]]:
     """The answers of response rows in files, and in the JSONL files of folders, by request hash.
+    They are ``stated``, with or without a certificate in the file.
 
     Rows whose checksum does not hold are skipped, and those whose hash is in ``besides``. In one
     file a later row corrects an earlier one. Where two files differ, the first by name counts,
@@ -204,6 +214,7 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, boo
         )
     answers: dict[str, tuple[Answer, bool]] = {}
     runs: dict[str, AnswerOrigin] = {}
+    source = str(path.resolve())
     with open(path, "rb") as file:
         for line in file:
             try:
@@ -214,7 +225,7 @@ def _rows_of(path: Path, besides: Container[str]) -> dict[str, tuple[Answer, boo
                 if key in besides:
                     continue
                 certificate = row.get("certificate")
-                answer = replace(answer_in(row), origin=runs.get(row.get("run")))
+                answer = replace(answer_in(row), stated=source, origin=runs.get(row.get("run")))
                 sound = row["answer_sha256"] == answer_sha256(key, answer) and storable(answer)
                 if certificate is not None:
                     sound &= has_form(certificate, CERTIFICATE)
@@ -370,25 +381,31 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
             origins[key] = runs[record]
         return origins
 
-    def certified(self, keys: Iterable[str]) -> dict[str, tuple[str, Certificate]]:
-        """The checksum and the certificate of answers that were certified here."""
-        return {
-            key: (checksum, json.loads(certificate))
-            for key, checksum, certificate in self._select(CERTIFIED, keys)
-        }
+    def states(self, keys: Iterable[str]) -> dict[str, AnswerState]:
+        """What speaks for the answers to some requests, where that is known."""
+        states = {}
+        for key, checksum, text, stated in self._select(STATES, keys):
+            certificate = json.loads(text) if text else None
+            states[key] = AnswerState(checksum, certificate, stated)
+        return states
 
     def certificates(self, keys: Iterable[str]) -> dict[str, Certificate]:
         """The certificates of answers that were certified here."""
-        return {key: certificate for key, (_, certificate) in self.certified(keys).items()}
+        states = self.states(keys)
+        return {key: state.certificate for key, state in states.items() if state.certificate}
 
     def whole(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """The stored answers among ``keys`` with origins and certificates."""
+        """The stored answers among ``keys`` with origins and what speaks for them."""
         answers = self.get(keys)
-        origins, certificates = self.origins(answers), self.certificates(answers)
-        return {
-            key: replace(answer, origin=origins.get(key), certificate=certificates.get(key))
-            for key, answer in answers.items()
-        }
+        origins, states = self.origins(answers), self.states(answers)
+        unknown = AnswerState("", None, "")
+        whole = {}
+        for key, answer in answers.items():
+            _, certificate, stated = states.get(key, unknown)
+            whole[key] = replace(
+                answer, origin=origins.get(key), certificate=certificate, stated=stated
+            )
+        return whole
 
     def learn(self, answers: Mapping[str, Answer]) -> None:
         """Keeps how answers were made, where that is not known yet, and what speaks for
@@ -428,9 +445,9 @@ def _write_origins(db: sqlite3.Connection, answers: Mapping[str, Answer], *, rep
     names: dict[int, str] = {}  # by the run's place in memory: answers share few runs
     for key, answer in answers.items():
         run = answer.origin
-        if answer.certificate:
-            certificate = canonical_json(answer.certificate)
-            states.append((key, answer_sha256(key, answer), certificate, ""))
+        if answer.certificate or answer.stated:
+            certificate = canonical_json(answer.certificate) if answer.certificate else None
+            states.append((key, answer_sha256(key, answer), certificate, answer.stated))
         if run is None:
             continue
         if id(run) not in names:

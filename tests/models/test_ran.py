@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from refract.core.jsonl import sha256_file, write_rows
 from refract.core.progress import read_object
 from refract.models.answering import answer_model
 from refract.models.origins import (
+    arithmetic_line,
     latency_lines,
     learn_origins,
     made_by,
@@ -93,6 +95,47 @@ def test_what_speaks_for_exact_answers_is_noted_while_the_rows_are_the_same(tmp_
     write_rows(tmp_path / "s.jsonl", responses["s"])
     assert note({}) is None
     assert note(known) is None  # found by `refract verify` since: no change of the tree
+
+
+def test_answers_are_counted_by_what_the_store_knows_of_them_and_not_by_what_a_file_says(tmp_path):
+    answers = {key: Answer(f"answer {key[0]}", completion_tokens=10) for key in (*KEYS, "d" * 64)}
+    rows = [answer_row(key, answer, key[0]) for key, answer in answers.items()]
+    failed = answer_row("e" * 64, Answer.failed("PromptTooLong", "too long"), "e")
+    write_rows(tmp_path / "s.jsonl", [*rows, failed])
+    sha256 = sha256_file(tmp_path / "s.jsonl")
+    facts = {"model": {"identity": {"arithmetic": "exact"}}}
+    facts["suites"] = {"s": {"responses_sha256": sha256}}
+    known = [
+        replace(answers[KEYS[0]], certificate=certificate(12.3, 3, 1)),
+        replace(answers[KEYS[1]], stated="a.jsonl"),
+        answers[KEYS[2]],  # of an earlier release
+    ]
+    with ResponseStore(tmp_path / "store") as store:
+        store.put(zip(KEYS, known, strict=True))
+
+        def line() -> str:
+            return arithmetic_line(tmp_path, facts, store)
+
+        assert line() == "of 5 answers 1 certified, 2 stated, 2 unchecked"
+        # Another answer to the same request has not been certified.
+        rows[0] = answer_row(KEYS[0], Answer("another"), "a")
+        write_rows(tmp_path / "s.jsonl", rows[:1])
+        assert line() == "exact arithmetic; no answers here"
+        facts["suites"]["s"]["responses_sha256"] = sha256_file(tmp_path / "s.jsonl")
+        assert line() == "of 1 answers 1 stated"
+        store.put(
+            [(KEYS[0], replace(Answer("another"), certificate=certificate(2.0)))],
+            corrected=KEYS[:1],
+        )
+        assert line() == "of 1 answers 1 certified"
+
+
+@pytest.mark.parametrize(
+    ("identity", "line"), [({}, ""), ({"arithmetic": "fast"}, "fast arithmetic: of this machine")]
+)
+def test_other_answers_have_no_certificates_and_fast_ones_say_so(identity, line):
+    facts = {"model": {"identity": identity}, "suites": {}}
+    assert arithmetic_line(Path(), facts, ResponseStore(None)) == line
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -157,7 +157,7 @@ def test_provenance_says_what_answers_are_of(arithmetic):
     assert (shown["decoding"], shown.get("arithmetic")) == ("greedy", arithmetic)
     assert shown["source"] == "base + tuned"
     assert shown["revision or content"] == f"{'a' * 16} + {'b' * 16}"
-    said = "answers of one are the same on every machine"
+    said = "answers of one that `refract show` counts as certified are the same on every machine"
     assert (said in pages["report"]) == (arithmetic == "exact")
 
 

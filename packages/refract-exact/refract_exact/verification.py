@@ -185,8 +185,8 @@ def verify_answers(
     :class:`refract.models.protocol.AdapterError` where the weights are not here."""
     name = _weights_of(recorded, weights, project)
     rows = [row for of_suite in recorded.rows.values() for row in of_suite]
-    known = store.certified(str(row.get("request_sha256")) for row in rows)
-    certified = {checksum for checksum, _ in known.values()}
+    states = store.states(str(row.get("request_sha256")) for row in rows)
+    certified = {state.answer_sha256 for state in states.values() if state.certificate}
     drawn = set(map(_checksum, rows))
     if sample is not None:
         seed = run_seed(project.params)
