@@ -235,6 +235,11 @@ def test_weights_are_quantised_from_the_type_that_is_stored(tiny, bits):
     from bitsandbytes import functional
 
     plain = model(tiny, max_tokens=12, quantization=bits)
+    if bits == "4bit" and functional.has_avx512bf16():
+        # Where a processor has them, its fused product takes numbers of 16 bits.
+        with pytest.raises(AdapterError, match=r"no exact answers here: float32 is off .* fast"):
+            plain.loaded()
+        return
     made = answers(plain, prompts(4))
     narrow = model(tiny, max_tokens=12, quantization=bits, dtype="bfloat16")
     assert answers(narrow, prompts(4)) == made
