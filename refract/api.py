@@ -26,7 +26,7 @@ from refract.evaluate import (
     rows_sha256,
 )
 from refract.evaluate.judge_errors import measure_judges
-from refract.judges import judge_answers, open_judges, with_calls_judged
+from refract.judges import judge_answers, open_judges, reading_warnings, with_calls_judged
 from refract.models import open_model
 from refract.models.answer_rows import named_answers, recorded_answer
 from refract.models.function import FunctionModel, TextFunction, function_name
@@ -204,10 +204,10 @@ def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | 
     if read or where != "rows":
         read, decided = named_answers(read, where)
         notes += decided
-    for note in notes:
+    judges = _judges(judge, find_project())
+    for note in (*notes, *reading_warnings(read, judges)):
         warnings.warn(f"{where}: {note}", stacklevel=2)
     verdicts = []
-    judges = _judges(judge, find_project())
     for name, definition in judges.items():
         verdicts += judge_rows(read, name, definition)
     if not hasattr(rows, "columns"):

@@ -204,6 +204,12 @@ class RunRequest:
         self.named: Row = {}
         if options.model is not None:
             self.named = find_model(options.model, self.project)
+            adapter = self.named.get("adapter")
+            if options.adapter not in (None, adapter):
+                raise UsageError(
+                    f"--adapter {options.adapter}: the model {options.model!r} has adapter {adapter} in "
+                    "params.yaml; leave one of --model and --adapter out"
+                )
         self.definition = self.named | self.settings
         self.name = options.name or options.model or source_name(self.definition)
         if not self.name.strip() or not self.name.isprintable():

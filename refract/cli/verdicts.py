@@ -30,13 +30,18 @@ from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.file_formats import read_log
 from refract.core.jsonl import write_json, write_rows
+from refract.core.params import DecisionSettings, decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
+from refract.evaluate.judged_rows import refused_rates
 from refract.judges import reading_warnings
 from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
+from refract.rates.rate import Rate
+from refract.report.view import View
+from refract.report.wording import percent, short_text
 from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
@@ -74,8 +79,8 @@ def judge(
     judge_set: Annotated[list[str] | None, judge_set()] = None,
     no_store: NoStore = False,
 ) -> None:
-    """Judge answers that already exist: one verdict row for each row, in order; exit with 1 if none
-    of them has a label, or all are degenerate.
+    """Judge answers that already exist: one verdict row for each row, in order, and the share refused
+    with its interval; exit with 1 if none of them has a label, or all are degenerate.
 
     Example: refract judge --judge refusal --in answers.jsonl --out verdicts.jsonl
     """
@@ -105,7 +110,24 @@ def judge(
     counts = Counter(verdict["label"] for verdict in verdicts if verdict["label"] is not None)
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
+    decisions = decision_settings(find_project().folder)
+    _print_rates(refused_rates(rows, verdicts, name, definition, decisions), decisions)
     raise typer.Exit(int({*counts} <= {"degenerate"}))
+
+
+def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
+    """Prints shares refused with their intervals, and what these allow for."""
+    several = len({rate.model for rate in rates}) > 1
+    for rate in rates:
+        about = [rate.model or "no model"] if several else []
+        about += [rate.group.value] if rate.group else []
+        interval = "" if rate.shown else " (no interval)"
+        of = f"{short_text(rate)}{interval} of {rate.counts.n}"
+        say(", ".join([f"refused [{percent(settings.confidence)}]", *about]) + f": {of}")
+    if any(rate.shown for rate in rates):
+        decisions = {"interval": settings.interval, "labels_ask": settings.labels_ask}
+        provenance = {"": {"decisions": decisions, "suites": {}}}
+        say(View({"": rates}, provenance, confidence=settings.confidence).interval_note)
 
 
 def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:

@@ -34,6 +34,7 @@ from refract.core.types import (
 from refract.core.vocabulary import FAMILIES, language_code
 from refract.judges.cases import AnsweredSuite, Case, Judge, judgeable, unjudged
 from refract.judges.kept import judge_kept
+from refract.suites.rows import unsent_fields
 
 # Answers that are judged together; no more are in memory.
 AT_ONCE = 20_000
@@ -339,20 +340,23 @@ def thinking_warnings(responses: Iterable[ResponseRow], judges: Definitions) -> 
 
 
 def reading_warnings(rows: Iterable[Row], judges: Definitions) -> list[str]:
-    """What judges do not read of a suite: a warning for images, which none sees, and for each
-    judge that was not measured in the language of some rows."""
+    """What judges do not read of a suite: a warning for images and the like, which none sees, and
+    for each judge that was not measured in the language of some rows."""
     counts: Counter[str] = Counter()
     total_rows = with_images = 0
+    unseen: dict[str, None] = {}
     for row in rows:
         total_rows += 1
-        with_images += bool(row.get("images"))
+        fields = ["images"] if row.get("images") else unsent_fields(row)
+        with_images += bool(fields)
+        unseen |= dict.fromkeys(fields)
         if isinstance(row.get("language"), str):
             counts[row["language"]] += 1
     warnings = []
     if with_images:
         warnings.append(
-            f"{with_images} of {total_rows} prompts hold images that no judge saw: verdicts are of "
-            "the texts alone"
+            f"{with_images} of {total_rows} prompts hold {', '.join(unseen)} that no judge saw: "
+            "verdicts are of the texts alone"
         )
     remedy = "use a judge that reads it, such as a model (kind: llm_refusal, docs/judges.md)"
     for name, definition in judges.items():

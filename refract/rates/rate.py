@@ -21,11 +21,12 @@ Prompts = Literal["harmful", "other", ""]
 
 
 def prompts_of(categories: Iterable[str]) -> Prompts:
-    """The kind of prompts that these categories are; empty for a mixture of both."""
-    kinds = {category == "harmful" for category in categories}
-    if len(kinds) != 1:
-        return ""
-    return "harmful" if True in kinds else "other"
+    """The kind of prompts that these categories are; empty for a mixture of both, and where a category
+    is not known (empty)."""
+    kinds: set[Prompts] = set()
+    for category in categories:
+        kinds.add("harmful" if category == "harmful" else "other" if category else "")
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from refract.rates.rate import Rate
 from refract.results.current import ROWS, named, notes_of, rows_missing, without_results
 from refract.results.sources import (
     RUN_ROWS,
+    WRITTEN_BY,
     ResultsError,
     read_run,
     read_side,
@@ -122,6 +123,8 @@ def results_and_notes(
         of_run = run_outcomes(path, run)
         notes = [] if of_run else [f"{path}: no outcomes beside it to count its rates by"]
         return run_tables(run, of_run, texts), notes
+    if not path.is_dir():
+        raise ResultsError(f"{str(source)!r} is no file and no project's folder; {WRITTEN_BY}")
     wanted = tree_models(path)
     without = without_results(path, wanted)
     computed = [model for model in wanted if model not in without]

@@ -139,7 +139,8 @@ def find_side(root: Path, spec: str | None) -> Side:
         return Side(spec, _read_file(path))
     if path.is_dir():
         return read_side(path, name=spec)
-    models = tree_models(root)
+    here = reader(root)("params.yaml") is not None
+    models = tree_models(root) if here else []
     if spec in models:
         return read_side(root, [spec], name=spec)
     commit = resolve_commit(root, spec)
@@ -150,9 +151,10 @@ def find_side(root: Path, spec: str | None) -> Side:
     if commit:
         name = f"{model} at {revision} ({commit[:9]})"
         return read_side(root, [model], name=name, commit=commit)
+    grid_of = ", ".join(models) if here else f"none: {root} holds no params.yaml"
     raise ResultsError(
-        f"{spec!r} is not a file, a folder, a model of the grid ({', '.join(models)}), a git revision "
-        "or REVISION:MODEL"
+        f"{spec!r} is not a file, a folder, a model of the grid ({grid_of}), a git revision "
+        f"or REVISION:MODEL; {WRITTEN_BY}"
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +37,9 @@ UNSENT = (
     *("attachments", "audio", "audio_url", "content", "document", "documents", "image"),
     *("image_url", "input_audio", "system", "system_prompt", "video", "video_url"),
 )
+# Words in the names of such fields, and from how much likeness on a name is taken for a slip of one.
+MEDIA = ("attachment", "audio", "image", "img", "photo", "picture", "video")
+LIKENESS = 0.88
 # Fields for the package refract-dialogue: what a model may call, and what that returns.
 OF_DIALOGUE = ("tools", *NAMING, "tool_results", "max_steps")
 ID_REMEDY = "delete one of the two, or give it another id"
@@ -54,9 +59,25 @@ class SuiteError(RefractError, ValueError):
     """A suite cannot be used; the message lists every problem with its line."""
 
 
+def unsent_fields(row: Row) -> list[str]:
+    """The fields of a row that others send to models and nothing here does, by their names or by
+    names near theirs."""
+    contents = [
+        field for field, value in row.items() if value and isinstance(value, str | list | dict)
+    ]
+    return [field for field in contents if field not in FIELDS and _is_unsent(field)]
+
+
+@cache
+def _is_unsent(field: str) -> bool:
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+", field)
+    named = get_close_matches(field.lower(), UNSENT, 1, LIKENESS)
+    return bool(named) or any(get_close_matches(x.lower(), MEDIA, 1, LIKENESS) for x in words)
+
+
 def _content_problems(row: Row) -> list[str]:
     """What is wrong with the field of a row that says what is asked."""
-    unsent = [field for field in UNSENT if row.get(field)]
+    unsent = unsent_fields(row)
     if unsent:
         return [
             f"'{unsent[0]}' would not be sent: models get the texts of {', '.join(CONTENT)} alone; "
@@ -203,7 +224,8 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
     if kind in TABLES:
         message = (
             f"a suite is JSONL, and this is a table ({kind}); make one of it: refract import-suite "
-            f"generic {path} --prompt-column COLUMN --category harmful --out NAME.jsonl"
+            f"generic {path} --prompt-column COLUMN --category harmful --out NAME.jsonl, which comes "
+            "with refract-published (pip install 'refract-eval[published]')"
         )
         return [], [Problem(1, message)]
     rows: list[Row] = []

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -255,7 +256,8 @@ WRONG = r"""
 1 | run --adapter recorded --path no.csv --suite own.jsonl --out r.json | no.csv cannot be read (No such
 1 | RUN bad.jsonl | bad.jsonl:1: 'category' must be one of harmful, helpful
 1 | RUN own.jsonl --out own.jsonl/r.json | own.jsonl
-1 | RUN table.csv | table.csv:1: a suite is JSONL … import-suite generic table
+1 | RUN table.csv | table.csv:1: a suite is JSONL … generic table … pip install 'refract-eval[pu
+2 | RUN own.jsonl --model synthetic --adapter hf | --adapter hf: the model 'synthetic' has
 1 | lint table.csv | table.csv:1: a suite is JSONL, and this is a table
 2 | judge --in absent.jsonl --out v.jsonl | --in: no file absent.jsonl
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
@@ -263,6 +265,8 @@ WRONG = r"""
 1 | judge --in damaged.xlsx --out v.jsonl | damaged.xlsx: cannot be read … export it anew, perhaps as CSV
 2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
 2 | compare absent.json own.jsonl | no file absent.json; results are what
+2 | compare absent own.jsonl | 'absent' is not a file … holds no params.yaml … results are what `refract
+2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
 2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
 2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
@@ -313,6 +317,31 @@ def test_judging_answers_that_say_nothing_is_1(cli, answers):
     write_rows(Path("rows.jsonl"), [{"prompt": "How?", "response": answer} for answer in answers])
     done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
     assert (done.code, len(read_rows(Path("v.jsonl")))) == (1, len(answers)), done
+
+
+def test_judging_prints_the_rates_of_a_run_on_the_same_answers(cli, suite):
+    answers = [{**row, "response": (HELP + REFUSALS)[n % 8]} for n, row in enumerate(SUITE)]
+    write_rows(Path("answers.jsonl"), answers)
+    recorded = ("run", "--adapter", "recorded", "--path", "answers.jsonl", "--suite", suite)
+    ran = cli(*recorded, "--out", "r.json").out
+    judged = cli("judge", "--in", "answers.jsonl", "--out", "v.jsonl").out.splitlines()
+    rates = dict(re.findall(r"^(\w+) +(\d\.\d\d \[.*?\]) ", ran, re.MULTILINE))
+    expected = [f"refused [95 %]: {rates['refusal_rate']} of 20"]
+    for category, measure in (
+        ("harmful", "harmful"),
+        ("helpful", "over"),
+        ("borderline", "borderline"),
+    ):
+        n = sum(row["category"] == category for row in SUITE)
+        if n:
+            rate = rates[f"{measure}_refusal_rate"]
+            expected.append(f"refused [95 %], {category}: {rate} of {n}")
+    assert judged[1:-1] == expected
+    pair = [{"id": name, "pair_id": "a", "model": "m", "response": HELP[0]} for name in "ab"]
+    write_rows(Path("answers.jsonl"), [*pair, {"model": "n", "response": HELP[0]}])
+    judged = cli("judge", "--judge", "rules", "--in", "answers.jsonl", "--out", "v.jsonl").out
+    lines = [line.partition(" [0")[0] for line in judged.splitlines()[1:3]]
+    assert lines == ["refused [95 %], m: 0.00 (no interval) of 2", "refused [95 %], n: 0.00"]
 
 
 def test_a_place_that_cannot_be_written_is_said(cli):

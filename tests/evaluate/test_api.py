@@ -153,6 +153,9 @@ def test_a_file_is_judged(tmp_path):
     pd.DataFrame({"id": [3, 4], "response": [NO, YES]}).to_csv(path, index=False)
     verdicts = refract.judge(str(path), "rules")
     assert [(row["prompt_id"], row["refused"]) for row in verdicts] == [("3", True), ("4", False)]
+    pd.DataFrame({"response": [NO, YES], "image": ["cat.png", ""]}).to_csv(path, index=False)
+    with pytest.warns(UserWarning, match="1 of 2 prompts hold image that no judge saw"):
+        refract.judge(path, "rules")
 
 
 def test_a_function_is_not_asked_a_conversation():

@@ -72,6 +72,19 @@ def test_content_that_no_model_is_sent_is_an_error_that_names_it(tmp_path, field
     assert problems_of(tmp_path, line(**{field: None})) == []
 
 
+@pytest.mark.parametrize("field", ["imge_data", "imageData", "Attachements", "sytem_prompt"])
+def test_so_is_a_field_whose_name_is_near_one_that_others_send(tmp_path, field):
+    ((_, said),) = problems_of(tmp_path, line(**{field: "cat.png"}))
+    assert said.startswith(f"'{field}' would not be sent")
+
+
+@pytest.mark.parametrize(
+    "field", ["context", "consent", "radio", "content_warning", "language_note"]
+)
+def test_other_fields_are_metadata(tmp_path, field):
+    assert problems_of(tmp_path, line(**{field: "any text"})) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
     assert problems_of(tmp_path, content) == [(1, "the suite is empty: it needs at least one row")]

@@ -13,9 +13,10 @@ from refract.core.types import Row
 from refract.judges import open_judges
 from refract.judges.cases import versioned
 from refract.project import find_judge, find_project
-from refract.rates.judge_error import people_interval
-from refract.rates.rate import Interval, SharePart, prompts_of
-from refract.statistics.clusters import clustered_mean
+from refract.rates.counting import CONFIDENCE, Counted, mean_rate
+from refract.rates.judge_error import with_judge_error
+from refract.rates.key import REFUSAL, Key
+from refract.rates.rate import Interval
 
 Judge = str | Mapping[str, Any]
 
@@ -52,22 +53,12 @@ def share(
 
     The interval is for prompts like these, those of one of ``clusters`` counting together, and holds
     the judge's error as far as answers with labels have shown it (docs/metrics.md of Refract)."""
-    found = clustered_mean(values, clusters, 0.95)
-    if found is None:
-        return None
     name, definition = _named(judged_by)
     opened = open_judges({name: definition})[name]
     error = known_errors({name: versioned(definition, opened)}, ()).get(name)
-    prompts = prompts_of(categories)
-    interval = None
-    if found.low is not None and found.high is not None:
-        interval = Interval(found.low, found.high)
-    if interval is not None and error is not None and error.knows(prompts):
-        part = SharePart(found.value, interval, prompts, len(values))
-        interval = people_interval(
-            error, [part], Interval(found.value, found.value), interval, 0.95
-        )
-    return Share(found.value, interval, len(values))
+    answers = [Counted("compliance", cluster) for cluster in clusters]
+    rate = with_judge_error(mean_rate(Key(REFUSAL), values, answers), error, CONFIDENCE, categories)
+    return None if rate.value is None else Share(rate.value, rate.shown, len(values))
 
 
 def _named(judged_by: Judge) -> tuple[str, Mapping[str, Any]]:

@@ -117,6 +117,13 @@ def test_rates_stand_with_their_intervals_and_what_was_not_judged_is_no_answer(t
     assert all(text.startswith("not judged") for text in explained)
 
 
+def test_of_prompts_of_no_known_kind_the_interval_allows_for_both_kinds():
+    values, prompts = [1.0, 0.0] * 5, [str(n) for n in range(10)]
+    both = share(values, prompts, ["harmful", "helpful"] * 5)
+    assert share(values, prompts, [""] * 10) == both
+    assert share(values, prompts, ["helpful"] * 10) != both
+
+
 def test_a_sample_whose_model_never_answered_is_not_judged(tmp_path):
     from inspect_ai.solver import solver
 
