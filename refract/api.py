@@ -15,7 +15,7 @@ from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import check_ids, id_text, read_log
 from refract.core.jsonl import has_form
 from refract.core.params import decision_settings, null_settings
-from refract.core.types import Row
+from refract.core.types import UNFINISHED, Row
 from refract.evaluate import (
     Definition,
     Evaluation,
@@ -315,7 +315,11 @@ def judge_rows(
         if (verdict["label"], verdict["score"], verdict["error"]) == (None, None, None):
             null = row.get("response") is None
             kind = "null" if null else "empty or not an answer of the model's"
-            reason = errors.get(number, f"the response is {kind}")
+            reason = f"the response is {kind}"
+            ended = row["finish_reason"] in ("stop", *UNFINISHED)
+            if ended and (row.get("response") or "").strip():
+                reason = f"the row holds nothing that {name} judges by (docs/judges.md)"
+            reason = errors.get(number, reason)
             verdict = {**verdict, "error": f"not judged: {reason}"}
         # What tells this answer from another model's to the same prompt, where the
         # row says it.

@@ -235,6 +235,10 @@ def find_judge(
     ``model.KEY`` that model. Raises :class:`UsageError`."""
     judge = _judge_named(name, project, has_model=model is not None)
     if model is not None:
+        if not _asks_model(name, judge):
+            raise UsageError(
+                f"--judge-model: the judge {name!r} asks no model; leave --judge out, or name one that does"
+            )
         judge = judge | {"model": _judging_model(model, project)}
     if base_url is not None:
         if not isinstance(judge.get("model"), dict):
@@ -271,9 +275,7 @@ def find_judges(
     names = list(dict.fromkeys(asked or [SHIPPED[0] if model is None else MODEL_JUDGE]))
     asks = []
     for name in names:
-        named = _judge_named(name, project, has_model=model is not None)
-        kind = find(JUDGES, named.get("kind"), f"judges.{name}: kind")
-        if "model" in kind.Settings.model_fields:
+        if _asks_model(name, _judge_named(name, project, has_model=model is not None)):
             asks.append(name)
     if model is not None and not asks:
         if alone:
@@ -286,13 +288,17 @@ def find_judges(
     judges: dict[str, dict[str, Any]] = {}
     for name in names:
         own = settings if name in changed else None
-        judge = find_judge(name, project, model, base_url, own)
-        if len(names) > 1 and name not in asks:
-            judge.pop("model", None)
+        asked_of = (None, None) if model is not None and name not in asks else (model, base_url)
+        judge = find_judge(name, project, *asked_of, own)
         if not (judges or alone or FAMILIES[open_judge(name, judge).FAMILY].tells_refusal):
             judges[SHIPPED[0]] = find_judge(SHIPPED[0], project)
         judges[name] = judge
     return judges
+
+
+def _asks_model(name: str, judge: Mapping[str, Any]) -> bool:
+    kind = find(JUDGES, judge.get("kind"), f"judges.{name}: kind")
+    return "model" in kind.Settings.model_fields
 
 
 def _judge_named(name: str, project: Project, *, has_model: bool) -> dict[str, Any]:

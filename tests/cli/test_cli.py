@@ -261,6 +261,8 @@ WRONG = r"""
 1 | lint table.csv | table.csv:1: a suite is JSONL, and this is a table
 2 | judge --in absent.jsonl --out v.jsonl | --in: no file absent.jsonl
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
+2 | judge --in own.jsonl --out v.jsonl --judge rules --judge-model a:b | 'rules' asks no model
+1 | judge --in answers.csv --out v.jsonl --judge strings | the row holds nothing that strings judges by
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
 1 | judge --in damaged.xlsx --out v.jsonl | damaged.xlsx: cannot be read … export it anew, perhaps as CSV
 2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
@@ -281,6 +283,7 @@ def test_wrong_usage_is_2_and_failed_work_is_1_with_one_message(cli, suite, line
     Path("table.csv").write_text("prompt\none\ntwo\n")
     Path("broken.jsonl").write_text('{"id": "a", "response": "x"}\n{\n')
     Path("damaged.xlsx").write_text("PK")
+    Path("answers.csv").write_text("prompt,response\nHow?,No.\n")
     run = "run --adapter synthetic --out r.json --suite"
     done = cli(*shlex.split(command.replace("RUN", run)))
     assert done.code == int(code)
