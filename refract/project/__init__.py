@@ -237,7 +237,8 @@ def find_judge(
     if model is not None:
         if not _asks_model(name, judge):
             raise UsageError(
-                f"--judge-model: the judge {name!r} asks no model; leave --judge out, or name one that does"
+                f"--judge-model: the judge {name!r} asks no model; leave --judge out, or "
+                "name one that does"
             )
         judge = judge | {"model": _judging_model(model, project)}
     if base_url is not None:
