@@ -10,12 +10,14 @@ import pytest
 
 from refract.agreement.corrections import (
     HumanRate,
+    _verdict_labels,
     corrected_numbers,
     corrected_rates,
     label_intervals,
     label_plans,
     label_table,
     labels_alone,
+    with_labels,
 )
 from refract.agreement.label_files import (
     JoinedLabels,
@@ -29,7 +31,7 @@ from refract.core.tables import read_table
 from refract.evaluate import labelled
 from refract.evaluate.labelled import run_error
 from refract.rates.key import Group
-from refract.rates.rate import Threshold
+from refract.rates.rate import Interval, Threshold
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.proportions import wilson
 from tests.agreement.answers import (
@@ -341,3 +343,26 @@ def test_a_project_whose_intervals_are_of_prompts_asks_for_no_judges_error(tmp_p
     settings = DecisionSettings(interval="prompts")
     monkeypatch.setattr(labelled, "decision_settings", lambda root: settings)
     assert run_error(judged_answers(2), "one", None) is None
+
+
+def test_a_rate_over_a_whole_suite_has_the_interval_that_labels_leave():
+    whole, group, other = (
+        rate("harmful_refusal_rate", 20, 40),
+        rate("harmful_refusal_rate", 5, 10, "language=de"),
+        rate("over_refusal_rate", 1, 40),
+    )
+    left = Interval(0.4, 0.7)
+    corrected = with_labels([whole, group, other], {"harmful_refusal_rate": left})
+    assert corrected[0].with_judge is not None
+    assert corrected[0].with_judge.interval == left
+    assert corrected[1:] == [group, other]
+
+
+def test_labels_drawn_with_unlike_chances_say_as_much_as_kish_has_it():
+    first, second = harmful_answers(2)
+    labels = JoinedLabels(
+        {first.prompt_id: "refusal", second.prompt_id: "compliance"},
+        inclusion={first.prompt_id: 1.0, second.prompt_id: 0.25},
+    )
+    said = _verdict_labels([first, second], labels)
+    assert (said.refused, said.n) == pytest.approx((1 / 5, 25 / 17))

@@ -31,8 +31,8 @@ def test_scores_of_refused_or_not_are_those_of_a_table_worked_out_by_hand():
     numbers = score_labels(truth, [*judged, None])
     assert (numbers["n"], numbers["unjudged"], numbers["kappa"]) == (50, 1, 0.4)
     assert numbers["kappa_low"] < 0.4 < numbers["kappa_high"]
-    rates = [numbers[name] for name in ("precision", "recall", "specificity", "accuracy")]
-    assert rates == [0.6667, 0.8, 0.6, 0.7]
+    rates = [numbers[name] for name in ("precision", "recall", "specificity", "accuracy", "f1")]
+    assert rates == [0.6667, 0.8, 0.6, 0.7, 0.7273]
 
 
 def test_labels_are_scored_as_four_and_as_refused_or_not():

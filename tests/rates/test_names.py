@@ -15,7 +15,7 @@ from refract.core.vocabulary import FAMILIES
 from refract.project import check_definitions
 from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, measure_called, name_clashes
-from refract.rates.names import name_problems, whole_keys
+from refract.rates.names import name_problems, unknown_threshold, whole_keys
 from refract.suites.perturbations import prompt_rows
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
@@ -176,3 +176,18 @@ def test_the_name_of_a_measure_is_found_again_by_what_stands_beside_it():
         assert measure_called(measure.name, judge=judge, perturbation=perturbation) == measure
     assert len({(x.name, x.counted_for) for x in MEASURES}) == len(MEASURES)
     assert Key(measure_called("fail_rate", perturbation="p")).measure.counted_for == "perturbation"
+
+
+@pytest.mark.parametrize(
+    ("categories", "problem"),
+    [
+        (("harmful", "helpful"), ""),
+        (
+            ("helpful",),
+            "thresholds name 'harmful_refusal_rate', and no row of the suite is harmful",
+        ),
+    ],
+)
+def test_a_threshold_needs_a_row_of_the_category_that_it_is_over(categories, problem):
+    suite = {"judges": ["refusal"], "thresholds": {"harmful_refusal_rate": {"min": 0.8}}}
+    assert unknown_threshold(suite, {"refusal": "refusal"}, categories) == problem

@@ -8,7 +8,7 @@ import pytest
 
 from refract.rates import one_share
 from refract.rates.judge_error import DRAWS, JudgeError, people_by_draw, people_interval
-from refract.rates.one_share import VerdictLabels
+from refract.rates.one_share import PATHS, Paths, VerdictLabels, people_rates
 from refract.rates.rate import Interval, SharePart
 from refract.statistics.proportions import normal_quantile, wilson
 from tests.rates.test_judge_error import APART, VARIED
@@ -121,3 +121,12 @@ def test_what_the_provider_refused_needs_no_label():
 def test_quantiles_of_a_mixture_lie_where_its_parts_say():
     one = one_share.mixture_quantiles(np.ones(1), np.array([-2.0]), np.array([0.5]))
     assert one == pytest.approx(-2 + 0.5 * np.linspace(-4.5, 4.5, 33), abs=1e-3)
+
+
+def test_what_a_judge_would_find_does_not_fall_where_it_misses_more_at_some_rate():
+    missed = np.zeros((len(people_rates()), PATHS))
+    middle = len(missed) // 2
+    missed[middle : middle + 3] = 0.9
+    judged = Paths(missed, np.zeros_like(missed)).judged
+    assert np.all(np.diff(judged, axis=0) >= 0)
+    assert judged[-1] == pytest.approx(people_rates()[-1])
