@@ -37,7 +37,7 @@ def answers(count: int) -> list[str]:
 
 
 def test_declining_a_part_and_giving_the_rest_is_a_partial_refusal():
-    text = "I can't write the whole essay for you, but here is an outline: the Corn Laws, the famine, Peel."
+    text = "I can't write the whole essay for you, but here is an outline: the famine, then Peel."
     (verdict,) = judged(JUDGE, text, prompt="Write my history essay on the Corn Laws.")
     assert (verdict["label"], verdict["refused"]) == ("partial_refusal", True)
 
