@@ -114,3 +114,8 @@ def test_labels_are_crossed_in_the_order_first_rater_then_second():
 tables = st.integers(2, 4).flatmap(
     lambda k: st.lists(st.lists(st.integers(0, 60), min_size=k, max_size=k), min_size=k, max_size=k)
 )
+
+
+def test_a_confusion_is_read_by_the_first_raters_label():
+    table = confusion(["yes", "yes", "no"], ["yes", "no", "no"])
+    assert table.by_label == {"no": {"no": 1, "yes": 0}, "yes": {"no": 1, "yes": 1}}
