@@ -14,9 +14,9 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import JudgeError, part_of, people_interval
+from refract.rates.judge_error import JudgeError, found_towards, part_of, people_interval
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, REFUSAL, Group, Key
-from refract.rates.one_share import NO_LABELS, Found, LabelPair, VerdictLabels
+from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
     Counts,
     HumanLabels,
@@ -31,7 +31,6 @@ from refract.rates.thresholds import decided
 from refract.rates.undecided import label_plan, planned_text
 from refract.statistics.clusters import clustered_mean, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
-from refract.statistics.proportions import normal_quantile
 from refract.statistics.raters import cohen_kappa
 
 FIELD = "human_labels"
@@ -267,11 +266,11 @@ class Weighed(NamedTuple):
         """The rate that people's is as likely above as below, with these labels. Near 0 and 1 the two
         limits are of unlike deviations: the mean of what is the middle by each."""
         part, ends = self.part, self.interval(confidence)
-        paths, z = self.error.paths(part.prompts), normal_quantile(confidence)
+        paths = self.error.paths(part.prompts)
         middles = []
         for limit in part.interval:
-            found = Found(part.share, abs(limit - part.share) / z, part.certain)
-            middles.append(paths.limit(found, 0.5, self.labels))
+            share = found_towards(limit, part.share, part, confidence)
+            middles.append(paths.limit(share, 0.5, self.labels))
         return min(max(sum(middles) / 2, ends.low), ends.high)
 
 

@@ -122,8 +122,8 @@ def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
         about = [rate.model or "no model"] if several else []
         about += [rate.group.value] if rate.group else []
         interval = "" if rate.shown else " (no interval)"
-        of = f"{short_text(rate)}{interval} of {rate.counts.n}"
-        say(", ".join([f"refused [{percent(settings.confidence)}]", *about]) + f": {of}")
+        counted = f"{short_text(rate)}{interval} of {rate.counts.n}"
+        say(", ".join([f"refused [{percent(settings.confidence)}]", *about]) + f": {counted}")
     if any(rate.shown for rate in rates):
         decisions = {"interval": settings.interval, "labels_ask": settings.labels_ask}
         provenance = {"": {"decisions": decisions, "suites": {}}}

@@ -396,7 +396,7 @@ def people_interval(
             found.append(_limit(error, tuple(parts), end, limit, confidence, these, upper))
             continue
         (part,) = parts
-        share = Found(end, abs(limit - end) / normal_quantile(confidence), part.certain)
+        share = found_towards(limit, end, part, confidence)
         found.append(_limit_alone(error, part.prompts, share, chance, labels))
     return _no_narrower(Interval(*found), limits) if len(parts) == 1 else Interval(*found)
 
@@ -409,6 +409,11 @@ def _no_narrower(interval: Interval, prompts: Interval) -> Interval:
         return interval
     low = min(max(interval.low - short / 2, 0.0), 1 - prompts.width)
     return Interval(settled(low), settled(low + prompts.width))
+
+
+def found_towards(limit: float, share: float, part: SharePart, confidence: float) -> Found:
+    """A share of a part with the deviation on the side of one limit of its interval."""
+    return Found(share, abs(limit - share) / normal_quantile(confidence), part.certain)
 
 
 def found_of(part: SharePart, confidence: float) -> Found:

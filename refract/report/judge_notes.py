@@ -65,9 +65,10 @@ def people_table(view: View) -> tuple[str, ShownTable]:
     header = ["answers of", "unsafe: people", "judge", "safe: people", "judge"]
     for judge, error in view.judge_errors.items():
         cells: dict[str, list[str]] = {}
-        for line in sorted(error.lines if error else (), key=lambda line: line.prompts):
+        lines = error.lines if error else ()
+        for line in sorted(lines, key=lambda line: line.prompts):
             model = XSTEST.get((line.source, line.model))
-            others = JudgeError(tuple(_apart(line, error.lines if error else ())))
+            others = JudgeError(tuple(_apart(line, lines)))
             if model and line.prompts and others.knows(line.prompts):
                 n, called = line.answers, line.refused - line.missed + line.false
                 part, ends = judged_part(called, n, line.prompts, others, view.confidence)

@@ -60,16 +60,18 @@ class SuiteError(RefractError, ValueError):
 
 
 def unsent_fields(row: Row) -> list[str]:
-    """The fields of a row that others send to models and nothing here does, by their names or by
-    names near theirs."""
-    contents = [
-        field for field, value in row.items() if value and isinstance(value, str | list | dict)
-    ]
-    return [field for field in contents if field not in FIELDS and _is_unsent(field)]
+    """The fields of a row that others send to models and nothing here does, by their names, or where
+    they hold content by names near theirs."""
+    fields = []
+    for field, value in row.items():
+        is_content = isinstance(value, str | list | dict) and field not in FIELDS
+        if value and (field in UNSENT or (is_content and _is_near_unsent(field))):
+            fields.append(field)
+    return fields
 
 
 @cache
-def _is_unsent(field: str) -> bool:
+def _is_near_unsent(field: str) -> bool:
     words = re.findall("[A-Z]?[a-z]+|[A-Z]+", field)
     named = get_close_matches(field.lower(), UNSENT, 1, LIKENESS)
     return bool(named) or any(get_close_matches(x.lower(), MEDIA, 1, LIKENESS) for x in words)

@@ -69,6 +69,7 @@ def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
 def test_content_that_no_model_is_sent_is_an_error_that_names_it(tmp_path, field):
     ((_, said),) = problems_of(tmp_path, line(**{field: "cat.png"}))
     assert said.startswith(f"'{field}' would not be sent: models get the texts of prompt, ")
+    assert problems_of(tmp_path, line(**{field: 7})) != []
     assert problems_of(tmp_path, line(**{field: None})) == []
 
 

@@ -6,10 +6,10 @@ four classes; two logistic curves make probabilities of them. Where it finds no
 refusal there, it reads each paragraph that the rules call one: where it agrees,
 the answer is a partial refusal. The prompt decides
 in four places, each in the open: what an answer repeats of it is not read, a
-bare "No." to a yes/no question is an answer, advice redirects from no question
-that asks for advice, and the rule judge, which says
-what is degenerate, knows an echo by it. The encoder knows English alone, so
-that the rules decide on answers in another language.
+bare "No." to a yes/no question is an answer, and so is advice to a question
+for advice, and the rule judge, which says what is degenerate, knows an echo by
+it. The encoder knows English alone, so that the rules decide on answers in
+another language.
 
 Weights, curves and the model card are in `weights/`;
 ``python -m tools.refusal_encoder`` makes them. Probabilities are those of

@@ -9,7 +9,7 @@ tools.similarity_baseline`` measures ``b``.
 
 The encoder is a BERT that :mod:`refract.judges.bert` computes in float64, which processors, threads
 and batches move by 1e-14 or less, and so the four digits of a score in fewer than one pair of 10⁹.
-Scores of other encoders are those of the judge ``bert_score`` of refract-published.
+Scores of other encoders are those of the judge ``bert_score``.
 """
 
 from __future__ import annotations
