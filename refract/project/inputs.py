@@ -46,7 +46,7 @@ JUDGE_FAILED = "the judge failed: "
 # Settings whose text may be the bare name of a folder.
 FOLDERS = ("model_id", "adapter_path", "encoder")
 # Settings of models that name a file or folder, by their adapter.
-LOCAL = {**dict.fromkeys(("hf", "vllm"), ("model_id", "adapter_path")), "recorded": ("path",)}
+LOCAL = {"hf": ("model_id", "adapter_path"), "recorded": ("path",)}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
     "file",

@@ -12,7 +12,7 @@ from refract.report.wording import rate_text, short_estimate
 from refract.statistics.raters import more_labels
 
 # Adapters whose answers a server computes.
-SERVED = ("anthropic", "openai", "vllm")
+SERVED = ("anthropic", "openai")
 # The share of a suite's answers that, not judged, leaves no numbers to speak of.
 NEARLY_ALL = 0.9
 # Models that are not what they seem, by kind: a title and a text.

@@ -10,7 +10,7 @@ import pytest
 from refract.core.errors import MissingPackage, ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
-from refract.models import ADAPTERS
+from refract.models import ADAPTERS, open_model
 from refract.suites.protocols import CATALOGUES, fixed_by
 from tests.builders import write_distribution
 
@@ -210,3 +210,8 @@ def test_no_package_takes_a_name_that_comes_with_refract(installed):
 def test_what_is_no_adapter_is_an_error_that_says_so(installed, name, message):
     with pytest.raises(ParamsError, match=message):
         find(ADAPTERS, name, "m: adapter")
+
+
+def test_a_name_of_an_earlier_release_is_an_error_that_says_what_to_do_instead():
+    with pytest.raises(ParamsError, match=r"^models.m: adapter: 'vllm' is gone; .*adapter: openai"):
+        open_model("m", {"adapter": "vllm", "model_id": "owner/name"})

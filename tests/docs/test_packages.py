@@ -74,13 +74,13 @@ def test_the_core_names_what_each_package_brings(folder):
 
 def test_a_name_of_an_absent_package_is_an_error_that_says_what_to_install(monkeypatch):
     monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
-    registry = Registry({}, "refract.adapters")
+    registry = Registry({}, "refract.arithmetics")
     message = (
-        "^models.m: adapter: 'vllm' comes with the package refract-engines, which is not installed; "
-        r"run: pip install 'refract-eval\[engines\]'$"
+        "^models.m: arithmetic: 'exact' comes with the package refract-exact, which is not installed; "
+        r"run: pip install 'refract-eval\[exact\]'$"
     )
     with pytest.raises(MissingPackage, match=message):
-        find(registry, "vllm", "models.m: adapter")
+        find(registry, "exact", "models.m: arithmetic")
 
 
 def test_a_judge_that_nothing_here_defines_may_come_with_an_absent_package(monkeypatch):

@@ -187,13 +187,11 @@ def test_the_commands_run_in_an_empty_folder(installed, refract, tmp_path):
 
 
 RUN = ("run", "--model", "synthetic", "--limit", 2, "--out", "one.json", "--suite")
-OTHER = ("run", "--limit", 2, "--out", "one.json", "--suite", "harmful_helpful")
 NEEDING = [
     ((*RUN, "conversations"), "dialogue"),
     ((*RUN, "tool_use"), "dialogue"),
     (("rewrite", "past_tense"), "dialogue"),
     (("work", "synthetic", "--shard", "1/2"), "engines"),
-    ((*OTHER, "--adapter", "vllm", "--model-id", "m"), "engines"),
     (("judge", "list"), "published"),
     ((*RUN, "harmful_helpful", "--judge", "wildguard"), "published"),
     ((*RUN, "harmful_helpful", "--judge-model", "synthetic"), "published"),

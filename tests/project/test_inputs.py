@@ -292,7 +292,6 @@ def test_a_file_outside_the_project_that_changes_in_place_runs_its_model_alone(c
     ("definition", "packages"),
     [
         ({"adapter": "recorded", "path": "other/answers.jsonl"}, set()),
-        ({"adapter": "vllm"}, {"refract_engines"}),
         ({"gguf_file": "x.gguf"}, {"refract_gguf"}),
         ({"kind": "rewrite"}, {"refract_dialogue"}),
         ({"kind": "published", "judge": "wildguard"}, {"refract_published"}),

@@ -30,7 +30,7 @@ from refract.judges import open_judges
 from refract.judges.cases import asks_model
 from refract.models import generation_settings, identity_of, open_model, samples_of, with_fixed
 from refract.models.answering import ANSWERS, answer_prompts
-from refract.models.checkpoint import LocalModelSettings
+from refract.models.checkpoint import HFSettings
 from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256, storable
 from refract.project import Project, find_judge, find_model
@@ -43,8 +43,6 @@ from refract.suites.perturbations import suite_prompts
 if TYPE_CHECKING:
     from refract.models.hf import HF
 
-# Adapters whose models have weights that can answer exactly.
-WITH_WEIGHTS = ("hf", "vllm")
 # A setting that a run may change on the command line and that changes no token: only
 # where an answer is cut, which its row says.
 LIMIT = "max_tokens"
@@ -233,18 +231,17 @@ def _weights_of(recorded: RecordedAnswers, weights: str | None, project: Project
         adapter = models[recorded.name].get("adapter")
     else:
         adapter = recorded.results["provenance"]["model"]["definition"]["adapter"]
-    if adapter not in (*WITH_WEIGHTS, "openai"):
+    if adapter not in ("hf", "openai"):
         raise UsageError(
-            f"{recorded.name} has adapter {adapter!r}; answers of hf, vllm and openai models can be "
-            "verified"
+            f"{recorded.name} has adapter {adapter!r}; answers of hf and openai models can be verified"
         )
     # What a file states of its model is compared with a model of the same kind.
-    readers = WITH_WEIGHTS if recorded.results is None else (adapter,)
-    usable = [key for key in models if models[key].get("adapter") in readers]
+    reader = "hf" if recorded.results is None else adapter
+    usable = [key for key in models if models[key].get("adapter") == reader]
     name = weights or recorded.name
     if name not in usable:
         raise UsageError(
-            f"{name} is no model of params.yaml with weights (adapter: {' or '.join(readers)}); name "
+            f"{name} is no model of params.yaml with weights (adapter: {reader}); name "
             f"with --weights the one that answered (there are: {', '.join(usable) or 'none'})"
         )
     return name
@@ -255,7 +252,7 @@ def _exact(name: str, source: Model, project: Project) -> dict[str, Any]:
     to have answered. Raises :class:`UsageError` where a server draws at random."""
     own = find_model(name, project)
     if own["adapter"] != "hf":  # exact decoding of the same checkpoint
-        kept = own.keys() & LocalModelSettings.model_fields.keys()
+        kept = own.keys() & HFSettings.model_fields.keys()
         own = {"adapter": "hf"} | {key: own[key] for key in kept}
     assert source.opened is not None
     answered = source.opened.name
@@ -402,7 +399,7 @@ def _known_rows(
 ) -> list[Row]:
     """The rows that weights are to read: those that answer a request and can be a
     model's. What is wrong with others, and what is missing, is noted."""
-    of_weights = replay.model.adapter in WITH_WEIGHTS
+    of_weights = replay.model.adapter == "hf"
     identity = replay.model.identity()
     # Their texts stop before what the model wrote last.
     needs_tokens = bool(identity.get("stop") or identity.get("reasoning"))
@@ -453,7 +450,7 @@ def _read(
     counts["read"] += len(rows)
     requests = [replay.requests[row["request_sha256"]] for row in rows]
     answers = [answer_in(row) for row in rows]
-    if replay.model.adapter not in WITH_WEIGHTS:  # a server's counts need not be those of weights
+    if replay.model.adapter != "hf":  # a server's counts need not be those of weights
         answers = [replace(a, prompt_tokens=None, completion_tokens=None) for a in answers]
     certified: dict[str, Answer] = {}
     wrong: dict[str, Answer] = {}

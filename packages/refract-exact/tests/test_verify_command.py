@@ -56,11 +56,6 @@ def project(tiny, cli, tmp_path, monkeypatch) -> Path:
             "served": {**served, "base_url": "http://127.0.0.1:9/v1", "api_key_env": None},
             "warm": {**served, "temperature": 1},
             "gone": {**local, "model_id": "nowhere/"},
-            "engine": {
-                **{key: local[key] for key in local if key != "device"},
-                "adapter": "vllm",
-                "engine": "vllm==0.33.0",
-            },
             "made_up": {"adapter": "synthetic", "refusal_rate": 0.5},
         },
         "suites": {"own": {"file": "data/suites/own.jsonl", "judges": ["rules"]}},
@@ -346,12 +341,12 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
         (
             ("made_up",),
             2,
-            "adapter 'synthetic'; answers of hf, vllm and openai models can be verified",
+            "adapter 'synthetic'; answers of hf and openai models can be verified",
         ),
         (
             ("served",),
             2,
-            "name with --weights the one that answered (there are: local, drawing, gone, engine)",
+            "name with --weights the one that answered (there are: local, drawing, gone)",
         ),
         (("warm", "--weights", "local"), 2, "answers of temperature: 0 can be verified (got 1)"),
         (("local", "--weights", "gone"), 1, "is neither a folder here"),

@@ -84,7 +84,7 @@ def model_id(name: str, definition: Mapping[str, Any]) -> str:
     adapter of its own, ``local/NAME``."""
     stated = str(definition.get("model_id", ""))
     adapter = definition["adapter"]
-    local = adapter in ("hf", "vllm") and not definition.get("adapter_path")
+    local = adapter == "hf" and not definition.get("adapter_path")
     if local and re.fullmatch(r"[\w-]+/[\w.-]+", stated) and not stated.startswith("data/"):
         return stated
     if _is_served(definition):
@@ -150,7 +150,7 @@ class Evaluated:
         model, suite = self.facts["model"], self.about
         definition = model["definition"]
         served = _is_served(definition)
-        deployed = "self_deployed" if definition["adapter"] in ("hf", "vllm") else "unknown"
+        deployed = "self_deployed" if definition["adapter"] == "hf" else "unknown"
         details = {
             "suite_sha256": suite.get("sha256"),
             "prompts_sha256": suite.get("prompts_sha256"),
