@@ -71,7 +71,6 @@ OWN_SIZES = (
     "mpt",
     "openai-gpt",
     "rwkv",
-    "t5",
 )
 
 # Each with the class of its configuration, and settings.
@@ -163,11 +162,6 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3_next": ("Qwen3Next", EXPERTS | HEAD),
     "minimax": ("MiniMax", EXPERTS | HEAD),
     "bart, decoder": ("Bart", BART),
-    "t5": (
-        "T5",
-        {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 4, "d_kv": 16}
-        | {"decoder_start_token_id": 0},
-    ),
 }
 
 
@@ -405,10 +399,7 @@ def save(family: str, folder: Path) -> None:
         sizes = {"hidden_size": 64}
     torch.manual_seed(0)
     config = getattr(transformers, f"{kind}Config")(**(COMMON | sizes | settings))
-    classes = transformers.AutoModelForCausalLM
-    if family == "t5":
-        classes = transformers.AutoModelForSeq2SeqLM
-    model = classes.from_config(config)
+    model = transformers.AutoModelForCausalLM.from_config(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -454,12 +445,8 @@ def widened(value: Any) -> Any:
 class Independent:
     """A family's model in float64, built anew from its folder."""
 
-    def __init__(self, folder: Path, family: str) -> None:
-        self.encodes = family == "t5"
-        classes = transformers.AutoModelForCausalLM
-        if self.encodes:
-            classes = transformers.AutoModelForSeq2SeqLM
-        stored = classes.from_pretrained(folder, dtype="auto").eval()
+    def __init__(self, folder: Path) -> None:
+        stored = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
         config = transformers.AutoConfig.from_pretrained(folder)
         config.dtype = torch.float64
         config._experts_implementation = "eager"
@@ -481,14 +468,11 @@ class Independent:
         """Whether each token is the likeliest; of equal ones, that of the lowest id."""
         for place, token in enumerate(answer):
             row = prompt + answer[:place]
-            inputs = {"input_ids": torch.tensor([row])}
-            if self.encodes:
-                inputs["input_ids"] = torch.tensor([prompt])
-                inputs["decoder_input_ids"] = torch.tensor([[0, *answer[:place]]])
+            ids = torch.tensor([row])
             torch.set_default_dtype(torch.float64)
             try:
                 with torch.inference_mode(), Wide():
-                    logits = self.model(**inputs, use_cache=False).logits[0, -1]
+                    logits = self.model(input_ids=ids, use_cache=False).logits[0, -1]
             finally:
                 torch.set_default_dtype(torch.float32)
             best = (logits >= logits.max() - 2.0**-30).nonzero()[0].item()

@@ -485,7 +485,7 @@ class Loader:
         import transformers
 
         if kind == "AutoModelForCausalLM":
-            kind = self.kind(config)
+            self._refuse_other_kinds(config)
         settings, device = self.settings, self.device
         named = numbers or settings.dtype
         dtype: Any = named if named == "auto" else getattr(torch, named)
@@ -547,22 +547,21 @@ class Loader:
         elif isinstance(stated, dict) and not AutoHfQuantizer.supports_quant_method(stated):
             raise ValueError(f"nothing applies quantization_config {stated!r:.80} of config.json")
 
-    def kind(self, config: Any) -> str:
-        """The class of transformers for a checkpoint that writes text: a decoder, or an
-        encoder and a decoder."""
+    def _refuse_other_kinds(self, config: Any) -> None:
+        """Raises AdapterError for a checkpoint that is no decoder."""
         from transformers.models.auto import modeling_auto
 
         names = config.architectures or []
-        kind, known = "AutoModelForCausalLM", modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
-        if getattr(config, "is_encoder_decoder", False) and "ForCausalLM" not in str(names):
-            kind = "AutoModelForSeq2SeqLM"
-            known = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
-        if type(config) not in known and kind not in (getattr(config, "auto_map", None) or {}):
+        encodes = getattr(config, "is_encoder_decoder", False) and "ForCausalLM" not in str(names)
+        known = type(config) in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
+        if encodes or not (
+            known or "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+        ):
             raise AdapterError(
-                f"{self.where}: transformers knows no model of type {config.model_type} that writes "
-                f"text (architectures: {', '.join(names) or 'none named'})"
+                f"{self.where}: transformers has no decoder for a model of type {config.model_type} "
+                f"(architectures: {', '.join(names) or 'none named'}); one with an encoder is measured "
+                "behind a server (adapter: openai), or by its answers (adapter: recorded)"
             )
-        return kind
 
     def source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""

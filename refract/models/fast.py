@@ -58,13 +58,7 @@ class Fast:
                 f"{type(self.model).__name__} than a pass over the same text, once that is longer "
                 "than its window; take arithmetic: exact"
             )
-        # An encoder's decoder never does.
-        self.may_look_ahead = not getattr(self.model.config, "is_encoder_decoder", False)
-        stated = self.model.generation_config
-        prompting.ends_of(self.model.config, stated)
-        self.start = getattr(self.model.config, "decoder_start_token_id", None)
-        if self.start is None:
-            self.start = getattr(stated, "decoder_start_token_id", None)
+        prompting.ends_of(self.model.config, self.model.generation_config)
         # Of the checkpoint's own settings nothing else counts; generate would fall back on them.
         self.model.generation_config = GenerationConfig()
         self.device = self.model.get_input_embeddings().weight.device
@@ -127,8 +121,7 @@ class Fast:
         # What is quantised by a row's size, or shared between experts, is rounded otherwise.
         plain = self.model.dtype == torch.float32 and not self.settings.quantization
         most = 2**-10 if plain else 2**-2
-        if self.may_look_ahead:
-            refuse_looking_ahead(self.where, self.model, self.model, most)
+        refuse_looking_ahead(self.where, self.model, self.model, most)
         name, words = type(self.model).__name__, len(self.model.get_input_embeddings().weight)
         texts = [[place * 7919 % words for place in range(1, length)] for length in (4, 13)]
         padded, other, alone, first = (
@@ -137,14 +130,13 @@ class Fast:
         ends = Ends(frozenset(), watched=range(min(64, words)))
         for batch in ([padded, other], [alone], [first]):
             self._generate(batch, ends)
-        if self.may_look_ahead:
-            text = torch.tensor([texts[0]], device=self.device)
-            passed = self.model(input_ids=text).logits[0, -1, : len(ends.watched)].tolist()
-            if _off(passed, first.watched) > most:
-                raise AdapterError(
-                    f"{self.where}: generate of transformers gives other logits of {name} than a pass "
-                    "over the same text; take arithmetic: exact"
-                )
+        text = torch.tensor([texts[0]], device=self.device)
+        passed = self.model(input_ids=text).logits[0, -1, : len(ends.watched)].tolist()
+        if _off(passed, first.watched) > most:
+            raise AdapterError(
+                f"{self.where}: generate of transformers gives other logits of {name} than a pass "
+                "over the same text; take arithmetic: exact"
+            )
         self.most_rows = MOST_ROWS
         if _off(padded.watched, alone.watched) > most:
             log.warning("%s: %s is changed by padding: one row at a time, slowly", self.where, name)
@@ -162,7 +154,6 @@ class Fast:
             max_new_tokens=max(row.limit for row in batch),
             do_sample=False,
             pad_token_id=0,
-            decoder_start_token_id=self.start,
             return_dict_in_generate=True,
             output_logits=bool(ends.watched),
         )

@@ -69,7 +69,7 @@ class Exact:
                     rungs = ladder.Ladder(stored, narrow=model)
                     model = rungs.model
                 route = find_route(model, reference)
-                if route.attention is None and route.start is None:
+                if route.attention is None:
                     refuse_looking_ahead(loader.where, reference, reference.model, TIE)
                 decider = Decider(model, choice, reference, route)
             except AdapterError:

@@ -224,8 +224,7 @@ class Decider:
         cache, steps = DynamicCache(), []
         with torch.inference_mode():
             while True:
-                first, others = ids[:, :1].to(device), ids[:, 1:].to(device)
-                inputs = self.route.inputs(first, others)
+                inputs: dict[str, Any] = {"input_ids": ids.to(device), "use_cache": False}
                 if not self.route.alone(width):
                     read = ids[:, -1:].to(device)
                     inputs = {"input_ids": read, "past_key_values": cache, "use_cache": True}
@@ -235,10 +234,10 @@ class Decider:
                     break
                 drawn, _ = Choice(1.0)(steps[-1], [draw.random() for _ in range(rows)])
                 ids = torch.cat([ids, drawn.cpu()[:, None]], dim=1)
-            inputs = self.route.inputs(ids[:, :1].to(device), ids[:, 1:].to(device))
-            together = model(**inputs).logits.to(self.reference.device).double()
+            together = model(input_ids=ids.to(device), use_cache=False).logits
+            together = together.to(self.reference.device).double()
         ids = ids.to(self.reference.device)
-        right = self.reference(**self.route.inputs(ids[:, :1], ids[:, 1:])).logits
+        right = self.reference(input_ids=ids, use_cache=False).logits
         fast = torch.cat([torch.stack(steps, dim=1), together], dim=1)
         right = torch.cat([right, right], dim=1)
         best = right.topk(2, dim=-1).indices
@@ -296,7 +295,7 @@ class Decider:
         cache, starts = None, [0]
         row, places = batch[0]
         if self.route.alone(len(row.tokens) + places[-1]):  # the only row then
-            logits = whole_passes(self.reference, self.route, row.tokens, row.generated, places)
+            logits = whole_passes(self.reference, row.tokens, row.generated, places)
         else:
             logits, cache, starts = forced(self.reference, self.route.attention, batch)
         uniforms, proposed = [], []

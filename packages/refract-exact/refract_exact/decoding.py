@@ -297,7 +297,7 @@ class Decoder:
             row.draw()
         while not row.done:
             place = len(row.generated)
-            logits = whole_passes(self.model, self.route, row.tokens, row.generated, [place])
+            logits = whole_passes(self.model, row.tokens, row.generated, [place])
             self._step([row], logits.float()[None])
             if (row.done or row.open >= MOST_OPEN) and not row.error:
                 self._settle([row])

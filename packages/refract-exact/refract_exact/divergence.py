@@ -56,7 +56,7 @@ def divergences(
     fit are left out. Raises AdapterError where the two models' tokens are not the same."""
     by_prompt = {}
     prepared = [model.prompting.prepared([*requests.values()])[0] for model in (base, edited)]
-    loaded = [_loaded(model) for model in (base, edited)]
+    loaded = [model.loader.model(model.prompting.config) for model in (base, edited)]
     ends = base.prompting.ends_of(loaded[0].config, loaded[0].generation_config)
     for index, name in enumerate(requests):
         prompts = [each[index].tokens for each in prepared if index in each]
@@ -70,15 +70,6 @@ def divergences(
             )
         by_prompt[name] = _mean_divergence(loaded, list(prompts[0]), tokens, ends)
     return by_prompt
-
-
-def _loaded(model: HF) -> Any:
-    loaded = model.loader.model(model.prompting.config)
-    if loaded.config.is_encoder_decoder:
-        raise AdapterError(
-            f"{model.name}: an encoder and decoder has no first token of its own here"
-        )
-    return loaded
 
 
 def _mean_divergence(loaded: list[Any], ids: list[int], tokens: int, ends: frozenset[int]) -> float:

@@ -208,9 +208,8 @@ class Reference:
         share_buffers(self.model, model, self.device)
         self._keep(keep and sum(p.numel() for p in model.parameters()) <= KEPT_WEIGHTS)
         ids = torch.arange(4, device=self.device)[None] % self.vocabulary
-        both = {"decoder_input_ids": ids} if has_encoder(self.model.config) else {}
         with torch.inference_mode(), self._computing(), _Watch() as watch:
-            self.model(input_ids=ids, **both)
+            self.model(input_ids=ids)
         self.routes = watch.chose
 
     @contextmanager
@@ -267,11 +266,6 @@ def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> It
         handle.remove()
 
 
-def has_encoder(config: Any) -> bool:
-    """Whether a model reads the prompt by an encoder and writes by a decoder."""
-    return bool(getattr(config, "is_encoder_decoder", False))
-
-
 class Attention:
     """Which positions a model's layers look at: all before, or a window of them."""
 
@@ -310,42 +304,29 @@ class Route:
 
     ``attention``: which positions they look at in slots of one cache; None: no slots. ``longest``:
     a row of more tokens is decoded by whole passes; None: no row is. ``kept``: whether float64 goes
-    on from keys and values of its own. ``start``: the first token of an encoder-decoder's answer.
+    on from keys and values of its own.
     ``reason``: why there are whole passes."""
 
     attention: Attention | None
     longest: int | None = None
     kept: bool = True
-    start: int | None = None
     reason: str = ""
 
     def alone(self, known: int) -> bool:
         """Whether a row of so many tokens is decoded by whole passes."""
         return self.longest is not None and known > self.longest
 
-    def inputs(self, tokens: torch.Tensor, generated: torch.Tensor) -> dict[str, Any]:
-        """What a model takes for a whole pass over prompts ``[rows, tokens]`` and what
-        was generated ``[rows, tokens]``."""
-        if self.start is None:
-            return {"input_ids": torch.cat([tokens, generated], dim=1), "use_cache": False}
-        first = torch.full_like(tokens[:, :1], self.start)
-        answer = torch.cat([first, generated], dim=1)
-        return {"input_ids": tokens, "decoder_input_ids": answer, "use_cache": False}
-
 
 def whole_passes(
-    model: Any, route: Route, tokens: Sequence[int], generated: Sequence[int], places: Sequence[int]
+    model: Any, tokens: Sequence[int], generated: Sequence[int], places: Sequence[int]
 ) -> torch.Tensor:
     """Logits ``[places, vocabulary]`` of a model, or of a :class:`Reference`, at places
     of a row's answer: a pass of its own for each, over the row's tokens before it."""
     network = model.model if isinstance(model, Reference) else model
     device = network.get_input_embeddings().weight.device
-    prompt = torch.tensor([list(tokens)], device=device)
     logits = []
     for place in places:
-        answer = torch.tensor([list(generated[:place])], dtype=torch.long, device=device)
-        inputs = route.inputs(prompt, answer)
-        last = inputs.get("decoder_input_ids", inputs["input_ids"]).shape[1] - 1
-        with torch.inference_mode(), kept_positions(network, [0], [last]):
-            logits.append(model(**inputs).logits[0])
+        ids = torch.tensor([[*tokens, *generated[:place]]], device=device)
+        with torch.inference_mode(), kept_positions(network, [0], [ids.shape[1] - 1]):
+            logits.append(model(input_ids=ids, use_cache=False).logits[0])
     return torch.cat(logits)

@@ -18,7 +18,7 @@ from transformers.cache_utils import DynamicCache
 
 from refract.models.protocol import first_line
 from refract_exact.deciding import TIE, DecodedRow, forced
-from refract_exact.float64 import Attention, Reference, Route, has_encoder, whole_passes
+from refract_exact.float64 import Attention, Reference, Route, whole_passes
 from refract_exact.slots import SlotGroup, in_slots
 
 # Rows that are tried: tokens whose keys and values are kept, and tokens in all.
@@ -30,30 +30,19 @@ WINDOW = 4
 
 
 def find_route(model: Any, reference: Reference) -> Route:
-    """How rows of a model can be decoded, tried in float64. Raises ValueError for an
-    encoder-decoder of which nothing says how an answer starts, and whatever a whole pass raises."""
+    """How rows of a model can be decoded, tried in float64. Raises whatever a whole pass raises."""
     config, name = model.config, type(model).__name__
-    start = None
-    if has_encoder(config):
-        start = getattr(config, "decoder_start_token_id", None)
-        if start is None:
-            start = model.generation_config.decoder_start_token_id
-        if start is None:
-            raise ValueError("no decoder_start_token_id in config.json")
-        reason = f"{name} has an encoder"
-    else:
-        try:
-            attention, longest = Attention(config), _longest(config)
-            slots, kept = _tried(reference)
-            reason = f"{name} is off by {slots:.2g} with rows of unlike length in one cache"
-            if slots <= TIE:
-                reason = f"{name} has other rotary factors for rows of more than {longest} tokens"
-                return Route(attention, longest, kept <= TIE, reason=reason)
-        except Exception as error:  # whatever a model's code raises
-            reason = f"{name} cannot share a cache between rows ({first_line(error)})"
-    route = Route(None, 0, False, start, reason)
-    whole_passes(model, route, [0], [0] * 4, [0, 4])
-    return route
+    try:
+        attention, longest = Attention(config), _longest(config)
+        slots, kept = _tried(reference)
+        reason = f"{name} is off by {slots:.2g} with rows of unlike length in one cache"
+        if slots <= TIE:
+            reason = f"{name} has other rotary factors for rows of more than {longest} tokens"
+            return Route(attention, longest, kept <= TIE, reason)
+    except Exception as error:  # whatever a model's code raises
+        reason = f"{name} cannot share a cache between rows ({first_line(error)})"
+    whole_passes(model, [0], [0] * 4, [0, 4])
+    return Route(None, 0, False, reason)
 
 
 def _tried(reference: Reference) -> tuple[float, float]:

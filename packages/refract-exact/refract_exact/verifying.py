@@ -225,7 +225,7 @@ def _force(decoder: Decoder, batch: Sequence[tuple[DecodedRow, list[int]]]) -> N
     model, route = decoder.model, decoder.route
     row, places = batch[0]
     if route.alone(row.known - 1):  # the only row then
-        logits = whole_passes(model, route, row.tokens, row.generated, places).float()
+        logits = whole_passes(model, row.tokens, row.generated, places).float()
     else:
         ids = pad_sequence(sequences, batch_first=True).to(decoder.device)
         with torch.inference_mode(), kept_positions(model, rows, positions):

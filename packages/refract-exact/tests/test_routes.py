@@ -43,8 +43,6 @@ FAMILIES = {
         "sliding_window": 16,
     },
     "Llama4Text": EXPERTS | {"attention_chunk_size": 16, "intermediate_size_mlp": 32},
-    "T5": {"d_model": 64, "d_ff": 64, "num_layers": 2, "num_heads": 4, "d_kv": 16}
-    | {"decoder_start_token_id": 0},
 }
 IN_SLOTS = {"Mpt", "Gemma4Text"}  # of MPT float64 alone reads anew
 
@@ -54,14 +52,11 @@ def save_family(folder: Path, family: str, **settings: object) -> None:
     save_tokenizer(folder)
     torch.manual_seed(0)
     sizes = dict(SMALL)
-    if family in ("Mpt", "T5"):  # under names of their own
+    if family == "Mpt":  # under names of their own
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             del sizes[name]
     config = getattr(transformers, f"{family}Config")(**(sizes | settings))
-    kind = transformers.AutoModelForCausalLM
-    if family == "T5":
-        kind = transformers.AutoModelForSeq2SeqLM
-    network = kind.from_config(config)
+    network = transformers.AutoModelForCausalLM.from_config(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, weight in network.named_parameters():
@@ -78,11 +73,8 @@ def greedy(adapter, requests) -> list[list[int]]:
     for request in requests:
         prompt, row = prompt_tokens(adapter, request), []
         while len(row) < MOST and (not row or row[-1] not in adapter.prompting.ends):
-            ids = {"input_ids": torch.tensor([prompt + row])}
-            if reference.model.config.is_encoder_decoder:
-                ids = {"input_ids": torch.tensor([prompt])}
-                ids["decoder_input_ids"] = torch.tensor([[0, *row]])
-            row.append(reference(**ids, use_cache=False).logits[0, -1].argmax().item())
+            ids = torch.tensor([prompt + row])
+            row.append(reference(input_ids=ids, use_cache=False).logits[0, -1].argmax().item())
         rows.append(row)
     return rows
 

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import canonical_json, read_rows, write_json, write_rows
 from refract.models import identity_of, open_model
-from refract.models.answering import answer_model, request_of, requests_by_turn
+from refract.models.answering import answer_model, request_of
 from refract.models.store import (
     ResponseStore,
     answer_in,
@@ -288,23 +288,6 @@ def test_a_served_model_is_told_where_it_left_exact_decoding(project, cli):
     assert first.startswith("own: 7 of 8 answers are certified")
     assert first.endswith("8 have no token ids, so that their text was tokenised")
     assert second.startswith(f"  {rows[3]['prompt_id']}: token 8 is ")
-
-
-def test_answers_of_an_engine_are_checked_by_their_tokens_against_its_own_checkpoint(project, cli):
-    """Its tokens stand in the rows, so that the one that differs is the one that is named."""
-    file = record("local")
-    rows, engine = read_rows(file), read_project(Path()).params["models"]["engine"]
-    adapter = open_model("engine", engine)
-    prompts_ = suite_prompts(read_project(Path()).params, "own").rows
-    requests = requests_by_turn({"own": prompts_}, adapter, 3, {}).requests
-    of_engine = [{**row, "request_sha256": key} for row, key in zip(rows, requests, strict=True)]
-    changed = {3: EDITS["replaced"][0](rows[3])}
-    of_engine = [edited(row, **changed.get(i, {})) for i, row in enumerate(of_engine)]
-    write_rows(Path("data/responses/engine/own.jsonl"), of_engine)
-    done = cli("verify", "engine")
-    assert (done.code, done.out.splitlines()[0][:34]) == (1, "own: 7 of 8 answers are certified ")
-    assert f"  {rows[3]['prompt_id']}: token 6 is " in done.out
-    assert "no token ids" not in done.out
 
 
 def record_served(server: FaultServer, rows: list, texts: list[str], right: list) -> None:
