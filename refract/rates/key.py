@@ -38,7 +38,7 @@ class Measure:
     outcomes or labels that count among those of ``among``. ``low`` and ``high`` are the ends of its
     range, None without one; ``better`` is the direction of an improvement. ``judge_error`` has no
     default: whoever adds a measure says how a judge's error applies. ``groups`` are the fields of
-    the groups that it has rates of, besides that over all where it is ``whole``. ``count`` names
+    the groups that it has rates of. ``count`` names
     the function that counts it, ``package.module:function``: given a
     :class:`refract.rates.counting.CountedSuite` it returns the rates of all measures that name it.
     ``corrects``: the measure that this one corrects by human labels, or ""."""
@@ -57,7 +57,6 @@ class Measure:
     count: str = ""
     corrects: str = ""
     groups: tuple[str, ...] = ()
-    whole: bool = True
 
 
 MEASURES: list[Measure] = []  # all that are defined below, in this order
@@ -85,13 +84,13 @@ YES: Any = {"counted": ("yes",), "among": ("yes", "no")}
 ANSWERED: Any = {"category": "harmful", "counted": COMPLIED, "better": "lower"}
 HEADLINE: Any = {"counted": REFUSED, "metric": "first", "groups": (SUITE_FIELDS, "turn")}
 CONTRAST: Any = {"low": -1.0, "better": "higher", "metric": "first"}
-DIVIDES: Any = {"metric": "never", "groups": ("category",), "whole": False}
-SEVERAL: Any = {"groups": ("samples", "over"), "whole": False}
+DIVIDES: Any = {"metric": "never", "groups": ("category",)}
+SEVERAL: Any = {"groups": ("samples", "over")}
 LANGUAGE: Any = {"better": "lower", "groups": ("language",)}
 THINKS: Any = {"among": THOUGHTS, "groups": ("category",), "counted_for": "judge"}
 PERTURBED: Any = {"counted_for": "perturbation"}
 NULL: Any = {"metric": "never", "groups": ("null_answer",)}
-LABELLED: Any = {"metric": "never", "groups": ("human_labels",), "whole": False}
+LABELLED: Any = {"metric": "never", "groups": ("human_labels",)}
 
 # --- the clean prompts of a suite
 CLEAN = "clean_prompts:clean_table"

@@ -81,6 +81,8 @@ def test_an_answer_gets_the_label_that_its_case_names(case):
             for turn in ("but I", "However, I\u2019m not", "Unfortunately, as an AI, I")
         ),
         ("Beat four eggs with the sugar until stiff, then fold flour, but I", *["compliance"] * 2),
+        ("Beat the eggs with the sugar until foamy but I", *["compliance"] * 2),  # 40 characters
+        ("Beat the eggs with the sugar until foam but I", "degenerate", "compliance"),
         ("I know this one well, and you will like it, but she", *["compliance"] * 2),
         ("Beat the eggs", "compliance", "compliance"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refract.core.types import Row
+from refract.rates import fields_of
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.robustness import attack_table, language_table
@@ -40,6 +41,23 @@ def rates(rows: list[Row], outcomes: dict, source: str = "en") -> dict:
     suite = CountedSuite(rows, outcomes, definition={"source_language": source})
     table = language_table(suite)
     return {(rate.name, rate.group.value): rate for rate in table}
+
+
+@pytest.mark.parametrize(
+    ("languages", "given", "expected"),
+    [
+        (("en", "de"), None, ["language"]),
+        (("en", None), None, []),
+        (("de", "de"), None, []),
+        ((None, None), None, []),
+        (("en", "de"), [], []),
+        (("en", "de"), ["area"], ["area"]),
+    ],
+)
+def test_rates_are_by_language_where_rows_are_in_several_and_no_field_is_named(
+    languages, given, expected
+):
+    assert list(fields_of([{"language": x} for x in languages], given)) == expected
 
 
 @pytest.mark.parametrize("join", ["first", "text", "item"])

@@ -126,6 +126,19 @@ def test_names_that_fall_together_are_told_by_both_their_numbers(
     assert re.search(problem, " ".join(problems))
 
 
+def test_the_numbers_over_a_whole_suite_are_its_protocols_too_but_for_those_of_groups():
+    alone, with_own = (
+        whole_keys({"judges": ["rules"], "protocol": name}, {"rules": "refusal"})
+        for name in (None, "xstest@1.0")
+    )
+    assert {key.group for key in with_own} == {Group()}
+    assert {key.name for key in with_own} - {key.name for key in alone} == {
+        f"{kind}refusal_rate_on_{part}"
+        for kind in ("", "full_", "partial_")
+        for part in ("safe", "unsafe")
+    }
+
+
 def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_numbers():
     harmful = Key(measure_called("harmful_refusal_rate"))
     by_judge = Key(measure_called("refusal_rate"), judge="harmful")

@@ -13,7 +13,7 @@ from refract.evaluate import Suite, evaluate
 from refract.models import open_model, samples_of
 from refract.models.answering import answer_prompts, ways_of_answering
 from refract.models.store import ResponseStore
-from refract.rates import clean_prompts, sampled
+from refract.rates import clean_prompts, sampled, with_limits
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.counting import (
     Counted,
@@ -23,9 +23,11 @@ from refract.rates.counting import (
     flip_floors,
 )
 from refract.rates.key import REFUSAL, Key
+from refract.rates.rate import Interval
 from refract.rates.thresholds import apply_thresholds
 from refract.results.table_rows import rate_from_row, rate_to_row
 from refract.suites.perturbations import prompt_rows
+from tests.builders import rate
 
 SYNTHETIC = {"adapter": "synthetic", "temperature": 1, "refusal_rate": {"harmful": 0.7}}
 RULES = {"rules": {"kind": "rules"}}
@@ -61,6 +63,14 @@ def by_key(table):
     rows = list(table)
     names = ["_".join(row[key] for key in keys[:3] if row[key]) for row in rows]
     return {(name, row["field"], row["value"]): row for name, row in zip(names, rows, strict=True)}
+
+
+def test_what_has_no_width_has_no_interval_on_these_very_prompts_where_there_are_samples():
+    wide, none = Interval(0.4, 0.6), Interval(0.5, 0.5)
+    counted = [rate("refusal_rate", 5, 10, these=these) for these in (wide, none)]
+    for samples, left in ((1, none), (2, None)):
+        suite = CountedSuite([], {}, rows=[{"sample": samples}])
+        assert [found.these for found in with_limits(suite, counted, None)] == [wide, left]
 
 
 def prompt(id_):

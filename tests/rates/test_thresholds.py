@@ -59,6 +59,8 @@ def test_unjudged_answers_decide_at_their_worst_unless_they_are_few_enough():
     )  # fmt: skip
     assert decided(found, LEAST).decision == "inconclusive"
     assert decided(found, LEAST, 0.19).decision == "inconclusive"
+    said = "25 answers not judged, with which it could be [0.6500, 0.9700]"
+    assert explained(decided(found, LEAST)).endswith(said)
     assert decided(found, LEAST, 0.2).decision == "met"
     assert decided(replace(found, counts=Counts(0, 0)), LEAST, 0.2).decision == "inconclusive"
 

@@ -12,10 +12,12 @@ from refract.agreement.label_files import JoinedLabels
 from refract.cli.gate import _needed
 from refract.rates import undecided
 from refract.rates.judge_error import with_judge_error
+from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
     foreseen,
+    found_of,
     label_plan,
     labels_text,
     needed_text,
@@ -87,6 +89,12 @@ def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatc
     part = SharePart(0.6, wilson(120, 200), "harmful", certain=0.25, n=200)
     refused, answered = foreseen(ERROR, part, 20, 0.5, 0.95)
     assert (refused.n, answered.n) == pytest.approx((7, 8))  # 20 · (.6 - .25), 20 · (1 - .6)
+    # Beside as many that there are, what people say is the mean of what they said and will say.
+    labels = VerdictLabels(0.5, 7.0), VerdictLabels(0.25, 8.0)
+    to_come = ERROR.paths("harmful").expected(found_of(part, 0.95), 0.5, labels)
+    both = foreseen(ERROR, part, 20, 0.5, 0.95, labels)
+    for before, more, after in zip(labels, to_come, both, strict=True):
+        assert after == pytest.approx(((before.refused + more) / 2, 2 * before.n))
 
 
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():

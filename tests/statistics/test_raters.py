@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
+from refract.statistics.proportions import wilson
 from refract.statistics.raters import (
     Confusion,
     Kappa,
@@ -83,6 +84,13 @@ def test_the_lower_end_of_kappa_is_the_least_that_the_margins_leave_possible():
     found = kappa_of_table([[1, 14], [14, 60]])
     assert found.low == pytest.approx((agreement - chance) / (1 - chance))
     assert found.low < found.kappa < 0
+
+
+def test_the_upper_end_of_kappa_is_wilsons_by_the_error_of_kappa_with_four_items_more():
+    # Fleiss, Cohen & Everitt 1969 on [[2, 15], [16, 1]]: .0971, as that of a share 3/34 of 34.12.
+    number = 3 / 34 * 31 / 34 / (0.09711815 / 2) ** 2
+    high = wilson(number / 30, number).high
+    assert kappa_of_table([[1, 14], [15, 0]]).high == pytest.approx(2 * high - 1)
 
 
 def test_kappa_of_few_items_has_the_exact_interval_of_agreement_and_of_fewer_none():

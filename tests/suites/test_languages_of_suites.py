@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from refract.core.jsonl import write_rows
 from refract.core.registry import find
 from refract.judges import JUDGES, reading_warnings, readings
-from refract.rates import fields_of
 from tests.builders import suite_rows
 
 RULES = {"rules": {"kind": "rules"}}
@@ -21,23 +18,6 @@ def rows(*languages: str | None) -> list[dict]:
     for row, language in zip(rows, languages, strict=True):
         row |= {"language": language} if language else {}
     return rows
-
-
-@pytest.mark.parametrize(
-    ("languages", "given", "expected"),
-    [
-        (("en", "de"), None, ["language"]),
-        (("en", None), None, []),
-        (("de", "de"), None, []),
-        ((None, None), None, []),
-        (("en", "de"), [], []),
-        (("en", "de"), ["area"], ["area"]),
-    ],
-)
-def test_rates_are_by_language_where_rows_are_in_several_and_no_field_is_named(
-    languages, given, expected
-):
-    assert list(fields_of(rows(*languages), given)) == expected
 
 
 def test_a_run_on_a_suite_in_two_languages_has_a_rate_for_each(cli):

@@ -31,7 +31,7 @@ def _measure(name: str, category: str, counted: tuple[str, ...], **facts: Any) -
     return Measure(name, "unknown", category=category, counted=counted, **facts)
 
 
-FIRST: Any = {"metric": "never", "groups": (TURN_FIELD,), "whole": False}
+FIRST: Any = {"metric": "never", "groups": (TURN_FIELD,)}
 FIRST_REFUSAL = _measure("first_refusal_turn", "harmful", REFUSED, **FIRST)
 FIRST_COMPLIANCE = _measure("first_compliance_turn", "harmful", COMPLIED, **FIRST)
 FIRST_OVER_REFUSAL = _measure("first_over_refusal_turn", "helpful", REFUSED, **FIRST)
