@@ -70,7 +70,7 @@ def with_other_weight(folder: Path) -> None:
     ("damage", "message"),
     [
         (lambda folder: (folder / WEIGHTS).write_bytes(b"x"), "not a valid safetensors file"),
-        (configured(peft_type="LOHA"), "of type 'LOHA', and LORA is supported; merge it"),
+        (configured(peft_type="LOHA"), "peft_type: 'LOHA' is not supported; merge it"),
         (configured(use_dora=True), "use_dora: True is not supported; merge it"),
         (configured(init_lora_weights="pissa"), "init_lora_weights: 'pissa' is not supported"),
         (with_other_weight, "w is no LoRA weight of a linear layer; merge it"),
