@@ -48,13 +48,9 @@ def import_suite(
         str, Option(help="--dataset: commit, tag or branch; the card names the commit.")
     ] = "main",
     encoding: Annotated[str, Option(help="Encoding of the file.")] = "utf-8",
-    header: Annotated[
-        bool, Option(help="Without one, the columns of a CSV, TSV or XLSX are called 1, 2, …")
-    ] = True,
     prompt_column: Annotated[str | None, Option(help="generic: the prompts.")] = None,
     id_column: Annotated[str | None, Option(help="generic: the ids.")] = None,
     category_column: Annotated[str | None, Option(help="generic: the categories.")] = None,
-    language_column: Annotated[str | None, Option(help="generic: the languages.")] = None,
     map_: Annotated[
         list[str] | None,
         Option(
@@ -85,10 +81,9 @@ def import_suite(
         "prompt": prompt_column,
         "id": id_column,
         "category": category_column,
-        "language": language_column,
     }
     columns = {part: column for part, column in named.items() if column is not None}
-    if kind != "generic" and (columns or not header):
+    if kind != "generic" and columns:
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")
     served = str(getattr(importer, "file", "any file"))
     path, address = source_file(file, served, dataset, revision=revision)
@@ -102,7 +97,6 @@ def import_suite(
         suite=target.stem,
         columns=columns,
         language=language,
-        header=header,
         values=mapping("--map", map_),
         category=category,
         address=address,

@@ -39,7 +39,7 @@ def test_the_two_ways_of_scoring_give_the_same(package):
     assert scores == pytest.approx([row.similarity for row in package.score(pairs)], abs=1.01e-4)
 
 
-def test_another_encoder_has_bert_scores_own_score_with_its_layer_baseline_and_weights(
+def test_another_encoder_has_bert_scores_own_score_with_its_layer_and_baseline(
     tmp_path, monkeypatch
 ):
     from bert_score import BERTScorer
@@ -49,16 +49,14 @@ def test_another_encoder_has_bert_scores_own_score_with_its_layer_baseline_and_w
     monkeypatch.setattr(EncoderSettings, "baseline_file", table)
     clean, perturbed = ["The cat sat on the mat.", "Bread is baked."], ["A cat sits.", "It is hot."]
     folder = str(encoder_folder())
-    settings = {"model_type": folder, "num_layers": 3, "idf": True, "device": "cpu", "lang": "en"}
+    settings = {"model_type": folder, "num_layers": 3, "device": "cpu", "lang": "en"}
     reference = BERTScorer(
         **settings, nthreads=0, rescale_with_baseline=True, baseline_path=str(table)
     )
-    reference.compute_idf(clean)
     expected = reference.score(perturbed, clean, batch_size=1)[2].tolist()
-    judge = scorer(encoder=folder, layer=3, idf=True)
+    judge = scorer(encoder=folder, layer=3)
     pairs = list(zip(clean, perturbed, strict=True))
     assert [row.similarity for row in judge.score(pairs)] == pytest.approx(expected, abs=5.1e-5)
-    assert judge.cases_a_process is None
     assert judge.version.startswith("2 bert-score 0.")
 
 

@@ -95,23 +95,6 @@ def test_any_file_is_imported_by_its_columns(cli, tmp_path):
     assert "From the column Label. By Label, as --map says: ok is helpful, bad is harmful." in card
 
 
-def test_a_file_without_a_header_is_read_by_the_places_of_its_cells(cli, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"\xef\xbb\xbf#one,bad\n two ,ok\n")
-    out = tmp_path / "a.jsonl"
-    done = cli(
-        *("import-suite", "generic", path, "--no-header", "--prompt-column", 1, "--out", out),
-        *("--category-column", 2, "--map", "bad=harmful", "--map", "ok=helpful"),
-        *("--language", "de"),
-    )
-    assert done.code == 0, done.err
-    rows = [{k: row[k] for k in ("prompt", "category", "language")} for row in read_rows(out)]
-    assert rows == [
-        {"prompt": "#one", "category": "harmful", "language": "de"},
-        {"prompt": " two ", "category": "helpful", "language": "de"},
-    ]
-
-
 def test_a_card_holds_no_html_of_the_file(tmp_path):
     path = tmp_path / "prompts.csv"
     path.write_text("prompt,area,<b>\none,<script>alert(1)</script>|x,1\ntwo,b,2\n")
@@ -165,7 +148,6 @@ def test_wrong_usage_is_reported_before_anything_is_read(cli, tmp_path):
         (("strange", path), "KIND must be one of advbench, "),
         (("advbench", tmp_path / "none.csv"), "no file"),
         (("advbench", path, "--map", "a=harmful"), "knows the category of each row"),
-        (("advbench", path, "--no-header"), "are for the kind generic"),
     ):
         assert message in cli("import-suite", *arguments).err
 

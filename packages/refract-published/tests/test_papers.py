@@ -53,7 +53,6 @@ def test_a_share_rounds_to_its_own_rounding_and_to_no_other_number(count, total,
         (Cell("r", "c", "33.4", 33.3, 3, 3, "why"), EXPLAINED, "why"),
         (Cell("r", "c", "33.3", 33.3, 3, 1_725), NOT_COMPARABLE, "3 of 1,725 rows"),
         (Cell("r", "c", "33.3", None, 0, 3), NOT_COMPARABLE, "no rows"),
-        (Cell("r", "c", "33.3", 33.3, 3, 3, lacking="no file"), NOT_COMPARABLE, "no file"),
     ],
 )
 def test_a_cell_is_compared_only_over_all_its_rows_and_explained_only_by_the_data(

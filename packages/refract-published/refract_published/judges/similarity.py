@@ -157,15 +157,15 @@ class Similarity(Judge):
         encoded = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[Pair, Score] = {}
         if encoded:
-            encoder = self.encoder([clean for clean, _ in cleaned if clean])
+            encoder = self.encoder()
             for start in range(0, len(encoded), _PAIRS_AT_ONCE):
                 scores.update(self._scored(encoder, encoded[start : start + _PAIRS_AT_ONCE]))
         for pair in cleaned:
             scores.setdefault(pair, Score(float(pair[0] == pair[1]), truncated=False))
         return [scores[pair] for pair in cleaned]
 
-    def encoder(self, clean: Sequence[str]) -> Any:
-        """What encodes texts, of which these are all ``clean`` ones."""
+    def encoder(self) -> Any:
+        """What encodes texts."""
         return load_default()
 
     def _scored(self, encoder: Any, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Score]]:
@@ -207,7 +207,7 @@ def encoder_folder() -> Path:
     return Path(str(spec and spec.origin)).with_name("model")
 
 
-def of_checkpoint(folder: Path, dtype: str) -> Weights:
+def of_checkpoint(folder: Path) -> Weights:
     """The weights of a checkpoint of transformers' BertModel; see
     :func:`refract.judges.bert.arranged`."""
     from safetensors.numpy import load_file
@@ -221,7 +221,7 @@ def of_checkpoint(folder: Path, dtype: str) -> Weights:
     position = stored["embeddings.position_embeddings.weight"].astype("float64")
     # Each token is of the first type.
     stored["position"] = position + stored["embeddings.token_type_embeddings.weight"][0]
-    return bert.arranged(stored, dtype)
+    return bert.arranged(stored, "float64")
 
 
 class Window(NamedTuple):
@@ -244,7 +244,7 @@ class ExactEncoder:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.weights = of_checkpoint(folder, "float64")
+        self.weights = of_checkpoint(folder)
 
     def windows(self, texts: Sequence[str]) -> dict[str, list[Window]]:
         """The windows of each text: consecutive pieces of its tokens, each in the frame."""

@@ -42,13 +42,10 @@ class Cell:
     explanation: str = ""
     """Why it deviates, where the data show that."""
 
-    lacking: str = ""
-    """What is missing besides rows."""
-
     @property
     def status(self) -> str:
         """Reproduced, explained, differs or not comparable."""
-        if self.computed is None or self.held != self.needed or self.lacking:
+        if self.computed is None or self.held != self.needed:
             return NOT_COMPARABLE
         if rounds_to(self.computed, self.published):
             return REPRODUCED
@@ -61,8 +58,6 @@ class Cell:
             return self.explanation
         if self.status != NOT_COMPARABLE:
             return ""
-        if self.lacking:
-            return self.lacking
         return f"{self.held:,} of {self.needed:,} rows" if self.held else "no rows"
 
     @property

@@ -80,14 +80,9 @@ def macro_mean(
     designs (Franco, Little, Louis & Slud 2019, Journal of Survey Statistics and Methodology 7:334).
     For the variance two positives and two negatives are added to each group (Agresti & Coull 1998,
     The American Statistician 52:119), so that groups that do not vary leave a width. One group
-    gives Wilson's interval of its mean, and groups that are alike that of all their values. Raises
-    ValueError for lists of different length, and for a group without values."""
-    if len(means) != len(sizes):
-        raise ValueError(f"{len(means)} means and {len(sizes)} sizes; they must be as many")
+    gives Wilson's interval of its mean, and groups that are alike that of all their values."""
     if not means:
         return None
-    if min(sizes) < 1:
-        raise ValueError(f"each group needs a value (got a group of {min(sizes)})")
     value = min(1.0, max(0.0, sum(means) / len(means)))
     shares = []
     variances = []
