@@ -7,14 +7,12 @@ distinct one once, and its answers are stored as they are made.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import SimpleQueue
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 
 from refract.core.environment import this_run, utc
 from refract.core.jsonl import canonical_json
@@ -100,10 +98,7 @@ def _ask(
     tokens = errors = 0
     runs: dict[str | None, dict[str, Any]] = {}
     started_at = utc(time.time())
-    with (
-        _Writer(store, name) as writer,
-        Progress(name or "answers", len(keys)) as progress,
-    ):
+    with Progress(name or "answers", len(keys)) as progress:
         for index, answer in model.answer(list(requests.values())):
             named = answer.said_model
             if named not in runs and len(runs) >= MOST_SAID:
@@ -117,7 +112,7 @@ def _ask(
             key = keys[index]
             again = key in answers
             answers[key] = answer = replace(answer, origin=origin)
-            writer.add(key, answer, again)
+            store.put([(key, answer)], name, corrected=[key] if again else [])
             if again:
                 continue
             tokens += answer.completion_tokens or 0
@@ -130,50 +125,6 @@ def _ask(
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
-
-
-class _Writer:
-    """Commits answers from a thread as they arrive, together those that came during a
-    commit, so that no answer waits for the disk."""
-
-    def __init__(self, store: ResponseStore, name: str) -> None:
-        self._store, self._name = store, name
-        self._arrived: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
-        self._failure: Exception | None = None
-        self._corrected: set[str] = set()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Also when the model fails or the user interrupts: what was paid for is stored.
-        self._arrived.put(None)
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def add(self, key: str, answer: Answer, corrected: bool = False) -> None:
-        if corrected:
-            self._corrected.add(key)
-        self._arrived.put((key, answer))
-        if self._failure is not None:
-            raise self._failure
-
-    def _run(self) -> None:
-        ended = False
-        while not ended:
-            arrived = [self._arrived.get()]
-            while not self._arrived.empty():
-                arrived.append(self._arrived.get())
-            ended = None in arrived
-            try:
-                answers = [pair for pair in arrived if pair is not None]
-                self._store.put(answers, self._name, self._corrected)
-            except Exception as failure:  # raised in the generating thread, which can report it
-                self._failure = failure
-                return
 
 
 @dataclass

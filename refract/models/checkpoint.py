@@ -448,18 +448,6 @@ class Loader:
             self.read_file.set_up_tokenizer(tokenizer)
         return config, tokenizer
 
-    def generation_config(self) -> Any:
-        """The checkpoint's generation configuration, or None."""
-        from transformers import GenerationConfig
-
-        source = self.source()
-        try:
-            return GenerationConfig.from_pretrained(
-                source.pop("pretrained_model_name_or_path"), **source
-            )
-        except OSError:  # transformers' word for a missing file
-            return None
-
     @property
     def device(self) -> str:
         """Where the model is to run."""

@@ -260,13 +260,10 @@ class ResponseStore(contextlib.AbstractContextManager["ResponseStore"]):
         with self._errors():
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            # Answers are committed from a thread of their own, never while another one
-            # writes.
             self._db = sqlite3.connect(
                 path or ":memory:",
                 timeout=BUSY_SECONDS,
                 isolation_level=None,
-                check_same_thread=False,
             )
             # SQLite waits for other processes everywhere but here: several may open a
             # new file.

@@ -153,13 +153,8 @@ def begun(prefill: str | None, markers: Sequence[str] | None, opened: bool = Fal
 
 
 def whole_turn(before: Begun, response: str, thinking: str | None) -> tuple[str, str | None]:
-    """Answer and thinking of a turn: those of its prefill, and what the model went on with."""
+    """Answer and thinking of a turn: those of its prefill, and what the model went on with. Where it
+    wrote no answer, the prefill is none."""
     thoughts = [part for part in (before.thinking, thinking) if part is not None]
     joined = "\n\n".join(filter(None, thoughts)) if thoughts else None
-    return with_prefill(before.answer, response), joined
-
-
-def with_prefill(prefill: str | None, response: str) -> str:
-    """The model's whole turn: prefill and continuation; where it wrote nothing, the
-    latter alone."""
-    return f"{prefill}{response}" if prefill and response.strip() else response
+    return f"{before.answer if response.strip() else ''}{response}", joined

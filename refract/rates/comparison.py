@@ -109,10 +109,6 @@ LISTS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged"
 UNPAIRED = ("only_a", "only_b", "reworded")
 
 
-def _no_ids() -> dict[str, list[str]]:
-    return {name: [] for name in (*LISTS, *UNPAIRED)}
-
-
 @dataclass
 class PairedOutcomes:
     """The pairs of one suite, category and perturbation, and what could not be paired.
@@ -128,7 +124,9 @@ class PairedOutcomes:
     perturbation: str
     pairs: list[Pair] = field(default_factory=list)
     others: list[Pair] = field(default_factory=list)
-    ids: dict[str, list[str]] = field(default_factory=_no_ids)
+    ids: dict[str, list[str]] = field(
+        default_factory=lambda: {name: [] for name in (*LISTS, *UNPAIRED)}
+    )
     fates: Counter[tuple[str, str]] = field(default_factory=Counter)
     repeats: str = ""
 

@@ -537,8 +537,6 @@ def mixture_quantile(
         return float(brentq(beyond, low, high, args=(every,), xtol=1e-12))
 
     low, high = (least, most) if upper else (most, least)
-    if len(middle) < DRAWS:
-        return found(low, high, 1)
     # A part of the draws says about where it is, in a tenth of the time.
     about = found(low, high, 16)
     near = (min(most, about + 0.02), max(least, about - 0.02))

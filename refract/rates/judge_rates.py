@@ -43,7 +43,7 @@ from refract.rates.key import (
     Key,
     Measure,
 )
-from refract.rates.rate import Counts, Rate, leaves_out_0
+from refract.rates.rate import Counts, Rate
 from refract.statistics.raters import cohen_kappa
 
 NULL_FIELD = "null_answer"
@@ -259,5 +259,6 @@ def null_table(
 
 def reads_prompts(rate: Rate) -> bool:
     """Whether a null difference is beyond :data:`LARGEST`, and its interval beyond none."""
-    is_null = rate.measure == NULL_DIFFERENCE and rate.value is not None
-    return is_null and abs(rate.value or 0) > LARGEST and leaves_out_0(rate.interval)
+    ends = rate.interval if rate.measure == NULL_DIFFERENCE else None
+    shown = ends is not None and not ends.low <= 0 <= ends.high
+    return shown and abs(rate.value or 0) > LARGEST

@@ -333,11 +333,6 @@ class Difference:
         return None if p is None else p > 1 - confidence
 
 
-def leaves_out_0(interval: Interval | None) -> bool:
-    """Whether an interval shows a difference from none."""
-    return interval is not None and not interval.low <= 0 <= interval.high
-
-
 def rounded(value: float) -> float:
     """A number as files hold it: the one place where a rate is rounded, of halves alike
     everywhere."""
