@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -251,16 +248,6 @@ def test_results_print_their_main_rates():
         ["m", "<mine>", "over_refusal_rate", "5", "0.00"],
         ["m", "<mine>", "discrimination", "9", "1.00"],
     ]
-
-
-def test_importing_the_package_imports_nothing_else():
-    code = (
-        "import sys; before = set(sys.modules); import refract;"
-        "print(sorted(name for name in set(sys.modules) - before if '.' not in name))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    imported = set(json.loads(done.stdout.replace("'", '"')))
-    assert imported <= {"refract", "__future__", "typing", "_typing"}
 
 
 def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +16,6 @@ from refract.core.errors import MissingPackage, ParamsError
 from refract.core.tool_calls import MARKERS
 from refract.models import open_model
 from refract.models.protocol import AdapterError, Request
-from tests.builders import ROOT
 from tests.small_models import (
     TEMPLATE,
     answers,
@@ -303,19 +301,6 @@ def test_logits_that_are_no_numbers_fail_their_row(copy):
 
 
 # Checkpoints and definitions
-
-
-def test_identity_and_description_need_neither_torch_nor_transformers(tiny):
-    code = (
-        "import sys; from refract.models import open_model;"
-        f"h = open_model('m', {{'adapter': 'hf', 'model_id': {str(tiny)!r}}});"
-        "h.identity(); h.description();"
-        "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
-    )
-    done = subprocess.run(
-        ["python", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
 
 
 def test_identity_follows_the_content_and_not_the_place(tiny, copy):

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from refract.statistics.clusters import (
     Clustered,
     ClusteredValues,
+    _common_denominator,
     clustered_contrast,
     clustered_contrast_test,
     clustered_difference,
@@ -390,6 +391,7 @@ def test_the_test_of_a_contrast_takes_shares_of_samples_as_whole_changes():
 
     # Four clusters changed: 10 of the 16 exchanges are as far from none.
     assert p(1) == p(1 / 3) == 10 / 16
+    assert [_common_denominator([1 / n]) for n in (1, 60, 61)] == [1, 60, 2520]
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5])

@@ -137,6 +137,13 @@ def test_a_corrected_difference_has_the_t_interval_of_its_clusters_contributions
     assert same == pytest.approx((0.0, -half, half))
 
 
+@pytest.mark.parametrize("names", ["aabb", "aaaa"])
+def test_a_corrected_difference_needs_two_clusters(names):
+    one = Sample([1, 0, 1, 0], [1, 0, 0, 0], [1, 0], names, names[::2])
+    other = Sample([1, 1, 1, 0], [1, 1, 0, 0], [0, 0], names, names[::2])
+    assert (prediction_powered_difference(one, other) is None) == (names == "aaaa")
+
+
 def test_the_limits_of_these_rows_are_those_of_each_verdict_put_together():
     human, judged = [True] * 9 + [False] * 15, [True] * 7 + [False] * 2 + [True] * 3 + [False] * 12
     found = prediction_powered(Sample(human, judged, [True] * 6 + [False] * 20), 0.9)
