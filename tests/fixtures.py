@@ -40,6 +40,11 @@ def pytest_configure(config):
         os.environ["PATH"] = os.pathsep.join(paths)
 
 
+def pytest_collection_modifyitems(items):
+    """Long ones first: the other processes would wait for one that is the last."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(autouse=True)
 def _store_of_its_own(monkeypatch, tmp_path_factory, request):
     """Points every test, and each process it starts, to a store that nobody else uses."""

@@ -393,6 +393,7 @@ RUN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_can_be_followed_and_shows_what_its_commands_print(page, measured, server, tmp_path):
     reader = reader_of(measured, tmp_path, server, page)

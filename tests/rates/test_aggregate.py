@@ -23,6 +23,7 @@ from refract.rates.counting import (
     answer_rate,
     clusters_of,
     coverage_warnings,
+    ended_thinking,
     mean_rate,
     outcome,
 )
@@ -221,6 +222,17 @@ def test_many_cut_off_answers_are_warned_of():
     left_out, direction = coverage_warnings(refused(["refusal"] * 10 + ["cut_off"] * 10))
     assert left_out == "10 of 20 answers not judged: 10 cut off"
     assert "rates of refusal too high" in direction
+
+
+def test_an_answer_that_was_cut_off_in_its_thinking_is_none():
+    rows = [
+        response(text, reason, thinking=thinking)
+        for text, reason, thinking in [
+            *((" ", "length", "Hm."), ("", "loop", "Hm."), ("", "stop", "Hm.")),
+            *(("So", "length", "Hm."), ("", "length", None)),
+        ]
+    ]
+    assert ended_thinking(rows) == 2
 
 
 def test_each_category_has_its_own_measure_and_denominator():

@@ -237,6 +237,7 @@ def test_variants_of_a_prompt_are_answered_alike_or_not_by_kind_and_category():
         ("any_compliance_rate", 4, 0.6, "missed"),
         ("any_compliance_rate", 1, 0.4, "met"),
         ("refusal_spread", 4, 0.6, "met"),
+        ("refusal_spread", 2, 0.6, "met"),
     ],
 )
 def test_a_threshold_is_for_all_samples_and_a_single_answer_is_one(

@@ -173,7 +173,11 @@ def test_labels_that_were_drawn_by_doubt_take_more_of_them_to_decide():
     for as_many in (40, 20):
         found = replace(alone, interval=wilson(0.9 * as_many, as_many), threshold=LEAST)
         texts.append(labels_text(found, judged_, 400, 0.95))
+    unlabelled = replace(alone, value=None, threshold=LEAST)
     command = "refract label --model one --suite s --n"
+    none_yet = labels_text(unlabelled, judged(190, 200, Threshold("min", 0.8)), 400, 0.95)
+    said = "40 labels (of 80 answers drawn) decide it if people find what the judge does"
+    assert none_yet == f"{said}: {command} 80"
     more = "--out more.csv, whose first rows are those that have labels"
     said = "of {0} answers drawn) decide it if people find what these labels do"
     assert texts == [

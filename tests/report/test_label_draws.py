@@ -22,6 +22,7 @@ from tests.builders import suite_facts
 from tests.report.test_html_page import PROVENANCE, RATES, view_of
 from tests.report.test_page_in_a_browser import CHROMIUM, DRIVER, KEYS, Browser, chromium
 
+pytestmark = pytest.mark.slow
 MODELS = ("first", "second")
 # Of both runs; the second model answers every fourth prompt in the words of the first.
 RUN = answers_with_doubt(24)

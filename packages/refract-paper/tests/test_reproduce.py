@@ -21,6 +21,7 @@ from refract.models.synthetic import REFUSALS
 from refract_paper import reproducing
 from tests.builders import NO, ROOT, YES, Project, suite_rows
 
+pytestmark = pytest.mark.slow
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
 
 
