@@ -110,8 +110,6 @@ class _LoggingStore(ResponseStore):
                 with open(self._log, "ab") as file:
                     for row in kept_rows(new, self._written_runs):
                         file.write(dump_row(row))
-                    file.flush()
-                    os.fsync(file.fileno())
             except OSError as error:
                 raise StoreError(f"{self._log} cannot be written ({error.strerror})") from None
         return super().put(new.items(), model, corrected)
