@@ -459,15 +459,10 @@ class Loader:
         return "cuda" if torch.cuda.is_available() else mps
 
     def model(
-        self,
-        config: Any,
-        kind: str = "AutoModelForCausalLM",
-        numbers: str | None = None,
-        **more: str,
+        self, config: Any, kind: str = "AutoModelForCausalLM", numbers: str | None = None
     ) -> Any:
         """The model with its weights on its device, in eval mode, and with the adapter. ``kind``: of
-        transformers' classes; ``numbers``: their type, where not that of the settings;
-        ``more`` arguments of ``from_pretrained``."""
+        transformers' classes; ``numbers``: their type, where not that of the settings."""
         need_local("accelerate")
         import torch
         import transformers
@@ -480,7 +475,6 @@ class Loader:
         if (dtype, config.dtype, device) == ("auto", torch.float16, "cpu"):
             dtype = torch.float32
         arguments = self.source() | {
-            **more,
             "dtype": dtype,
             "use_safetensors": True,
             "output_loading_info": True,
