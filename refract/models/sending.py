@@ -12,7 +12,6 @@ import queue
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from refract.core.registry import Registry, find
 from refract.models.protocol import AdapterError, Answer, Request
@@ -24,20 +23,9 @@ FIRST_RETRIES = 2
 MOST_FAILURES = 32
 
 
-# How requests are sent, by ``mode``.
+# How requests are sent, by ``mode``: classes of a model, its requests, and what takes each index with
+# its answer (``emit``). ``run`` has all answered; ``finish`` is called once every answer was taken.
 RUNS = Registry({"live": "refract.models.sending:LiveRun"}, "refract.sending", "run", "finish")
-
-
-class Run(Protocol):
-    """What an entry of ``RUNS`` names: has all requests answered, which ``emit`` gets."""
-
-    def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None: ...
-
-    async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError`."""
-
-    def finish(self) -> None:
-        """Is called once every answer was taken."""
 
 
 class LiveRun:
@@ -180,8 +168,7 @@ class Served(Provider):
             return
         self.check_key()
         items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        kind: type[Run] = find(RUNS, self.settings.mode, f"{self.where}: mode")
-        run = kind(self, requests, items.put)
+        run = find(RUNS, self.settings.mode, f"{self.where}: mode")(self, requests, items.put)
 
         async def work() -> None:
             try:

@@ -22,12 +22,12 @@ from refract.core.types import (
 from refract.core.vocabulary import TAKEN
 from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import Counted, CountedSuite, clusters_of
-from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError, with_judge_error
 from refract.rates.key import counters, name_clashes
 from refract.rates.rate import Rate
 from refract.rates.robustness import CLEAN_SAMPLES, comparisons
 from refract.rates.thresholds import with_decisions
+from refract.suites.protocols import followed
 
 
 class Aggregate(NamedTuple):
@@ -143,7 +143,7 @@ def _by_protocol(suite: CountedSuite, rates: Sequence[Rate]) -> list[Rate]:
     protocol = followed(suite.definition)
     if protocol is None:
         return list(rates)
-    own = protocol.rates(suite)
+    own: list[Rate] = protocol.rates(suite)
     names = {rate.name for rate in own}
     return [rate for rate in rates if rate.name not in names] + own
 

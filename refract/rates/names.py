@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from refract.core.settings import nearest
-from refract.rates.followed import followed
 from refract.rates.key import (
     FAMILY_MEASURES,
     KAPPA,
@@ -17,6 +16,7 @@ from refract.rates.key import (
     name_clashes,
 )
 from refract.rates.robustness import CLEAN_SAMPLES, PAIRED
+from refract.suites.protocols import followed
 
 # Groups that hold numbers or labels of their own; rows cannot be grouped by a field of such a name.
 RESERVED_FIELDS = ("cut_off", "human_labels", "provider_refusals", "samples", "turn")

@@ -8,13 +8,13 @@ what the section's function gives. A table is rows by column
 section.
 
 An installed package adds a page by an entry point of the group ``refract.sections``: an object with
-a ``title`` and a method ``markdown(inputs)``, which returns the page's text."""
+a ``title`` and a method ``markdown(inputs)``, which returns the page's text; empty: no page."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from refract.core.decimals import MISSING
 from refract.core.registry import Registry, find
@@ -76,15 +76,6 @@ class Section(NamedTuple):
     data: Callable[[Inputs], Data] = lambda inputs: {}
 
 
-class InstalledSection(Protocol):
-    """A page of another package."""
-
-    title: str
-
-    def markdown(self, inputs: Inputs) -> str:
-        """The text of the page below its title; empty: there is no such page."""
-
-
 INSTALLED = Registry({}, "refract.sections", "title", "markdown")
 
 
@@ -105,7 +96,7 @@ def report_pages(inputs: Inputs) -> dict[str, str]:
     titles, pages = {}, {}
     bodies = {(page.name, page.title): written("pages", page, {}) for page in PAGES}
     for name in sorted(INSTALLED.installed().keys() - {page.name for page in PAGES}):
-        page: InstalledSection = find(INSTALLED, name, "section of the report")
+        page = find(INSTALLED, name, "section of the report")
         bodies[name, page.title] = tidy(page.markdown(inputs))
     for (name, title), body in bodies.items():
         if body:

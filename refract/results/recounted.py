@@ -22,12 +22,12 @@ from refract.core.vocabulary import OUTCOME_COLUMNS
 from refract.rates import fields_of, with_limits
 from refract.rates.clean_prompts import rate_table, share_table
 from refract.rates.counting import Counted, CountedSuite
-from refract.rates.followed import followed
 from refract.rates.judge_error import JudgeError
 from refract.rates.key import CLEAN_MEASURES, CONTRASTS, SHARES
 from refract.rates.rate import Rate
 from refract.rates.thresholds import with_decisions
 from refract.results.table_rows import ALL, COLUMNS, rate_to_row
+from refract.suites.protocols import followed
 
 # What outcomes alone add up to, by the judge that decides them, and the columns of it.
 OF_OUTCOMES = {*CLEAN_MEASURES, *SHARES, *CONTRASTS.values()}

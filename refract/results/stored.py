@@ -19,7 +19,6 @@ from refract.core.types import NullVerdictRow, PromptRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
 from refract.rates import outcome_lines
 from refract.rates.comparison import DEFAULTS
-from refract.rates.followed import followed
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
@@ -33,6 +32,7 @@ from refract.results.current import COUNTED, suite_inputs
 from refract.results.recounted import differing_rates
 from refract.results.sources import read_side
 from refract.suites.draws import Draw
+from refract.suites.protocols import followed
 
 # What no rate needs of a prompt row.
 TEXTS = ("attempts", "script", "seed", "suite")

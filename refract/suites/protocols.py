@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from refract.core.registry import Registry, find, missing_package
-
-
-class FixedGeneration(Protocol):
-    """What a protocol fixes of how the answers to a suite are generated."""
-
-    @property
-    def samples(self) -> int:
-        """How often each prompt is answered."""
-
-    def fixed(self) -> dict[str, Any]:
-        """Settings of a model, as JSON; null stands for none."""
 
 
 class Catalogues(Registry):
     """Catalogues of protocols.
 
     A catalogue has ``names()``; ``find(label, where)``, which gives what a suite follows
-    (:class:`refract.rates.followed.Followed`) or raises ParamsError; and ``run``, which
+    (``refract_published.protocols.Part`` is such a class) or raises ParamsError; and ``run``, which
     ``refract run --protocol`` calls. A label is ``NAME@VERSION`` or ``NAME@VERSION/PART``."""
 
     def name_of(self, label: str) -> str | None:
@@ -49,7 +39,8 @@ class Catalogues(Registry):
 CATALOGUES = Catalogues({}, "refract.protocols", "names", "find", "run")
 
 
-def fixed_by(label: str, where: str) -> FixedGeneration:
-    """What the protocol of a label fixes. Raises ParamsError and MissingPackage."""
-    fixed: FixedGeneration = CATALOGUES.holding(label, where).find(label, where)
-    return fixed
+def followed(definition: Mapping[str, Any], where: str = "protocol") -> Any:
+    """What fixes how answers to a suite are generated, and counts them, where its definition names
+    a protocol; else None. Raises ParamsError and MissingPackage."""
+    label = definition.get("protocol")
+    return CATALOGUES.holding(label, where).find(label, where) if label else None

@@ -11,7 +11,7 @@ from refract.core.errors import MissingPackage, ParamsError
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
 from refract.models import ADAPTERS, open_model
-from refract.suites.protocols import CATALOGUES, fixed_by
+from refract.suites.protocols import CATALOGUES, followed
 from tests.builders import write_distribution
 
 MODULE = """
@@ -186,11 +186,11 @@ def test_the_parts_of_a_package_are_named_on_the_command_line(installed, cli):
 
 
 def test_a_protocol_of_no_package_says_which_there_are_or_what_to_install(installed, monkeypatch):
-    assert fixed_by("greetings@1.0", "here").fixed() == {"max_tokens": 9}
+    assert followed({"protocol": "greetings@1.0"}, "here").fixed() == {"max_tokens": 9}
     assert CATALOGUES.code_of("greetings@1.0").keys() == {"greeting_parts"}
     monkeypatch.setattr("refract.core.registry.entry_points", lambda group: [])
     with pytest.raises(MissingPackage, match=r"here: the protocol 'xstest@1.0' comes with"):
-        fixed_by("xstest@1.0", "here")
+        followed({"protocol": "xstest@1.0"}, "here")
 
 
 def test_no_package_takes_a_name_that_comes_with_refract(installed):

@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from refract.core.environment import cache_folder, default_cache_folder
 from refract.core.jsonl import sha256_json, write_json
@@ -28,21 +28,13 @@ MOST = 10_000
 STATUSES = {"invalid_request_error": 400, "not_found_error": 404, "request_too_large": 413}
 
 
-class BatchAPI(Protocol):
-    """A provider's batch API."""
-
-    async def submit(self, client: Any, path: str, bodies: Mapping[str, bytes]) -> str:
-        """Submits requests to ``path`` (bodies by custom id) as one batch, once; its id."""
-
-    async def ended(self, client: Any, batch_id: str) -> tuple[bytes, str] | None:
-        """The lines of a batch's results, and why others are missing; None until it has ended."""
-
-    def result(self, line: Any) -> tuple[int, Any]:
-        """HTTP status and payload or error of one result; status 0 where it was never processed."""
-
-
 class OpenAIBatches:
-    """Files of requests and of results."""
+    """Files of requests and of results.
+
+    Of either provider ``submit`` sends requests to ``path`` (bodies by custom id) as one batch,
+    once, and gives its id; ``ended`` gives the lines of its results, and why others are missing
+    (None until it has ended); ``result`` the HTTP status of one, 0 where it was never processed, and
+    its payload or error."""
 
     ENDED: ClassVar = ("completed", "failed", "expired", "cancelled")
 
@@ -111,7 +103,10 @@ class AnthropicBatches:
         return 0, f"the request {result['type']} in its batch"
 
 
-APIS: dict[str, BatchAPI] = {"anthropic": AnthropicBatches(), "openai": OpenAIBatches()}
+APIS: dict[str, AnthropicBatches | OpenAIBatches] = {
+    "anthropic": AnthropicBatches(),
+    "openai": OpenAIBatches(),
+}
 
 
 class BatchRun:

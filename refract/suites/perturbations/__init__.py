@@ -17,7 +17,7 @@ from refract.core.settings import Settings, read_settings
 from refract.core.types import Attempt, PromptRow, Row, given_prompt
 from refract.suites.draws import Draw, sample_rows
 from refract.suites.perturbations.variants import Perturbation, RowKey
-from refract.suites.protocols import fixed_by
+from refract.suites.protocols import followed
 from refract.suites.rows import SuiteError, is_played, load_suite
 
 _HERE = "refract.suites.perturbations"
@@ -186,8 +186,8 @@ def suite_prompts(params: Mapping[str, Any], name: str, root: Path = Path()) -> 
     )
     samples = suite.get("samples")
     fixed = None
-    if suite.get("protocol"):
-        protocol = fixed_by(suite["protocol"], f"suites.{name}: protocol")
+    protocol = followed(suite, f"suites.{name}: protocol")
+    if protocol is not None:
         samples = samples or protocol.samples
         fixed = protocol.fixed()
     draw = Draw(asked=size, total=len(rows), seed=seed)

@@ -17,7 +17,7 @@ from refract_published.protocols.definitions import Chosen, Protocol
 
 
 class Part(NamedTuple):
-    """A part of a protocol as :class:`refract.rates.followed.Followed`."""
+    """A part of a protocol, as a suite follows it (:func:`refract.suites.protocols.followed`)."""
 
     chosen: Chosen
 
