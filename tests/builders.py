@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,28 @@ def write_outcomes(path: Path, rows: list[dict[str, str]]) -> Path:
 def ask(*texts: str, **metadata: object) -> Request:
     """A request with a user's message; more of them are what to fall back on."""
     return Request(tuple(({"role": "user", "content": text},) for text in texts), 0, metadata)
+
+
+class Replying(Model):
+    """A model that answers each request with ``reply(its text)``, and notes what it is asked."""
+
+    adapter, version = "replying", "1"
+
+    def __init__(self, reply: Callable[[str], str | Answer], **identity: Any) -> None:
+        self.reply, self.asked, self._identity = reply, list[str](), identity
+
+    def identity(self) -> dict[str, Any]:
+        return self._identity
+
+    def description(self) -> dict[str, Any]:
+        return {"parameters": None}
+
+    def answer(self, requests: Iterable[Request]) -> Iterator[tuple[int, Answer]]:
+        for index, request in enumerate(requests):
+            text = request.attempts[0][-1]["content"]
+            self.asked.append(text)
+            answer = self.reply(text)
+            yield index, answer if isinstance(answer, Answer) else Answer(answer)
 
 
 def in_order(model: Model, requests: list[Request]) -> list[Answer]:
@@ -315,6 +339,14 @@ class Project:
     def set_params(self, params: Any) -> None:
         ROUND_TRIP.dump(params, self.folder / "params.yaml")
 
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Sets values of params.yaml by their places, such as ``suites.alpha.cluster``."""
+        params = self.params()
+        for place, value in values.items():
+            *path, last = place.split(".")
+            reduce(getitem, path, params)[last] = value
+        self.set_params(params)
+
     def rewrite(self, path: str, old: str, new: str) -> None:
         text = (self.folder / path).read_text("utf-8")
         assert old in text
@@ -394,6 +426,11 @@ class Project:
                 if path.is_file() and path.name != ".gitignore" and path.parent.name != "ran":
                     found[str(path.relative_to(self.folder))] = path.read_bytes()
         return found
+
+
+def setting(place: str, value: Any) -> Callable[[Project], None]:
+    """A change of one value of params.yaml."""
+    return lambda project: project.put({place: value})
 
 
 class Reproduction:

@@ -19,10 +19,7 @@ from refract.agreement.corrections import (
     labels_alone,
     with_labels,
 )
-from refract.agreement.label_files import (
-    JoinedLabels,
-    JudgedAnswer,
-)
+from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.scores import rounded_numbers
 from refract.core.decimals import estimate_text
 from refract.core.jsonl import read_rows, write_rows

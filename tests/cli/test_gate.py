@@ -232,9 +232,7 @@ def test_the_three_questions_of_the_docs_are_exit_codes(merging, path, old, new,
     clone, env = merging
     text = (ROOT / "docs/dvc.md").read_text("utf-8").split("Three questions, each an exit code")[1]
     questions = [line[2:] for line in text.split("```")[1].splitlines() if line.startswith("$ ")]
-    params = clone.params()
-    params["grid"]["models"] = ["robust"]
-    clone.set_params(params)
+    clone.put({"grid.models": ["robust"]})
     clone.commit("the model that passes")
     before = (clone.folder / path).read_text("utf-8")
     (clone.folder / path).write_text(before.replace(old, new, 1) if old else before, "utf-8")

@@ -153,10 +153,9 @@ def project(tmp_path_factory) -> Project:
     }
     folder = tmp_path_factory.mktemp("hostile") / "project"
     project = Project.create(folder, {"one": models["one"]}, {"alpha": suite})
-    params = project.params()
-    params["models"] = models
-    params["suites"]["alpha"] |= {"fields": ["area"], "perturbations": ["typos"]}
-    project.set_params(params)
+    project.put(
+        {"models": models, "suites.alpha.fields": ["area"], "suites.alpha.perturbations": ["typos"]}
+    )
     failing = [{"id": id_, "response": "", "error": text} for id_, text in texts.items()]
     write_rows(folder / "data/recorded/failing.jsonl", failing)
     for clean, message in ((YES, "before"), (NO, "\x1b[31mafter\u202e")):

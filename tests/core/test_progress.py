@@ -8,14 +8,7 @@ import sys
 
 import pytest
 
-from refract.core.progress import (
-    FOLDER,
-    Progress,
-    StageRun,
-    last_runs,
-    run_stage,
-    warning_lines,
-)
+from refract.core.progress import FOLDER, Progress, StageRun, last_runs, run_stage, warning_lines
 
 
 def test_warnings_are_those_of_the_grid_in_the_order_of_the_pipeline(tmp_path, monkeypatch):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +10,9 @@ import pytest
 
 import refract
 from refract.evaluate import Suite, evaluate
-from refract.models.protocol import Answer, Model, Request
 from refract.models.store import ResponseStore
 from refract.project import source_name
-from tests.builders import ROOT
+from tests.builders import ROOT, Replying
 from tests.documents import blocks
 
 NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
@@ -26,25 +23,9 @@ ROWS = [
 ]
 
 
-class Scripted(Model):
+def scripted(refused: str) -> Replying:
     """A model of a user's own, which refuses what it is told to."""
-
-    adapter, version = "scripted", "1"
-
-    def __init__(self, refused: str) -> None:
-        self.refused, self.requests = refused, 0
-
-    def identity(self) -> dict[str, Any]:
-        return {"refused": self.refused}
-
-    def description(self) -> dict[str, Any]:
-        return {"parameters": None}
-
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        for index, request in enumerate(requests):
-            self.requests += 1
-            refused = self.refused in request.attempts[0][-1]["content"]
-            yield index, Answer(NO if refused else YES)
+    return Replying(lambda text: NO if refused in text else YES, refused=refused)
 
 
 @pytest.fixture(autouse=True)
@@ -57,14 +38,14 @@ def values(results: refract.Results) -> dict[str, float]:
 
 
 def test_rows_are_measured_with_a_model_of_ones_own_and_answers_are_reused():
-    model = Scripted("harmful")
+    model = scripted("harmful")
     results = refract.measure(model, {"mine": ROWS})
     found = values(results)
     assert (found["harmful_refusal_rate"], found["over_refusal_rate"], found["n"]) == (1, 0, 10)
     assert list(results.rows["response"]) == [NO] * 5 + [YES] * 5
-    assert set(results.rows["model"]) == {"scripted"}
+    assert set(results.rows["model"]) == {"replying"}
     refract.measure(model, {"mine": ROWS})
-    assert model.requests == 10
+    assert len(model.asked) == 10
 
 
 def test_names_definitions_and_files_are_measured_alike():
@@ -210,8 +191,8 @@ def test_judges_are_measured_on_a_data_frame_with_human_labels():
 
 
 def test_two_results_are_compared_prompt_by_prompt(tmp_path):
-    before = refract.measure(Scripted("harmful"), {"mine": ROWS}, name="model")
-    after = refract.measure(Scripted("question 0"), {"mine": ROWS}, name="model")
+    before = refract.measure(scripted("harmful"), {"mine": ROWS}, name="model")
+    after = refract.measure(scripted("question 0"), {"mine": ROWS}, name="model")
     found = refract.compare(before, after)
     rows = found.rows.set_index("category")
     numbers = rows.loc["harmful", ["n", "rate_a", "rate_b", "difference"]]
@@ -262,7 +243,7 @@ def test_every_name_offered_is_there_with_an_example_in_docstring_or_page():
 
 
 def test_a_judge_that_cannot_be_used_is_an_error_before_the_model_is_used():
-    model = Scripted("")
+    model = scripted("")
     with ResponseStore(None) as store, pytest.raises(refract.RefractError, match="oracle"):
         evaluate([Suite("s", ROWS, {})], model, {"j": {"kind": "oracle"}}, store, name="m")
-    assert model.requests == 0
+    assert model.asked == []

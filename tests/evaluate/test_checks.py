@@ -13,8 +13,8 @@ from refract.checks import (
     prompt_injection,
 )
 from refract.core.errors import RefractError
-from refract.models.protocol import Answer, Model
 from refract.statistics.proportions import wilson
+from tests.builders import Replying
 from tests.judge_models import FAIL, PASS, JudgeServer
 
 CLEAN = "Paris is the capital of France, and it lies on the river Seine."
@@ -32,25 +32,6 @@ def questions(count: int = 4, **columns) -> pd.DataFrame:
         {"prompt": [f"Question {number}?" for number in range(count)], **columns},
         index=[f"q{number}" for number in range(count)],
     )
-
-
-class Replying(Model):
-    """A model that answers each request with ``reply(its text)``."""
-
-    adapter, version = "replying", "1"
-
-    def __init__(self, reply):
-        self.reply = reply
-
-    def identity(self):
-        return {}
-
-    def description(self):
-        return {"parameters": None}
-
-    def answer(self, requests):
-        for index, request in enumerate(requests):
-            yield index, Answer(self.reply(request.attempts[0][-1]["content"]))
 
 
 def labels(result, judge) -> list[str | None]:

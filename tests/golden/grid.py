@@ -37,10 +37,7 @@ PRINTED = {
 }
 
 # Tables for a paper, by the settings of their export.
-EXPORTED = {
-    "table.md": [],
-    "table.tex": ["--suite", "alpha", "--suite", "beta"],
-}
+EXPORTED = {"table.md": [], "table.tex": ["--suite", "alpha", "--suite", "beta"]}
 
 
 def alpha() -> list[dict[str, Any]]:
@@ -94,10 +91,7 @@ def computed(folder: Path) -> Project:
     project = Project.create(folder, MODELS, suites, report=False)
     params = project.params()
     params["seed"] = 7
-    params["perturbations"] = {
-        "typos": {"kind": "typos", "rate": 0.2},
-        "again": {"kind": "repeat"},
-    }
+    params["perturbations"] = {"typos": {"kind": "typos", "rate": 0.2}, "again": {"kind": "repeat"}}
     params["judges"] = {
         "rules": {"kind": "rules"},
         "second": {"kind": "rules"},

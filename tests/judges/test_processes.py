@@ -38,8 +38,7 @@ def test_processes_change_no_verdict_and_keep_their_order(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cases", "parts", "sizes"),
-    [(5, 8, [5]), (100, 4, [32, 32, 32, 4]), (700, 2, [256, 256, 188])],
+    ("cases", "parts", "sizes"), [(5, 8, [5]), (100, 4, [32, 32, 32, 4]), (700, 2, [256, 256, 188])]
 )
 def test_shares_are_multiples_of_sixteen_cases_and_not_too_large(cases, parts, sizes):
     shares = processes.divided(range(cases), parts)

@@ -46,12 +46,7 @@ def looping(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"arithmetic": "fast", "temperature": 0.3},
-        {"arithmetic": "exact"},
-    ],
-    ids=str,
+    "settings", [{"arithmetic": "fast", "temperature": 0.3}, {"arithmetic": "exact"}], ids=str
 )
 def test_an_answer_ends_at_the_first_loop_of_its_own_tokens(looping, settings):
     asked, longest = prompts(16), 10 * LOOP_STEP - 1

@@ -8,30 +8,19 @@ import pytest
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.answering import Count, answer_prompts, with_description
-from refract.models.protocol import AdapterError, Answer, Model
+from refract.models.protocol import AdapterError, Answer
 from refract.models.store import ResponseStore, known_answers, open_store
 from stages.model_inference import main
-from tests.builders import prompt_row
+from tests.builders import Replying, prompt_row
 from tests.fault_server import FaultServer
 
 
-class Stub(Model):
-    """Answers each request with its own text and records the requests."""
-
-    adapter, version = "stub", "1"
+class Stub(Replying):
+    """Answers each request with its own text."""
 
     def __init__(self, **identity: object) -> None:
-        self._identity = identity
-        self.requested: list[str] = []
-
-    def identity(self) -> dict:
-        return {"adapter": "of the tests", **self._identity}
-
-    def answer(self, requests):
-        for index, request in enumerate(requests):
-            text = request.attempts[0][-1]["content"]
-            self.requested.append(text)
-            yield index, Answer(f"answer to {text}", prompt_tokens=3, completion_tokens=4)
+        tokens = {"prompt_tokens": 3, "completion_tokens": 4}
+        super().__init__(lambda text: Answer(f"answer to {text}", **tokens), **identity)
 
 
 @pytest.fixture
@@ -62,7 +51,7 @@ def test_answers_are_reused_by_request_and_not_by_position_or_id(store):
     # The same ids and places, but the texts have changed places, and one is new.
     rows = [prompt_row("a", "two"), prompt_row("b", "three"), prompt_row("c", "one")]
     second, count = run(model, store, *rows)
-    assert model.requested == ["one", "two", "three"]
+    assert model.asked == ["one", "two", "three"]
     texts = [row["response"] for row in second]
     assert texts == ["answer to two", "answer to three", "answer to one"]
     assert count == Count(reused=2, from_store=2, generated=1, errors=0)
@@ -81,7 +70,7 @@ def test_identical_requests_are_sent_once_and_rows_stay_in_order(store):
     other = prompt_row("c", "other")
     suites = {"s": [same, again], "t": [same, other]}
     responses, counts = answer_prompts(suites, model, store, 0)
-    assert model.requested == ["same", "other"]
+    assert model.asked == ["same", "other"]
     assert [row["prompt_id"] for row in responses["s"]] == ["a", "b"]
     assert [row["response"] for row in responses["t"]] == ["answer to same", "answer to other"]
     assert counts == {"s": Count(reused=1, generated=1), "t": Count(reused=1, generated=1)}
@@ -101,7 +90,7 @@ def test_answers_before_a_failure_of_the_model_or_an_interrupt_are_stored(store,
         run(GivesUp(), store, *rows)
     model = Stub()
     _, count = run(model, store, *rows)
-    assert model.requested == ["question 2", "question 3", "question 4"]
+    assert model.asked == ["question 2", "question 3", "question 4"]
     assert count == Count(reused=2, from_store=2, generated=3)
 
 
@@ -118,7 +107,7 @@ def test_errors_are_rows_and_are_requested_again(store):
     assert str(count) == "0 reused, 2 generated, 1 errors"
     model = Stub()
     _, count = run(model, store, *rows)
-    assert (model.requested, str(count)) == (["question a"], "1 reused, 1 generated")
+    assert (model.asked, str(count)) == (["question a"], "1 reused, 1 generated")
 
 
 def test_a_run_that_goes_on_says_how_many_answers_it_found(store, capsys):

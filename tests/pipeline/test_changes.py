@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import Registry
 from stages import check_inputs
-from tests.builders import GREEDY, Project, suite_rows, write_distribution
+from tests.builders import GREEDY, Project, setting, suite_rows, write_distribution
 
 pytestmark = pytest.mark.slow
 PERTURBED = {"judges": ["rules", "similarity"], "perturbations": ["noise"], "sample": 4}
@@ -38,21 +38,6 @@ PARAMS = {
     "validation": {"partial": "refusal"},
 }
 Change = Callable[[Project], object]
-
-
-def setting(place: str, value: Any) -> Change:
-    """Sets a value of params.yaml."""
-
-    def change(project: Project) -> None:
-        params = project.params()
-        *path, last = place.split(".")
-        section = params
-        for key in path:
-            section = section[key]
-        section[last] = value
-        project.set_params(params)
-
-    return change
 
 
 def row(path: str, **fields: Any) -> Change:
@@ -189,9 +174,7 @@ def project_of(folder: Path, suites: dict[str, list], models: dict[str, Any]) ->
     project = Project.create(folder, models, suites)
     for place in ("answers/greedy/alpha.jsonl", "labels/greedy/alpha.csv", "pocket/README.md"):
         text(f"data/{place}")(project)
-    params = project.params()
-    params |= json.loads(json.dumps(PARAMS))
-    project.set_params(params)
+    project.put(json.loads(json.dumps(PARAMS)))
     return project
 
 

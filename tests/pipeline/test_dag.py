@@ -140,9 +140,7 @@ def test_a_clone_without_data_knows_what_is_stale(computed, tmp_path):
     assert fresh.returncode == 0, fresh.stderr
     assert re.findall(r"Running stage '(.*)'", fresh.stdout) == ["check-inputs"]
     assert clone.command("git", "status", "--porcelain") == ""
-    params = clone.params()
-    params["judges"]["rules"]["kind"] = "refusal"
-    clone.set_params(params)
+    clone.put({"judges.rules.kind": "refusal"})
     clone.command("dvc", "repro", "check-inputs")
     stale = clone.run("dvc", "repro", "--dry", "--allow-missing")
     assert "Running stage 'judge@greedy'" in stale.stdout or stale.returncode != 0

@@ -15,13 +15,7 @@ from refract.models.answering import answer_prompts, ways_of_answering
 from refract.models.store import ResponseStore
 from refract.rates import clean_prompts, sampled, with_limits
 from refract.rates.clean_prompts import suite_metrics
-from refract.rates.counting import (
-    Counted,
-    CountedSuite,
-    above_floor,
-    answer_rate,
-    flip_floors,
-)
+from refract.rates.counting import Counted, CountedSuite, above_floor, answer_rate, flip_floors
 from refract.rates.key import REFUSAL, Key
 from refract.rates.rate import Interval
 from refract.rates.thresholds import apply_thresholds

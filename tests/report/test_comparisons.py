@@ -93,8 +93,7 @@ ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
 
 
 @pytest.mark.parametrize(
-    ("models", "family"),
-    [("abcd", ["ac"]), ("acd", ["ac"]), ("bd", ["bd"]), ("ad", ["ad"])],
+    ("models", "family"), [("abcd", ["ac"]), ("acd", ["ac"]), ("bd", ["bd"]), ("ad", ["ad"])]
 )
 def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family):
     known = {model: facts(ADAPTERS[model]) for model in models}

@@ -104,8 +104,7 @@ def test_counted_weights_stand_before_stated_ones_and_families_are_fitted_apart(
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"size": 1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}],
+    "wrong", [{"size": 1}, {"parameters": "7B"}, {"family": 7}, 7, {"parameters": True}]
 )
 def test_facts_that_cannot_be_used_are_refused_by_name(wrong):
     with pytest.raises(ParamsError, match=r"metadata\.one"):

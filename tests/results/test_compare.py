@@ -89,9 +89,7 @@ def project(tmp_path_factory) -> Project:
     rows[19] = {**rows[19], "id": "alpha-20", "prompt": "alpha: a new question"}
     write_rows(project.folder / "data/suites/alpha.jsonl", rows)
     answers(project, {0, 1, 2, 3, 9})
-    params = project.params()
-    params["seed"] += 1
-    project.set_params(params)
+    project.put({"seed": project.params()["seed"] + 1})
     project.compute()
     project.commit("second")
     return project
@@ -227,12 +225,7 @@ def test_a_model_with_primary_measures_that_is_gone_does_not_pass(gone, category
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("show",),
-        ("compare", "first", "HEAD", "--flips"),
-        ("estimate",),
-        ("power", "--n", "129"),
-    ],
+    [("show",), ("compare", "first", "HEAD", "--flips"), ("estimate",), ("power", "--n", "129")],
     ids=" ".join,
 )
 def test_a_terminal_shows_every_word_that_a_pipe_gets(project, monkeypatch, arguments):

@@ -16,7 +16,7 @@ from refract.core.tables import read_table, write_table
 from refract.results import ResultsWarning, load_results
 from refract.results.current import left_over, result_files
 from refract.results.sources import ResultsError
-from tests.builders import GREEDY, Project, suite_rows
+from tests.builders import GREEDY, Project, setting, suite_rows
 
 TABLE, OUTCOMES = "metrics/tables/one.csv", "metrics/outcomes/one.csv"
 PROVENANCE, SUITE = "metrics/provenance/one.json", "data/suites/alpha.jsonl"
@@ -124,17 +124,6 @@ def measured(of_thresholds) -> Iterator[Project]:
     of_thresholds.command("git", "checkout", "--quiet", ".")
 
 
-def params_with(*keys: str, value: Any) -> Callable[[Project], None]:
-    def change(project: Project) -> None:
-        params = section = project.params()
-        for key in keys[:-1]:
-            section = section[key]
-        section[keys[-1]] = value
-        project.set_params(params)
-
-    return change
-
-
 def rows_with(path: str, change: Callable[[list], list]) -> Callable[[Project], None]:
     def changed(project: Project) -> None:
         file = project.folder / path
@@ -159,31 +148,30 @@ def without_hashes(project: Project) -> None:
     (project.folder / PROVENANCE).write_text(json.dumps({**facts, "files": None}), "utf-8")
 
 
-THRESHOLDS = "suites", "alpha", "thresholds"
 CHANGES = {
     "a threshold": (
-        params_with(*THRESHOLDS, "harmful_refusal_rate", "min", value=0.99),
+        setting("suites.alpha.thresholds.harmful_refusal_rate.min", 0.99),
         "one, sampled: suites.alpha.thresholds.harmful_refusal_rate.min: 0.5 → 0.99",
     ),
     "the model": (
-        params_with("models", "one", "refusal_rate", value=0.1),
+        setting("models.one.refusal_rate", 0.1),
         'one: models.one.refusal_rate: {"harmful":1.0,"helpful":0.0} → 0.1',
     ),
     "the judge": (
-        params_with("judges", "rules", value={"kind": "strings"}),
+        setting("judges.rules", {"kind": "strings"}),
         'one, sampled: judges.rules.kind: "rules" → "strings"',
     ),
     "a perturbation": (
-        params_with("perturbations", "noise", "rate", value=0.5),
+        setting("perturbations.noise.rate", 0.5),
         "suites.alpha.perturbations.noise.rate: 0.1 → 0.5",
     ),
-    "the seed": (params_with("seed", value=7), "sampled: seed: 20260 → 7"),
+    "the seed": (setting("seed", 7), "sampled: seed: 20260 → 7"),
     "one more suite": (
-        params_with("grid", "suites", value=["alpha", "beta"]),
+        setting("grid.suites", ["alpha", "beta"]),
         "one, sampled: suite beta has no numbers",
     ),
     "another suite": (
-        params_with("grid", "suites", value=["beta"]),
+        setting("grid.suites", ["beta"]),
         "one, sampled: suite alpha is not in the grid",
     ),
     "the suite's file": (rows_with(SUITE, swapped), "the file of suite alpha is another one"),
@@ -221,8 +209,8 @@ def test_nothing_is_decided_on_numbers_that_are_not_what_params_ask_for(what, me
 
 
 def test_what_is_of_no_suite_or_model_of_the_grid_changes_nothing(measured):
-    params_with("suites", "beta", "judges", value=["strings"])(measured)
-    params_with("models", "other", value=dict(GREEDY))(measured)
+    setting("suites.beta.judges", ["strings"])(measured)
+    setting("models.other", dict(GREEDY))(measured)
     assert measured.refract("gate").stdout == "4 of 4 thresholds met\n"
     done = measured.refract("compare", "--fail-on", "regression")
     assert (done.exit_code, "not what params" in done.output) == (0, False)

@@ -39,9 +39,7 @@ def computed_project(folder: Path) -> Project:
         project.folder / "data/recorded/answers.jsonl",
         [{"id": f"alpha-{n:02d}", "response": text} for n, text in enumerate(texts)],
     )
-    params = project.params()
-    params["suites"]["alpha"]["fields"] = ["area", "category", "score_of_risk"]
-    project.set_params(params)
+    project.put({"suites.alpha.fields": ["area", "category", "score_of_risk"]})
     project.compute()
     return project
 

@@ -6,11 +6,7 @@ from math import nan
 
 import pytest
 
-from refract.statistics.clusters import (
-    clustered_difference,
-    clustered_mcnemar,
-    clustered_mean,
-)
+from refract.statistics.clusters import clustered_difference, clustered_mcnemar, clustered_mean
 from refract.statistics.correction import Sample, prediction_powered
 from refract.statistics.hypotheses import holm
 from refract.statistics.paired import count_pairs, tango

@@ -65,9 +65,7 @@ def played(tmp_path_factory):
         models = {"served": server.model(max_concurrency=4), "made_up": {"adapter": "synthetic"}}
         project = Project.create(folder, models, {"talks": [*OTHERS[:2], *TALKS, *OTHERS[2:]]})
         params = project.params()
-        params["perturbations"] = {
-            "loud": {"kind": "upper"},
-        }
+        params["perturbations"] = {"loud": {"kind": "upper"}}
         params["suites"]["talks"]["perturbations"] = ["loud"]
         project.set_params(params)
         patch.setenv("REFRACT_CACHE", str(project.cache))

@@ -11,13 +11,7 @@ import pytest
 from refract.core.jsonl import read_rows
 from refract.models import open_model
 from refract.models.protocol import Answer, Request
-from refract.models.store import (
-    ResponseStore,
-    answer_in,
-    answer_row,
-    answer_sha256,
-    request_sha256,
-)
+from refract.models.store import ResponseStore, answer_in, answer_row, answer_sha256, request_sha256
 from refract.rates.counting import outcome
 from refract.suites.perturbations import prompt_rows
 from refract.suites.rows import SuiteError
@@ -231,10 +225,7 @@ def test_a_suite_with_tools_goes_through_all_stages(tmp_path, monkeypatch):
     with FaultServer(script=answer) as server:
         served = server.model(adapter="anthropic", temperature=0)
         project = Project.create(tmp_path / "p", {"m": served}, {"t": suite()})
-        params = project.params()
-        params["judges"]["calls"] = {"kind": "calls"}
-        params["suites"]["t"]["judges"] = ["calls", "rules"]
-        project.set_params(params)
+        project.put({"judges.calls": {"kind": "calls"}, "suites.t.judges": ["calls", "rules"]})
         monkeypatch.setenv("REFRACT_CACHE", str(project.cache))
         project.compute()
         with contextlib.chdir(project.folder):

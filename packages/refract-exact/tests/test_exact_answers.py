@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
-from refract_exact.deciding import (
-    FLOOR,
-    PROBES,
-    SAFETY,
-    TIE,
-    Choice,
-    Decider,
-)
+from refract_exact.deciding import FLOOR, PROBES, SAFETY, TIE, Choice, Decider
 from refract_exact.float64 import NotExact, Reference
 from tests.small_models import (
     answers,

@@ -14,12 +14,7 @@ from ruamel.yaml import YAML
 from refract.core.jsonl import canonical_json, read_rows, write_json, write_rows
 from refract.models import identity_of, open_model
 from refract.models.answering import answer_model, request_of
-from refract.models.store import (
-    ResponseStore,
-    answer_in,
-    answer_sha256,
-    request_sha256,
-)
+from refract.models.store import ResponseStore, answer_in, answer_sha256, request_sha256
 from refract.project import read_project
 from refract.suites.perturbations import suite_prompts
 from test_verifying import DRAWN, EDITS, MOST, edited
@@ -245,10 +240,7 @@ FORGERIES = {
     ),
     "more tokens": (setting("provenance.usage.prompt_tokens", 1), "not as stated: usage.prompt_to"),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
-    "another rate": (
-        setting("metrics.own.refusal_rate", 0.999),
-        "metrics.own.refusal_rate: ",
-    ),
+    "another rate": (setting("metrics.own.refusal_rate", 0.999), "metrics.own.refusal_rate: "),
 }
 
 
@@ -321,11 +313,7 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
             "'nothing' is no results file, no project and no model of params.yaml (local,",
         ),
         (("local",), 2, "local has no answers in "),
-        (
-            ("made_up",),
-            2,
-            "adapter 'synthetic'; answers of hf and openai models can be verified",
-        ),
+        (("made_up",), 2, "adapter 'synthetic'; answers of hf and openai models can be verified"),
         (
             ("served",),
             2,

@@ -116,8 +116,7 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind):
     done = cli("run", *RUNS[kind], "--out", "r.json")
     assert done.code == (kind == "nothing judged")
     done = cli(
-        *("export", "r.json", "--as", "eee", "--set", "organization=Lab"),
-        *("--out", "records"),
+        *("export", "r.json", "--as", "eee", "--set", "organization=Lab"), *("--out", "records")
     )
     assert done.code == 0, done.err
     results = json.loads(Path("r.json").read_text("utf-8"))

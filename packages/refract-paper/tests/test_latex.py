@@ -74,9 +74,7 @@ def test_a_sampled_suite_goes_by_its_plain_name():
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [
-        ({"suites": ["bb"]}, "--suite 'bb' is not in these results; did you mean 'b'?; there are"),
-    ],
+    [({"suites": ["bb"]}, "--suite 'bb' is not in these results; did you mean 'b'?; there are")],
 )
 def test_what_the_tables_do_not_have_is_said_with_what_they_have(asked, message):
     with pytest.raises(UsageError) as raised:

@@ -22,9 +22,9 @@ def computed(tmp_path_factory) -> Project:
     suites = {name: suite_rows(name) for name in ("own", "imported")}
     models = {"greedy": dict(GREEDY), "sampling": GREEDY | {"temperature": 0.7}}
     project = Project.create(tmp_path_factory.mktemp("paper") / "project", models, suites)
-    params = project.params()
-    params["suites"]["own"] |= {"perturbations": ["typos"], "judges": ["rules", "similarity"]}
-    project.set_params(params)
+    project.put(
+        {"suites.own.perturbations": ["typos"], "suites.own.judges": ["rules", "similarity"]}
+    )
     card = "# imported\n\nMade by `refract import-suite harmbench`.\n"
     (project.folder / "data/suites/imported.md").write_text(card)
     project.compute()

@@ -212,9 +212,7 @@ def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translatio
         "multijail-1-en multijail-1-en en two",
         "multijail-1-sw multijail-1-en sw mbili",
     ]
-    assert imported.notes == [
-        "Rows without a prompt, left out: 1 (row 2).",
-    ]
+    assert imported.notes == ["Rows without a prompt, left out: 1 (row 2)."]
 
 
 TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", "properties": {}}}

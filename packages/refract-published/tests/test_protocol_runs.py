@@ -279,9 +279,7 @@ def test_a_suite_of_the_pipeline_follows_its_protocol(tmp_path):
         {"sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1}},
         {"alpha": rows, "beta": suite_rows("beta")},
     )
-    params = project.params()
-    params["suites"]["alpha"]["protocol"] = "xstest@1.0"
-    project.set_params(params)
+    project.put({"suites.alpha.protocol": "xstest@1.0"})
     project.compute()
     with contextlib.chdir(project.folder):
         report()

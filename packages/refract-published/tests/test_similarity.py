@@ -14,12 +14,7 @@ from refract.judges import open_judge
 from refract.judges.bert import in_batches
 from refract.judges.cases import Case, unjudged
 from refract_published.judges import similarity as encoder
-from refract_published.judges.similarity import (
-    BASELINE,
-    DEFAULT_ENCODER,
-    Score,
-    encoder_folder,
-)
+from refract_published.judges.similarity import BASELINE, DEFAULT_ENCODER, Score, encoder_folder
 from tools.similarity_baseline import SENTENCES, measure, subjects, unrelated_pairs
 
 # SHA-256 of model.safetensors in sentence-transformers/all-MiniLM-L6-v2, revision 1110a243.

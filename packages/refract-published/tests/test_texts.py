@@ -12,15 +12,7 @@ from pydantic import ValidationError
 
 from refract.core.published_text import Source, SourceError
 from refract.models.checkpoint import is_package
-from refract_published.texts import (
-    copy_out,
-    download,
-    fetch,
-    is_here,
-    kept_at,
-    read_text,
-    text_in,
-)
+from refract_published.texts import copy_out, download, fetch, is_here, kept_at, read_text, text_in
 
 MODULE = '''
 """A publisher's module that must never run."""
