@@ -273,6 +273,12 @@ def test_the_floor_of_flips_is_how_often_a_second_clean_answer_differs():
     assert found.loophole == {"a": pytest.approx(1 / 3)}
     assert found.new_refusal == {"a": 1.0}
     assert flip_floors(CountedSuite([], outcomes, rows=prompts[:1])) == ({}, {})
+    # What was not judged, or was asked in other words, says nothing of it.
+    outcomes = answered([R, C, U, C])
+    prompts = [{**prompt(id_), "source_id": "a"} for id_ in outcomes]
+    prompts[3]["perturbation"] = {"kind": "typos"}
+    found = flip_floors(CountedSuite([], outcomes, rows=prompts))
+    assert found == ({"a": 1.0}, {"a": 1.0})
 
 
 def test_a_rate_above_its_floor_is_paired_by_prompt_and_bounded():

@@ -73,6 +73,8 @@ def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     assert "on 200 prompts a rate by the judge would be met at >= 0." in text
     assert "20 labels (about 40 of all) would most likely leave [0." in text
     assert "refract label --model m --suite s --n 40" in text
+    for labels, says in ((20, ", and decide it: "), (21, "about 21 "), (None, "may be that close")):
+        assert says in needed_text(open_, found._replace(labels=labels), 400)
     part = SharePart(0.6, wilson(120, 200), "harmful", n=200)
     widths = []
     for count in (0, 20, 60, 200):
