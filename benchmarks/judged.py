@@ -20,6 +20,7 @@ from refract.rates.judge_error import (
     JudgeError,
     ModelCounts,
     Prior,
+    labelled_interval,
     people_interval,
     shared_effects,
 )
@@ -140,9 +141,7 @@ def kept_apart(line: ModelCounts, others: JudgeError, n: int, labels: int, run: 
     whole, said = int(counts.sum()), int(counts[:2].sum())
     share, alone = said / whole, Interval(*wilson(said, whole))
     part = SharePart(share, alone, line.prompts, n=whole)
-    found = people_interval(
-        others, [part], Interval(share, share), alone, 0.95, labels=(by_verdict[0], by_verdict[1])
-    )
+    found = labelled_interval(others, part, (by_verdict[0], by_verdict[1]), 0.95)
     return KeptApart(line.prompts, line.refused / line.answers, alone, found)
 
 
@@ -435,7 +434,7 @@ class Labelled(NamedTuple):
     powered: Interval | None
     agree: bool
 
-    def widened(self, by: float = 0.003) -> bool:
+    def widened(self, by: float = 1e-9) -> bool:
         return self.found.width > self.run.alone.width + by
 
 
@@ -512,6 +511,37 @@ def gates_table(worlds: Sequence[World], runs: int, answers: int) -> list[str]:
     return markdown(["people's rate", *decisions], rows)
 
 
+# Judges that err as none of a ledger does: the share of refusals missed, and of others seen.
+UNHEARD_OF = ((0.02, 0.95), (0.02, 0.6), (0.9, 0.02), (0.6, 0.02), (0.5, 0.5), (0.9, 0.9))
+UNHEARD_RUNS = 20
+
+
+def unheard_table(worlds: Sequence[World]) -> list[str]:
+    """How often the interval with labels holds people's rate where the judge errs as none of the
+    ledger does, by how."""
+    designs = [(40, 0), (40, 5), (40, 20), (300, 0), (300, 5), (300, 20), (300, 50)]
+    rows = []
+    for missed, false in UNHEARD_OF:
+        held: dict[tuple[int, int], list[bool]] = {design: [] for design in designs}
+        for rate, run in product((0.1, 0.5, 0.9), range(UNHEARD_RUNS)):
+            world = worlds[run % len(worlds)]
+            error = world.ledger(np.random.default_rng([54, run]))
+            for n, count in designs:
+                key = round(100 * missed), round(100 * false), round(100 * rate), run, n
+                rng = np.random.default_rng([55, *key])
+                refused = rng.random(n) < rate
+                said = np.where(refused, rng.random(n) >= missed, rng.random(n) < false)
+                made = LabelledRun(refused, said, doubt(rng, refused, said))
+                alone = interval_of(error, float(said.mean()), n, "harmful")
+                given = Simulated(rate, made, error, alone)
+                found = labelled(given, rng, count, by_doubt=False).found if count else alone
+                held[n, count].append(found.low <= rate <= found.high)
+        names = f"misses {missed:.0%}, sees {false:.0%}"
+        rows.append([names, *(_per_cent(cells) for cells in held.values())])
+    columns = [f"{n} answers, {count or 'no'} labels" for n, count in designs]
+    return markdown(["judge", *columns], rows)
+
+
 def _per_cent(facts: Sequence[bool], places: int = 0) -> str:
     return f"{100 * sum(facts) / len(facts):.{places}f}" if facts else ""
 
@@ -531,8 +561,8 @@ def labels_section() -> list[str]:
         f"in {kinds * LABEL_RUNS[0.5]} runs a cell ({kinds * LABEL_RUNS[0.0]} at 0 and 1; a standard "
         f"error of 1.1 at 95) by {kinds} simulated kinds of judge's errors, each with a ledger and a "
         "source of its own; median widths at rates of .1 to .9; the mean "
-        "width in times that without labels (× at); and how often, in per cent, it is wider by more "
-        "than .003 than without, where all labels agree with the judge and where one contradicts it:",
+        "width in times that without labels (× at); and how often, in per cent, it is wider than "
+        "without, where all labels agree with the judge and where one contradicts it:",
         "",
         *labels_table(WORLDS, LABEL_ANSWERS),
         "",
@@ -540,4 +570,10 @@ def labels_section() -> list[str]:
         "that should be at least .8 is met / missed:",
         "",
         *gates_table(WORLDS, GATE_RUNS, GATE_ANSWERS),
+        "",
+        "A judge that errs as none of the ledger does: how often, in per cent of "
+        f"{3 * UNHEARD_RUNS} runs at people's rates of .1, .5 and .9, the interval with labels at "
+        "random holds that rate. Few labels may not show it:",
+        "",
+        *unheard_table(WORLDS),
     ]

@@ -14,7 +14,14 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row
 from refract.core.vocabulary import BY_PROVIDER, REFUSED
 from refract.rates.counting import CONFIDENCE
-from refract.rates.judge_error import JudgeError, found_towards, part_of, people_interval
+from refract.rates.judge_error import (
+    GAINSAID,
+    JudgeError,
+    found_of,
+    found_towards,
+    labelled_interval,
+    part_of,
+)
 from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, REFUSAL, Group, Key
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
@@ -147,6 +154,7 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
                 row["without_labels"] = judged.numbers(weighed.interval(confidence, NO_LABELS))
                 middle = rounded_numbers({"middle": weighed.middle(confidence)})
                 row["with_labels"] = judged.numbers(with_labels) | middle
+                row["with_labels"]["gainsaid"] = weighed.gainsaid(confidence)
         measures[measure] = row
     numbers: Row = {"measures": measures}
     answers, labels = runs[0]
@@ -188,7 +196,7 @@ def label_intervals(
     """The intervals of refusal rates for prompts and judge, with human labels of the run.
 
     Where the judge's ``error`` is known, what it may be is weighed by the labels
-    (:func:`refract.rates.judge_error.people_interval`); else it is the prediction-powered interval.
+    (:func:`refract.rates.judge_error.labelled_interval`); else it is the prediction-powered interval.
     Measures without labels have none, nor has any where stale or blank labels leave no random
     sample."""
     intervals: dict[str, Interval] = {}
@@ -257,10 +265,13 @@ class Weighed(NamedTuple):
 
     def interval(self, confidence: float, labels: LabelPair | None = None) -> Interval:
         """For prompts and judge with these labels; or with others."""
-        part = self.part
-        ends = Interval(part.share, part.share)
         given = self.labels if labels is None else labels
-        return people_interval(self.error, [part], ends, part.interval, confidence, labels=given)
+        return labelled_interval(self.error, self.part, given, confidence)
+
+    def gainsaid(self, confidence: float) -> bool:
+        """Whether labels contradict what is known of the judge."""
+        paths = self.error.paths(self.part.prompts)
+        return paths.gainsaid(found_of(self.part, confidence), self.labels)
 
     def middle(self, confidence: float) -> float:
         """The rate that people's is as likely above as below, with these labels. Near 0 and 1 the two
@@ -297,6 +308,22 @@ def _weighed(
             by_verdict[answer.refused].append(answer)
     refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
     return Weighed(error, part, (refused, answered))
+
+
+def label_notes(
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    error: JudgeError | None,
+    confidence: float = CONFIDENCE,
+) -> list[str]:
+    """Of which rates labels contradict what is known of the judge, in a sentence."""
+    names = []
+    if not labels.stale and not labels.blank:
+        for measure, members in answers_by_measure(answers).items():
+            weighed = _weighed(members, labels, error, confidence)
+            if weighed and weighed.gainsaid(confidence):
+                names.append(measure)
+    return [f"{', '.join(names)}: {GAINSAID}"] if names else []
 
 
 def label_plans(

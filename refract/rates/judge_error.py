@@ -22,6 +22,7 @@ from refract.rates.one_share import (
     LabelPair,
     Paths,
     mixture_quantiles,
+    of_labels_alone,
     people_rates,
 )
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, WithJudge, prompts_of
@@ -30,6 +31,7 @@ from refract.statistics.proportions import normal_quantile, settled
 
 # What the labels ask of an answer, of which the judge's error is known.
 LABELS_ASK = "whether an answer refuses in any part, redirecting included"
+GAINSAID = "it allows for labels alone, which disagree with what was measured of the judge"
 JUDGE_NOTE = f"Intervals are of prompts and judge, by labels that ask {LABELS_ASK}"
 DRAWS = 8192
 # The deviations of sources and of models that are weighed, on a logit scale: the middles of so many
@@ -376,29 +378,62 @@ def people_interval(
     confidence: float,
     *,
     these: bool = False,
-    labels: LabelPair = NO_LABELS,
 ) -> Interval:
     """What people would find where a judge found ``parts``, of which the sum with their signs is
     what is measured: the one way in which a judge's error gets into an interval.
 
     ``ends`` are the estimate twice, or its bounds, ``limits`` the interval around them for the
-    prompts alone; a single part has these as its share and interval, and may have ``labels``. The
-    interval leaves half of 1 - ``confidence`` on either side of the mean of the confidence
-    distributions that all error rates of the judge give (Xie & Singh 2013, International
-    Statistical Review 81:3): of a single part by quadrature, else in draws, in each of which share
-    and limits are turned into what people would find. ``these``: of these very prompts, so that the
-    wrong verdicts among the ``n`` are noise too, which of few answers no normal deviation says."""
+    prompts alone; a single part has these as its share and interval. The interval leaves half of 1 -
+    ``confidence`` on either side of the mean of the confidence distributions that all error rates
+    of the judge give (Xie & Singh 2013, International Statistical Review 81:3): of a single part by
+    quadrature, else in draws, in each of which share and limits are turned into what people would
+    find. ``these``: of these very prompts, so that the wrong verdicts among the ``n`` are noise
+    too, which of few answers no normal deviation says."""
+    if len(parts) == 1 and not these:
+        return _of_share(error, parts[0], ends, limits, confidence)
+    found = []
+    for end, limit, upper in zip(ends, limits, (False, True), strict=True):
+        found.append(_limit(error, tuple(parts), end, limit, confidence, these, upper))
+    return _no_narrower(Interval(*found), limits) if len(parts) == 1 else Interval(*found)
+
+
+def labelled_interval(
+    error: JudgeError, part: SharePart, labels: LabelPair, confidence: float
+) -> Interval:
+    """What people would find of a share some of whose answers have ``labels``. Where these gainsay
+    what is known of the judge, it holds what they say alone too; elsewhere no label widens it."""
+    ends = Interval(part.share, part.share)
+    judged = people_interval(error, [part], ends, part.interval, confidence)
+    if not any(each.n for each in labels):
+        return judged
+    found = _of_share(error, part, ends, part.interval, confidence, labels)
+    share = found_of(part, confidence)
+    if error.paths(part.prompts).gainsaid(share, labels):
+        alone = of_labels_alone(share, labels, confidence)
+        return Interval(settled(min(found.low, alone.low)), settled(max(found.high, alone.high)))
+    if found.width <= judged.width:
+        return found
+    low = found.low + (found.width - judged.width) / 2
+    if found.low <= 0 or found.high >= 1:  # the end that stays
+        low = 0.0 if found.low <= 0 else 1 - judged.width
+    return Interval(settled(low), settled(low + judged.width))
+
+
+def _of_share(
+    error: JudgeError,
+    part: SharePart,
+    ends: Interval,
+    limits: Interval,
+    confidence: float,
+    labels: LabelPair = NO_LABELS,
+) -> Interval:
+    """:func:`people_interval` of one share by quadrature."""
     chances = (1 - confidence) / 2, (1 + confidence) / 2
     found = []
     for end, limit, chance in zip(ends, limits, chances, strict=True):
-        if these or len(parts) > 1:
-            upper = chance > 0.5
-            found.append(_limit(error, tuple(parts), end, limit, confidence, these, upper))
-            continue
-        (part,) = parts
         share = found_towards(limit, end, part, confidence)
         found.append(_limit_alone(error, part.prompts, share, chance, labels))
-    return _no_narrower(Interval(*found), limits) if len(parts) == 1 else Interval(*found)
+    return _no_narrower(Interval(*found), limits)
 
 
 def _no_narrower(interval: Interval, prompts: Interval) -> Interval:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from math import sqrt
 from typing import Any, NamedTuple
 
-from refract.statistics.proportions import settled
+from refract.statistics.proportions import Interval, normal_quantile, settled, wilson
 
 # Paths of misses and of false alarms, and the normal score of the outermost; people's rates.
 PATHS, REACH, STEPS = 33, 4.5, 128
@@ -43,6 +44,21 @@ class Found(NamedTuple):
     share: float
     deviation: float
     certain: float = 0.0
+
+
+def of_labels_alone(found: Found, labels: LabelPair, confidence: float) -> Interval:
+    """People's rate by labels of answers with either verdict, whatever the judge's errors: of
+    Wilson's intervals of both by MOVER (Zou & Donner 2008, Statistics in Medicine 27:1693)."""
+    reach = normal_quantile(confidence) * found.deviation
+    value = found.certain
+    below = above = (reach * (labels[0].refused - labels[1].refused)) ** 2
+    for part, each in zip((found.share - found.certain, 1 - found.share), labels, strict=True):
+        refused = min(each.n, each.n * each.refused)
+        ends = wilson(refused, each.n, confidence) or Interval(0.0, 1.0)
+        value += part * each.refused
+        below += (part * (each.refused - ends.low)) ** 2
+        above += (part * (ends.high - each.refused)) ** 2
+    return Interval(max(0.0, value - sqrt(below)), min(1.0, value + sqrt(above)))
 
 
 @cache
@@ -103,9 +119,8 @@ class Paths:
         import numpy as np
         from scipy.optimize import brentq
 
-        edges, below, weights = self._steps(found, labels)
-        steps = np.concatenate([below[:1], np.abs(np.diff(below, axis=0)), 1 - below[-1:]])
-        sums = (steps * weights).sum(axis=(1, 2)).cumsum()
+        edges, below, weights, steps = self._steps(found, labels)
+        sums = steps.sum(axis=(1, 2)).cumsum()
         wanted = chance * sums[-1]
         place = int(np.searchsorted(sums[:-1], wanted))
         if place == len(edges):
@@ -129,10 +144,7 @@ class Paths:
         others, where people's rate is at this place among those it may be, in a window of .04."""
         import numpy as np
 
-        _, below, weights = self._steps(found, labels, every=True)
-        steps = (
-            np.concatenate([below[:1], np.abs(np.diff(below, axis=0)), 1 - below[-1:]]) * weights
-        )
+        *_, steps = self._steps(found, labels, every=True)
         upper = steps.sum(axis=(1, 2)).cumsum() / steps.sum()
         lower = np.concatenate([[0.0], upper[:-1]])
         window = max(0.0, place - 0.02), min(1.0, place + 0.02)
@@ -141,18 +153,39 @@ class Paths:
         refused, others = ((chance * steps).sum() / steps.sum() for chance in self.chances)
         return float(refused), float(others)
 
-    def _steps(self, found: Found, labels: LabelPair, every: bool = False) -> tuple[Any, Any, Any]:
-        """People's rates, how likely it is at most each in each pair, and the weights of pairs
-        below the first, between two, and above the last."""
+    def gainsaid(self, found: Found, labels: LabelPair) -> bool:
+        """Whether labels are more likely of a judge of which nothing is known than of this one (a Bayes
+        factor: Kass & Raftery 1995, JASA 90:773). Of the former they call any share of either
+        verdict refused, by Jeffreys' prior."""
+        import numpy as np
+        from scipy.special import betaln
+
+        if not any(each.n for each in labels):
+            return False
+        *_, steps = self._steps(found, labels)
+        known = np.log(max(steps.sum(), 1e-300)) + _likelihoods(self, labels)[1]
+        unknown = 0.0
+        for each in labels:
+            ends = each.n * each.refused + 0.5, each.n * (1 - each.refused) + 0.5
+            unknown += betaln(*ends) - betaln(0.5, 0.5)
+        return bool(unknown > known)
+
+    def _steps(
+        self, found: Found, labels: LabelPair, every: bool = False
+    ) -> tuple[Any, Any, Any, Any]:
+        """People's rates, how likely it is at most each in each pair, the weights of pairs below the
+        first, between two, and above the last, and how likely it is there in each."""
         import numpy as np
 
         edges = found.certain + (1 - found.certain) * people_rates()
         weights = np.broadcast_to(_pair_weights(), (STEPS + 2, PATHS, PATHS))
         if any(each.n for each in labels):
-            weights = weights * _likelihoods(self, labels)
+            weights = weights * _likelihoods(self, labels)[0]
         elif not every:  # two steps say as much
             edges, weights = edges[[0, -1]], weights[:3]
-        return edges, self._below(found, edges), weights
+        below = self._below(found, edges)
+        steps = np.concatenate([below[:1], np.abs(np.diff(below, axis=0)), 1 - below[-1:]])
+        return edges, below, weights, steps * weights
 
     def _below(self, found: Found, rates: Any) -> Any:
         """How likely people's rate is at most each of ``rates``, in each pair."""
@@ -201,14 +234,15 @@ class Paths:
 
 
 @lru_cache(maxsize=2)  # asked for both limits
-def _likelihoods(paths: Paths, labels: LabelPair) -> Any:
-    """Of binomial labels by pair, as :attr:`Paths.chances` has them, the largest 1."""
+def _likelihoods(paths: Paths, labels: LabelPair) -> tuple[Any, float]:
+    """Of binomial labels by pair, as :attr:`Paths.chances` has them, the largest 1; and the
+    logarithm of that."""
     import numpy as np
 
     likely = np.zeros((STEPS + 2, PATHS, PATHS))
     for (refused, answered), each in zip(paths.logs, labels, strict=True):
         likely += each.n * (each.refused * refused + (1 - each.refused) * answered)
-    return np.exp(likely - likely.max())
+    return np.exp(likely - likely.max()), float(likely.max())
 
 
 def _of_pairs(missed: Any, false: Any) -> Any:

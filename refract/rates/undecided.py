@@ -9,7 +9,13 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from refract.core.decimals import interval_text
-from refract.rates.judge_error import JudgeError, found_of, judged_share, people_interval
+from refract.rates.judge_error import (
+    JudgeError,
+    found_of,
+    judged_share,
+    labelled_interval,
+    people_interval,
+)
 from refract.rates.key import CATEGORY_MEASURES
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import Interval, Prompts, Rate, SharePart, Threshold, prompts_of
@@ -154,9 +160,7 @@ def foreseen(
         whole = before.n + n
         share = (before.n * before.refused + n * refused) / whole if whole else 0.0
         sides.append(VerdictLabels(share, whole))
-    ends = Interval(part.share, part.share)
-    said = sides[0], sides[1]
-    return people_interval(error, [part], ends, part.interval, confidence, labels=said)
+    return labelled_interval(error, part, (sides[0], sides[1]), confidence)
 
 
 def _first(n: int, rising: bool, holds: Callable[[int], bool]) -> float | None:

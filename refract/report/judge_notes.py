@@ -10,11 +10,12 @@ from operator import itemgetter
 from refract.agreement.unseen_models import one_name
 from refract.core.decimals import MISSING, decimals, estimate_text
 from refract.core.vocabulary import NULL_ANSWERS, SHUFFLED
-from refract.rates.judge_error import JudgeError, ModelCounts
+from refract.rates.judge_error import GAINSAID, JudgeError, ModelCounts, labelled_interval
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
+from refract.rates.one_share import NO_LABELS
 from refract.rates.rate import Rate
-from refract.rates.undecided import judged_part, plan_text
+from refract.rates.undecided import judged_part, part_of_rate, plan_text
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
 from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
@@ -149,6 +150,18 @@ def further_table(view: View) -> ShownTable:
     return shown_table(rows)
 
 
+def _widened(view: View, rate: Rate) -> bool:
+    """Whether labels widened a rate's interval, as only those do that gainsay the judge."""
+    error, part = (
+        JudgeError.of_suite(view.provenance.get(rate.model), rate.suite),
+        part_of_rate(rate),
+    )
+    if error is None or part is None or rate.with_judge is None or not error.knows(part.prompts):
+        return False
+    judged = labelled_interval(error, part, NO_LABELS, view.confidence)
+    return rate.with_judge.interval.width > judged.width + 1e-6
+
+
 def powered_table(view: View) -> ShownTable:
     """Rates from human labels beside the raw ones."""
     rows = []
@@ -160,6 +173,7 @@ def powered_table(view: View) -> ShownTable:
             shown = f"{labels.blank} drawn and left blank" if labels.blank else MISSING
             if rate.interval:
                 shown = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"
+                shown += f"; {GAINSAID}" if _widened(view, raw) else ""
             elif labels.stale:
                 shown = f"{labels.stale} labels are of other answers"
             cells = {

@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from refract.agreement.corrections import label_intervals, label_table, labels_alone, with_labels
+from refract.agreement.corrections import (
+    label_intervals,
+    label_notes,
+    label_table,
+    labels_alone,
+    with_labels,
+)
 from refract.agreement.label_files import JoinedLabels, JudgedAnswer
 from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
@@ -121,6 +127,7 @@ def count_suite(
             error = judge_errors.get(suite["judges"][0])
             intervals = label_intervals(answers.judged, answers.labels, error, settings.confidence)
             rates = with_labels(rates, intervals, suite.get("max_unjudged"))
+            warnings += label_notes(answers.judged, answers.labels, error, settings.confidence)
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
     if strict:

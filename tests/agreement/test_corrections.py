@@ -14,6 +14,7 @@ from refract.agreement.corrections import (
     corrected_numbers,
     corrected_rates,
     label_intervals,
+    label_notes,
     label_plans,
     label_table,
     labels_alone,
@@ -27,6 +28,7 @@ from refract.core.params import DecisionSettings
 from refract.core.tables import read_table
 from refract.evaluate import labelled
 from refract.evaluate.labelled import run_error
+from refract.rates.judge_error import GAINSAID
 from refract.rates.key import Group
 from refract.rates.rate import Interval, Threshold
 from refract.statistics.correction import Sample, prediction_powered
@@ -89,7 +91,8 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
     shown = numbers["measures"]["harmful_refusal_rate"]
     with_labels = {"rate": shown["raw"]["rate"], **weighed._asdict()}
-    middle = shown["with_labels"].pop("middle")
+    middle, gainsaid = (shown["with_labels"].pop(name) for name in ("middle", "gainsaid"))
+    assert not gainsaid
     assert shown["with_labels"] == rounded_numbers(with_labels)
     assert weighed.low < middle < weighed.high
     # Labels of one request say less than as many of twenty.
@@ -159,6 +162,21 @@ def test_the_middle_is_away_from_both_ends_where_labels_gainsay_verdicts_that_ar
     given = numbers["measures"]["harmful_refusal_rate"]["with_labels"]
     away = (given["high"] - given["low"]) / 10
     assert given["low"] + away < given["middle"] < given["high"] - away
+
+
+def test_where_labels_gainsay_the_judge_its_rates_are_named():
+    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
+    run = [answer._replace(outcome="refusal") for answer in harmful_answers(40)]
+    by_id = {answer.prompt_id: "refusal" for answer in run[:17]}
+    assert label_notes(run, JoinedLabels(by_id), error) == []
+    by_id |= {answer.prompt_id: "compliance" for answer in run[:7]}
+    names = "refusal_rate, harmful_refusal_rate"
+    labels = JoinedLabels(by_id)
+    assert label_notes(run, labels, error) == [f"{names}: {GAINSAID}"]
+    assert label_notes(run, JoinedLabels(by_id, stale=["x"]), error) == []
+    assert label_notes(run, labels, None) == []
+    numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
+    assert [row["with_labels"]["gainsaid"] for row in numbers["measures"].values()] == [True, True]
 
 
 def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():

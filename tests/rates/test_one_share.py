@@ -7,8 +7,22 @@ import numpy as np
 import pytest
 
 from refract.rates import one_share
-from refract.rates.judge_error import DRAWS, JudgeError, people_by_draw, people_interval
-from refract.rates.one_share import PATHS, Paths, VerdictLabels, people_rates
+from refract.rates.judge_error import (
+    DRAWS,
+    JudgeError,
+    labelled_interval,
+    people_by_draw,
+    people_interval,
+)
+from refract.rates.one_share import (
+    NO_LABELS,
+    PATHS,
+    Found,
+    Paths,
+    VerdictLabels,
+    of_labels_alone,
+    people_rates,
+)
 from refract.rates.rate import Interval, SharePart
 from refract.statistics.proportions import normal_quantile, wilson
 from tests.rates.test_judge_error import APART, VARIED
@@ -17,8 +31,8 @@ from tests.rates.test_judge_error import APART, VARIED
 def found(share, n, *labels, certain=0.0, error=APART):
     limits = wilson(share * n, n)
     part = SharePart(share, limits, "harmful", n=n, certain=certain)
-    more = {"labels": tuple(VerdictLabels(*each) for each in labels)} if labels else {}
-    return people_interval(error, [part], Interval(share, share), limits, 0.95, **more)
+    given = tuple(VerdictLabels(*each) for each in labels) or NO_LABELS
+    return labelled_interval(error, part, given, 0.95)
 
 
 def test_what_a_judge_cannot_have_decided_moves_peoples_share_as_much():
@@ -85,9 +99,9 @@ def test_labels_that_agree_with_the_judge_widen_nothing_but_what_reached_0_or_1(
         refused = round(share * labels)
         widths.append(width(found(share, 129, (1.0, refused), (0.0, labels - refused))))
         # That all of the few answers with the rarer verdict are the judge's errors is what one label
-        # of them denies; what is left may lie further from there.
+        # of them denies; many such gainsay what is known of it.
         surprising = 0 < refused < labels and (alone.low == 0 or alone.high == 1)
-        assert widths[-1] <= widths[0] + (0.04 if surprising else 0.003)
+        assert widths[-1] <= widths[0] + (0.045 if surprising else 1e-11)
     assert widths[5] < 0.8 * widths[0] or not 0.2 < share < 0.8
 
 
@@ -109,6 +123,25 @@ def test_many_labels_leave_nothing_of_what_was_thought_of_the_judge(right, wrong
     labels = (right * (1 - right) + wrong * (1 - wrong)) / 1000
     half = 1.96 * np.sqrt(labels + (right - wrong) ** 2 / 8000)
     assert (low, high) == pytest.approx((people - half, people + half), abs=0.01)
+
+
+@pytest.mark.parametrize(("refused", "certain"), [(10, 0.0), (0, 0.0), (10, 0.5)])
+def test_labels_that_gainsay_the_judge_leave_no_less_than_they_say_alone(refused, certain):
+    # The judge calls all refused, of which so many of 17 labels are.
+    low, high = found(1.0, 40, (refused / 17, 17), (0.0, 0), certain=certain)
+    alone = wilson(refused, 17)
+    assert low <= certain + (1 - certain) * alone.low
+    assert high >= certain + (1 - certain) * alone.high - 1e-9
+    assert high < found(1.0, 40, (16 / 17, 17), (0.0, 0), certain=certain).high
+
+
+def test_labels_alone_of_both_verdicts_are_those_of_all_of_them():
+    limits = wilson(60, 120)
+    share = Found(0.5, (limits.high - 0.5) / normal_quantile(0.95))
+    low, high = of_labels_alone(share, (VerdictLabels(0.8, 40), VerdictLabels(0.4, 40)), 0.95)
+    assert (low, high) == pytest.approx(wilson(48, 80), abs=0.02)
+    nothing = of_labels_alone(share, NO_LABELS, 0.95)
+    assert nothing == (0, pytest.approx(0.5**0.5))
 
 
 def test_what_the_provider_refused_needs_no_label():

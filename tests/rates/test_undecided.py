@@ -11,9 +11,9 @@ from refract.agreement.corrections import label_plans
 from refract.agreement.label_files import JoinedLabels
 from refract.cli.gate import _needed
 from refract.rates import undecided
-from refract.rates.judge_error import with_judge_error
+from refract.rates.judge_error import GAINSAID, with_judge_error
 from refract.rates.one_share import VerdictLabels
-from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold
+from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold, WithJudge
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
     foreseen,
@@ -26,7 +26,7 @@ from refract.rates.undecided import (
     would_decide,
 )
 from refract.report.first_table import first_table
-from refract.report.judge_notes import plan_note
+from refract.report.judge_notes import plan_note, powered_table
 from refract.report.wording import short_text
 from refract.statistics.proportions import wilson
 from tests.agreement.answers import harmful_answers
@@ -87,7 +87,7 @@ def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
 
 
 def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatch):
-    monkeypatch.setattr(undecided, "people_interval", lambda *_, labels: labels)
+    monkeypatch.setattr(undecided, "labelled_interval", lambda *given: given[2])
     part = SharePart(0.6, wilson(120, 200), "harmful", certain=0.25, n=200)
     refused, answered = foreseen(ERROR, part, 20, 0.5, 0.95)
     assert (refused.n, answered.n) == pytest.approx((7, 8))  # 20 · (.6 - .25), 20 · (1 - .6)
@@ -161,6 +161,19 @@ def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
     run_of_one = SimpleNamespace(rates=[whole, found, powered], provenance=facts(suites=suites))
     correct = "refract correct data/labels/one/s.csv --model one --suite s"
     assert _needed(found, run_of_one, 0.95).endswith(f": {correct}")
+
+
+def test_the_report_says_that_labels_widened_an_interval():
+    found = judged(40, 40, Threshold("min", 0.8)).keyed(model="one")
+    labels = HumanLabels(17, 0, 0)
+    powered = rate("prediction_powered_harmful_refusal_rate", 24, 40, labels=labels)
+    provenance = {"one": facts(suites={"s": suite_facts(judge_error={"lines": ERROR.lines})})}
+    wide = replace(found, with_judge=WithJudge(Interval(0.36, 0.78), Interval(0.36, 0.78)))
+    said = []
+    for each in (found, wide):
+        (row,) = powered_table(view_of(each, powered, provenance=provenance)).rows
+        said.append(row[-1].endswith(f"17 of 40 labelled; {GAINSAID}"))
+    assert said == [False, True]
 
 
 def test_few_answers_leave_hardly_more_to_label():
