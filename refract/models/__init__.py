@@ -13,7 +13,7 @@ from refract.core.params import CommonSettings
 from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import read_settings
-from refract.models.protocol import Model, Opened
+from refract.models.protocol import Model
 
 ADAPTERS = Registry(
     {
@@ -67,7 +67,6 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
     ``where`` names the definition in messages, such as that of a judge's model; without it the
     definition is ``models.NAME``, which may say how many ``samples`` each prompt has. Raises
     :class:`ParamsError` for an unknown adapter or settings that it cannot use."""
-    opened = Opened(name, definition, where)
     keys = () if where else tuple(CommonSettings.model_fields)
     where = where or f"models.{name}"
     common = {key: definition[key] for key in keys if key in definition}
@@ -75,7 +74,7 @@ def open_model(name: str, definition: Mapping[str, Any], where: str = "") -> Mod
     own = {key: value for key, value in definition.items() if key not in keys}
     adapter, settings = _read(own, where)
     model: Model = adapter(name, settings)
-    model.opened = opened
+    model.opened = name, definition
     if samples > 1 and not model.samples:
         raise ParamsError(
             f"{where}: samples: the model does not sample, so that {samples} answers to a prompt "

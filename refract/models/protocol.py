@@ -7,7 +7,7 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from pydantic import BaseModel
 
@@ -151,15 +151,6 @@ def stop_details(details: Any) -> StopDetails | None:
     }
 
 
-class Opened(NamedTuple):
-    """The arguments of :func:`refract.models.open_model` that made a model, and make it
-    elsewhere."""
-
-    name: str
-    definition: Mapping[str, Any]
-    where: str
-
-
 class Model(Protocol):
     """A model adapter: what :data:`refract.models.ADAPTERS` names. A subclass has the defaults
     below; any class with all of these members is an adapter.
@@ -191,8 +182,8 @@ class Model(Protocol):
     """Whether this machine computes the answers, so that they can be made again to the
     byte."""
 
-    opened: Opened | None = None
-    """What it was opened from."""
+    opened: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
+    """The name and the definition that it was opened from; empty of one that was given as it is."""
 
     runtime: Mapping[str, Any] | None = None
     """What computes (device, dtype, libraries), for the record of where answers come

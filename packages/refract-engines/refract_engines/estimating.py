@@ -74,7 +74,7 @@ def estimate_model(
         name, defined, suites.prompts, fixed=suites.generation, samples=suites.samples
     )
     for model, times in ways:
-        settings = generation_settings(name, model.opened[1] if model.opened else defined)
+        settings = generation_settings(name, model.opened[1] or defined)
         identity = _identity(model)
         # An unknown turn of a conversation counts as long as it may be.
         longest = Answer("x" * CHARACTERS_PER_TOKEN * (settings.get("max_tokens") or 1))

@@ -254,9 +254,8 @@ def _exact(name: str, source: Model, project: Project) -> dict[str, Any]:
     if own["adapter"] != "hf":  # exact decoding of the same checkpoint
         kept = own.keys() & HFSettings.model_fields.keys()
         own = {"adapter": "hf"} | {key: own[key] for key in kept}
-    assert source.opened is not None
-    answered = source.opened.name
-    settings = {"loop_tokens": None, **generation_settings(answered, source.opened.definition)}
+    answered, definition = source.opened
+    settings = {"loop_tokens": None, **generation_settings(answered, definition)}
     if source.adapter != "hf" and settings["temperature"] != 0:
         raise UsageError(
             f"{answered}: a server draws with numbers of its own; answers of temperature: 0 can be "
@@ -474,5 +473,4 @@ def _read(
     model = replay.model
     if model.adapter == "hf" and model.identity().get("arithmetic") == "exact":
         store.forget(wrong)
-        assert model.opened is not None
-        store.put(certified.items(), model.opened.name, corrected=certified)
+        store.put(certified.items(), model.opened[0], corrected=certified)
