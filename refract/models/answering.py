@@ -58,6 +58,8 @@ ANSWERS = Path("data/answers")
 SHARDS = Path("data/shards")
 # The answer to a turn of a conversation that did not come to it.
 NOT_ASKED = Answer.failed("NotAsked", "the model gave no answer to the turn before this one")
+# So many answers are stored together where they cost nothing to make again; others one by one.
+TOGETHER = {"recorded": 1000, "synthetic": 1000}
 # Names of models that a server gives in one run and that are told apart.
 MOST_SAID = 16
 
@@ -98,6 +100,8 @@ def _ask(
     tokens = errors = 0
     runs: dict[str | None, dict[str, Any]] = {}
     started_at = utc(time.time())
+    together = TOGETHER.get(model.adapter, 1)
+    waiting: list[tuple[str, Answer]] = []
     with Progress(name or "answers", len(keys)) as progress:
         for index, answer in model.answer(list(requests.values())):
             named = answer.said_model
@@ -112,7 +116,10 @@ def _ask(
             key = keys[index]
             again = key in answers
             answers[key] = answer = replace(answer, origin=origin)
-            store.put([(key, answer)], name, corrected=[key] if again else [])
+            waiting.append((key, answer))
+            if len(waiting) >= together:
+                store.put(waiting, name, corrected=[key] if again else [])
+                waiting = []
             if again:
                 continue
             tokens += answer.completion_tokens or 0
@@ -120,6 +127,7 @@ def _ask(
             cost = model.usage.get("cost")
             spent = f", ${cost:.4f}" if cost else ""
             progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+    store.put(waiting, name)
     # The store has those of what it stored: not of errors, and of nothing where it is
     # turned off.
     store.learn(answers)
