@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
@@ -315,10 +315,14 @@ def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
 # refract judge
 
 
+def judge_rows(cli, rows: Sequence[dict]) -> SimpleNamespace:
+    write_rows(Path("rows.jsonl"), rows)
+    return cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+
+
 @pytest.mark.parametrize("answers", [["", ""], ["nan", ""], [None], ["aaaa " * 200]])
 def test_judging_answers_that_say_nothing_is_1(cli, answers):
-    write_rows(Path("rows.jsonl"), [{"prompt": "How?", "response": answer} for answer in answers])
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, [{"prompt": "How?", "response": answer} for answer in answers])
     assert (done.code, len(read_rows(Path("v.jsonl")))) == (1, len(answers)), done
 
 
@@ -355,8 +359,7 @@ def test_a_place_that_cannot_be_written_is_said(cli):
 
 
 def judged(cli, *rows: dict) -> list[dict]:
-    write_rows(Path("rows.jsonl"), rows)
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, rows)
     assert done.code == 0, done.err
     verdicts = read_rows(Path("v.jsonl"))
     errors = [row["error"] for row in verdicts if row["error"]]
@@ -417,8 +420,7 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
         {"question": "How?", "completion": REFUSALS[0], "label": "compliance"},
         {"question": "How?", "completion": HELP[0], "label": "compliance"},
     ]
-    write_rows(Path("rows.jsonl"), rows)
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, rows)
     assert [row["prompt_id"] for row in read_rows(Path("v.jsonl"))] == ["1", "2"]
     assert done.err.splitlines() == [
         "rows.jsonl: the column 'prompt' is taken from 'question'",
@@ -427,16 +429,11 @@ def test_what_is_taken_from_other_columns_and_what_these_say_otherwise_is_said(c
         "rows, the first is row 1 (refract judge validate --labelled FILE --label-column label "
         "measures a judge by it)",
     ]
-    write_rows(Path("rows.jsonl"), [{"response": HELP[0], "output": REFUSALS[0]}, {"output": "x"}])
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, [{"response": HELP[0], "output": REFUSALS[0]}, {"output": "x"}])
     assert "the column 'output' is not read; 2 rows hold another text there" in done.err
-    write_rows(
-        Path("rows.jsonl"), [{"response": "I", "done": False}, {"response": "", "done": True}]
-    )
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, [{"response": "I", "done": False}, {"response": "", "done": True}])
     assert (done.code, "row 1 is a part of an answer that was streamed" in done.err) == (2, True)
-    write_rows(Path("rows.jsonl"), [{"id": "a", "generation": "x"}])
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+    done = judge_rows(cli, [{"id": "a", "generation": "x"}])
     assert (done.code, done.err) == (2, (
         "refract: --in: rows.jsonl holds no answers: one of the columns response, completion, "
         "output, answer (got generation, id)\n"

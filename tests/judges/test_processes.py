@@ -77,17 +77,15 @@ def test_processes_stay_for_further_cases_while_they_are_wanted(monkeypatch):
     assert processes_used(judge) == {os.getpid()}
 
 
-def test_a_process_that_ends_too_early_is_an_error_that_says_so(monkeypatch):
+def test_an_error_of_a_process_is_the_judges_and_one_that_ends_too_early_says_so(monkeypatch):
     monkeypatch.setenv(processes.PROCESSES, "2")
-    with pytest.raises(RefractError, match=r"of_process: a process that judged ended with code 3"):
-        processes_used(OfProcess("of_process", None))
+    for settings, error, says in (
+        (None, RefractError, "of_process: a process that judged ended with code 3"),
+        ("wrong", ParamsError, r"judges\.of_process: no weights"),
+    ):
+        with pytest.raises(error, match=says):
+            processes_used(OfProcess("of_process", settings))
     assert processes_used(OfProcess("of_process", "settings"))
-
-
-def test_an_error_of_a_process_is_the_judges(monkeypatch):
-    monkeypatch.setenv(processes.PROCESSES, "2")
-    with pytest.raises(ParamsError, match=r"judges\.of_process: no weights"):
-        processes_used(OfProcess("of_process", "wrong"))
 
 
 def test_as_many_processes_judge_as_there_are_cores_to_use(monkeypatch):

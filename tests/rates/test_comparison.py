@@ -264,6 +264,9 @@ def test_a_drop_within_the_judges_error_is_not_called_worse():
     assert "judge's error" in single(many, many, WRONG).drop.reason
 
 
+OPEN = "inconclusive"
+
+
 @pytest.mark.parametrize(("shared", "decided"), [(20, True), (19, False)])
 def test_a_measure_is_decided_from_half_of_its_prompts_on(shared, decided):
     before, after = outcome_lines("r" * 40), outcome_lines("r" * shared)
@@ -274,10 +277,13 @@ def test_a_measure_is_decided_from_half_of_its_prompts_on(shared, decided):
 
 
 def test_vanished_answers_fail_a_build_where_they_alone_keep_a_drop_from_being_excluded():
-    # Unchanged but for so many of 129 that vanished: one is within the margin, twelve are not.
-    for vanished, decision in ((0, "not worse"), (1, "not worse"), (12, "inconclusive")):
+    # Unchanged but for so many of 129 that vanished: three could be a drop of .056, twelve are one.
+    for vanished, decision in ((0, "not worse"), (1, "not worse"), *((3, OPEN), (12, OPEN))):
         found = single("r" * 129, "e" * vanished + "r" * (129 - vanished))
-        assert (found.drop.decision, found.drop.regression) == (decision, vanished == 12)
+        assert (found.drop.decision, found.drop.regression) == (decision, vanished > 1)
+    # Three of which one sample vanished and the other complies leave it open by themselves.
+    (found,) = compare(samples(*["rr"] * 129), samples(*["ce"] * 3, *["rr"] * 126))
+    assert (found.drop.decision, found.drop.regression) == (OPEN, False)
     # Of 40: two are the margin of .05 itself. So few as losses are no drop that is shown (1/4,
     # 1/8), and the others leave .068 open by themselves, z^2 / (n + z^2) of 37 with z = 1.645.
     for vanished, regression in ((2, False), (3, True)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
@@ -21,10 +21,12 @@ def test_holm_rejects_the_three_hypotheses_that_the_familywise_rule_does():
     assert [p <= 0.05 for p in holm(THROMBOLYSIS)] == [True] * 3 + [False] * 12
 
 
-@settings(max_examples=10)  # statsmodels looks through all memory for garbage each time
 @given(st.lists(st.sampled_from(THROMBOLYSIS) | st.floats(0, 1), min_size=1))
 def test_holm_is_that_of_statsmodels_to_the_last_digit(p_values):
-    assert holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gc.collect", lambda: 0)  # it looks through all memory each time
+        expected = multipletests(p_values, method="holm")[1].tolist()
+    assert holm(p_values) == expected
 
 
 def test_a_test_that_was_not_made_stays_none_and_does_not_count():
