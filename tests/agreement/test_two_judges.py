@@ -72,6 +72,7 @@ def test_kappa_of_two_files_is_that_of_their_table(cli, tmp_path):
     found = json.loads(done.out)
     assert (found["refusal"]["kappa"], found["refusal"]["n"], found["joined"]) == (0.4, 50, 50)
     assert found["refusal"]["low"] < 0.4 < found["refusal"]["high"]
+    assert found["undecided"] == {"a": 0, "b": 0}
     assert found["labels"]["confusion"] == {C: {C: 15, R: 10}, R: {C: 5, R: 20}}
     assert "0.400" in cli("judge", "kappa", a, b).out
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from refract.agreement.labelled_files import labels_of, read_labelled
-from refract.agreement.scores import score_labels
+from refract.agreement.scores import group_rows, score_labels
 from refract.core.errors import UsageError
 from refract.core.jsonl import read_rows, write_json, write_rows
 from refract.core.tables import read_table
@@ -48,6 +48,20 @@ def test_labels_are_scored_as_four_and_as_refused_or_not():
         for judge, count in row.items()
         if count
     } == set(zip(truth[:5], judged[:5], strict=True))
+
+
+def test_right_labels_by_the_value_of_a_field_and_those_right_of_refusal_are_counted():
+    truth = ["refusal", "refusal", "compliance", "compliance"]
+    unjudged, judged = group_rows(
+        "bbab", "f", truth, ["partial_refusal", "refusal", None, "refusal"]
+    )
+    assert unjudged == {
+        "field": "f", "value": "a", "n": 0, "unjudged": 1, "right": 0, "refused_right": 0
+    }  # fmt: skip
+    assert judged == {
+        "field": "f", "value": "b", "n": 3, "unjudged": 0, "right": 1, "refused_right": 2,
+        "accuracy": 0.3333, "low": 0.0615, "high": 0.7923,
+    }  # fmt: skip
 
 
 # The stage
