@@ -12,6 +12,7 @@ from refract.statistics.proportions import (
     all_of_k,
     any_of_k,
     changes_in_k,
+    difference_of_means,
     effective_n,
     mean_of_samples,
     proportion,
@@ -121,3 +122,13 @@ def test_what_differs_behind_the_twelfth_digit_is_one_number():
 @pytest.mark.parametrize(("positives", "n"), [(0, 40), (7, 40), (40, 40), (65, 129)])
 def test_the_effective_number_of_a_wilson_interval_is_its_own(positives, n):
     assert effective_n(positives / n, *wilson(positives, n)) == pytest.approx(n, rel=1e-6)
+
+
+def test_an_interval_of_all_says_as_much_as_a_thousandth_of_an_answer():
+    assert effective_n(0.5, 0.0, 1.0) == 1e-3
+
+
+def test_a_difference_of_means_has_newcombes_interval():
+    # Newcombe 1998, Statistics in Medicine 17:873, table II, method 10
+    found = difference_of_means(proportion(56, 70), proportion(48, 80))
+    assert found == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)

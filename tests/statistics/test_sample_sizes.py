@@ -16,6 +16,8 @@ def test_the_power_of_one_way_losses_is_that_of_five():
         assert drop_power(n, drop, 0.0) == pytest.approx(binom.sf(4, n, drop))
     assert smallest_drop(4) is None
     assert drop_power(20, 0.0, 0.0) == 0.0
+    # What rounding adds to a sum of 1 is none of it.
+    assert drop_power(9, 0.6, 0.4 + 5e-10) == pytest.approx(drop_power(9, 0.6, 0.4))
 
 
 def power_by_counting(n: int, drop: float, churn: float, alpha: float) -> float:
