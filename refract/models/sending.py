@@ -110,6 +110,8 @@ class LiveRun:
                 answer = self.model.read_reply(response.content, attempt)
             except Exception as error:  # whatever a server can make of its client
                 failure = self.model.failure_of(error)
+                headers = getattr(getattr(error, "response", None), "headers", {})
+                repeats = headers.get("x-should-retry") != "false"
             else:
                 self.failures = 0
                 self.model.seconds.append(time.monotonic() - began)
@@ -130,7 +132,7 @@ class LiveRun:
             if failure.paid:
                 self.model.count(None, body)
             if failure.kind == "passing":
-                if client is not self.client and self.model.reached:
+                if repeats and client is not self.client and self.model.reached:
                     continue  # with all repeats
                 self._give_up_after(failure.text)
             elif failure.kind == "too long" and attempt < last:
