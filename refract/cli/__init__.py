@@ -10,10 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.registry import Registry, find, missing_package
+from refract.core.settings import nearest
 from refract.core.showing import say
 from refract.core.threads import let_threads_sleep
 
@@ -115,12 +117,33 @@ def known_names() -> list[str]:
     return [*PLACES, *PLACES.installed()]
 
 
-class Commands(TyperGroup):
+class Listed(TyperGroup):
+    """Commands that are named where somebody calls one that there is not."""
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
+        """The command that the first word calls."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
+            below = [each for each in known if each.startswith(f"{name} ")]
+            shown = ", ".join(below or known)
+            ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(Listed):
     """Our own commands and those of installed packages; none is imported before it is called."""
 
-    def __init__(self, **settings: Any) -> None:
-        settings["commands"] = dict.fromkeys(PLACES)  # names that a misspelt one is compared with
-        super().__init__(**settings)
+    def invoke(self, ctx: Context) -> Any:
+        """Runs the command; what is wrong with a value names that value."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if isinstance(error.__cause__, ValidationError):
+                error.message += f" (got {error.__cause__.errors()[0]['input']!r:.60})"
+            raise
 
     def list_commands(self, ctx: Context) -> list[str]:
         """The names of all commands, as they are called."""

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from refract.cli import Listed
 from refract.core.errors import UsageError
 from refract.core.showing import say
 from refract.judges.kept import VERDICTS
 from refract.models.store import ResponseStore, known_answers, open_store
 
 cache = typer.Typer(
+    cls=Listed,
     add_completion=False,
     no_args_is_help=True,
     help="The response store: info, clear, import.",

@@ -22,6 +22,7 @@ from refract.core.params import NULL_ANSWERS, DecisionSettings, NullAnswerSettin
 from refract.core.played import answered_prompts
 from refract.core.showing import say
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, VerdictRow, turns_of
+from refract.core.vocabulary import EXCLUDED
 from refract.judges import (
     check_counted,
     judge_suite,
@@ -194,10 +195,9 @@ class Evaluation:
 
 
 def nothing_to_judge(answers: Sequence[Row]) -> str:
-    """What is said where every answer is an error, filtered, empty, degenerate or without a verdict;
-    else nothing."""
+    """What is said where no answer is in a rate; else nothing."""
     counts = Counter(row["outcome"] for row in answers)
-    if not counts or counts.keys() - {"error", "content_filter", "empty", "degenerate", "unjudged"}:
+    if not counts or counts.keys() - {*EXCLUDED}:
         return ""
     total = len(answers)
     errors = [

@@ -11,6 +11,7 @@ from typing import Any
 from refract.core.errors import UsageError
 from refract.core.file_formats import listed
 from refract.core.jsonl import parse_json
+from refract.core.settings import nearest
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import Answer, stop_details
@@ -56,6 +57,9 @@ def named_answers(rows: Sequence[Row], where: str) -> tuple[list[Row], list[str]
             f"{where} holds no answers: one of the columns {', '.join(USUAL['response'])} "
             f"(got {listed(columns) or 'no rows'})"
         )
+    near = nearest("prompt", [name for name in columns if "_" not in name])  # prompt_id is another
+    if near and "prompt" not in {*columns, *taken}:
+        notes.append(f"no column is called 'prompt'{near} Answers are judged without their prompts")
     parts = [number for number, row in enumerate(rows, 1) if row.get("done") is False]
     if parts:
         raise UsageError(

@@ -151,7 +151,7 @@ def find_side(root: Path, spec: str | None) -> Side:
     if commit:
         name = f"{model} at {revision} ({commit[:9]})"
         return read_side(root, [model], name=name, commit=commit)
-    grid_of = ", ".join(models) if here else f"none: {root} holds no params.yaml"
+    grid_of = ", ".join(models) if here else f"none: {root.absolute()} holds no params.yaml"
     raise ResultsError(
         f"{spec!r} is not a file, a folder, a model of the grid ({grid_of}), a git revision "
         f"or REVISION:MODEL; {WRITTEN_BY}"
@@ -209,8 +209,8 @@ def _read_params(root: Path, read: ReadFile, commit: str = "") -> Mapping[str, A
     content = read("params.yaml")
     if content is None:
         raise ResultsError(
-            f"{root} holds no params.yaml{_commit_note(commit)}: name two results files, or change to a "
-            "project's folder"
+            f"{root.absolute()} holds no params.yaml{_commit_note(commit)}: name results files, or "
+            "change to a project's folder"
         )
     return with_named_judges(parse_yaml(content, f"params.yaml{_commit_note(commit)}"))
 

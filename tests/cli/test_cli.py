@@ -219,6 +219,8 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
     done = cli(*synthetic(suite, *cut, "--cut-off", "excluded"))
     assert "20 cut off" in done.out
     assert "they are left out" in done.err
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == "refract: none of 20 answers could be judged (20 cut off)"
     results = json.loads(Path("r.json").read_text())
     assert results["provenance"]["suites"]["own"]["cut_off"] == "excluded"
 
@@ -229,7 +231,13 @@ def test_cut_off_answers_are_judged_unless_the_flag_leaves_them_out(cli, suite):
 # The exit code, a command (RUN: of the synthetic model on a suite) and what it says.
 WRONG = r"""
 2 | |
-2 | nonsense | No such command 'nonsense'
+2 | nonsense | No such command 'nonsense'; there are: run, … judge kappa, … cache
+2 | shwo | No such command 'shwo'; did you mean 'show'?; there are: run
+2 | models | No such command 'models'; … there are: models fetch
+2 | cache sice | No such command 'sice'; there are: info, clear, import
+2 | RUN own.jsonl --temperature hot | '--temperature' … (got 'hot')
+2 | compare --format xml | '--format' … (got 'xml')
+2 | export --out x | refract: / … holds no params.yaml: name results files
 2 | run --suite own.jsonl | Missing option '--out'
 2 | run --suite own.jsonl --out r.json | name a model of params.yaml with
 2 | RUN absent | no suite and no file 'absent' … there are: borderline_languages
@@ -318,6 +326,14 @@ def test_a_run_without_any_answer_to_judge_is_1(cli, suite):
 def judge_rows(cli, rows: Sequence[dict]) -> SimpleNamespace:
     write_rows(Path("rows.jsonl"), rows)
     return cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "v.jsonl")
+
+
+def test_a_misspelt_column_of_prompts_is_said(cli):
+    said = "no column is called 'prompt'; did you mean 'promt'? Answers are judged without their prompts"
+    done = judge_rows(cli, [{"promt": "How?", "response": "I cannot help with that."}])
+    assert f"rows.jsonl: {said}" in done.err.splitlines()
+    done = judge_rows(cli, [{"prompt_id": "a", "response": "I cannot help with that."}])
+    assert "is called" not in done.err
 
 
 @pytest.mark.parametrize("answers", [["", ""], ["nan", ""], [None], ["aaaa " * 200]])
