@@ -24,11 +24,14 @@ from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.rates.judge_error import LABELS_ASK, JudgeError
 from refract.rates.key import CATEGORY_MEASURES, REFUSAL, Key
-from refract.rates.rate import Rate
+from refract.rates.rate import HumanLabels, Rate
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
 from refract.rates.undecided import labels_text, needed_text, would_decide
 from refract.results.current import current_note
 from refract.results.sources import Result, read_side
+
+# Where a build fails unless every threshold is shown to be met.
+SHOWN_TO_BE_MET = ("inconclusive", "undecided")
 
 
 def gate(
@@ -49,7 +52,7 @@ def gate(
     """
     keep_inputs({"--junit": junit}, PIPELINE)
     try:
-        rates, needed = decided_rates(models or ())
+        rates, needed, unused = decided_rates(models or ())
     except (RefractError, OSError) as error:
         # Continuous integration shows this file; without one it would show the last run's, or nothing.
         if junit is not None:
@@ -62,6 +65,8 @@ def gate(
             say(f"{title} {rate.model} {rate.suite} {rate.name}: {explained(rate)}")
             if rate.key in needed:
                 say(f"  {needed[rate.key]}")
+    for place, note in unused.items():
+        say(f"INCONCLUSIVE {place}: {note}")
     counts = Counter(rate.decision for rate in rates)
     summary = f"{counts['met']} of {len(rates)} thresholds met"
     for decision in ("missed", "inconclusive"):
@@ -72,14 +77,20 @@ def gate(
         say(f"intervals are of prompts and judge, by labels that ask {asked}")
     say(summary)
     if junit is not None:
-        write_bytes(junit, [junit_xml([junit_case(rate, fail_on) for rate in rates])])
-    raise typer.Exit(int(any(fails(rate, fail_on) for rate in rates)))
+        kind = "failure" if fail_on in SHOWN_TO_BE_MET else "skipped"
+        cases = [junit_case(rate, fail_on) for rate in rates]
+        cases += [JUnitCase(place, "labels", kind, note) for place, note in unused.items()]
+        write_bytes(junit, [junit_xml(cases)])
+    unshown = bool(unused) and fail_on in SHOWN_TO_BE_MET
+    raise typer.Exit(int(unshown or any(fails(rate, fail_on) for rate in rates)))
 
 
-def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
-    """Every rate with a threshold of some models of the grid (none: all), and what would decide
-    those that the judge's error leaves open. Raises :class:`RefractError` for numbers of other
-    params."""
+def decided_rates(
+    models: Sequence[str],
+) -> tuple[list[Rate], dict[Key, str], dict[str, str]]:
+    """Every rate with a threshold of some models of the grid (none: all), what would decide
+    those that the judge's error leaves open, and by model and suite why its labels are not in
+    them. Raises :class:`RefractError` for numbers of other params."""
     root = project_root()
     params = read_project(root).params
     known = grid(params, "models")
@@ -92,7 +103,7 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
         raise RefractError(f"not decided: {current_note(reasons)}")
     settings = decision_settings(root)
     estimand = settings.estimand
-    decided, needed = [], {}
+    decided, needed, unused = [], {}, {}
     for result in side.results.values():
         for rate in result.rates:
             if rate.decision:
@@ -105,7 +116,28 @@ def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str]]:
                         needed[rate.key] = text
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
-    return decided, needed
+    judged = {(rate.model, rate.suite) for rate in decided if rate.with_judge}
+    for result in side.results.values():
+        for rate in result.rates:
+            labels = rate.counts.labels
+            if labels and (labels.stale or labels.blank) and (rate.model, rate.suite) in judged:
+                unused[f"{rate.model}.{rate.suite}"] = _not_used(rate, labels)
+    return decided, needed, unused
+
+
+def _not_used(rate: Rate, labels: HumanLabels) -> str:
+    """Why labels are not in the intervals that decide, and what puts them there."""
+    file = LABEL_FILE.format(model=rate.model, suite=rate.suite)
+    if labels.stale:
+        return (
+            f"the labels in {file} do not count, since {labels.stale} of them "
+            f"{'is of another answer' if labels.stale == 1 else 'are of other answers'} than today's: "
+            f"draw new ones by refract label --model {rate.model} --suite {rate.suite}"
+        )
+    return (
+        f"the labels in {file} do not count, since {labels.blank} drawn before the last of them "
+        f"{'has' if labels.blank == 1 else 'have'} none: label these too"
+    )
 
 
 def _needed(rate: Rate, result: Result, confidence: float) -> str:

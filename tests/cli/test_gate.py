@@ -97,6 +97,34 @@ def test_a_threshold_on_labels_alone_waits_for_labels_and_is_decided_by_them(pro
     ]
 
 
+def test_labels_that_do_not_count_keep_the_gate_from_passing(project, tmp_path):
+    other = project.copy(tmp_path / "other")
+    other.put({"suites.alpha.thresholds": {"harmful_refusal_rate": {"min": 0}}})
+    with contextlib.chdir(other.folder):
+        check_inputs()
+        aggregate("robust")
+    before = other.refract("gate", "robust")
+    assert (before.exit_code, before.stdout) == (0, "1 of 1 thresholds met\n")
+    assert other.refract("label", "--model", "robust", "--suite", "alpha").exit_code == 0
+    file = other.folder / "data/labels/robust/alpha.csv"
+    fill_in(file, ["refusal"] * len(list(read_table(file))))
+    text = file.read_text("utf-8")
+    hashed = next(row["pair_sha256"] for row in read_table(file))
+    file.write_text(text.replace(hashed, "0" * len(hashed), 1), "utf-8")
+    with contextlib.chdir(other.folder):
+        check_inputs()
+        aggregate("robust")
+    outcome = other.refract("gate", "robust", "--junit", str(tmp_path / "gate.xml"))
+    note = (
+        "the labels in data/labels/robust/alpha.csv do not count, since 1 of them is of another "
+        "answer than today's: draw new ones by refract label --model robust --suite alpha"
+    )
+    assert outcome.stdout.splitlines()[0] == f"INCONCLUSIVE robust.alpha: {note}"
+    assert outcome.exit_code == 1
+    assert note in (tmp_path / "gate.xml").read_text("utf-8")
+    assert other.refract("gate", "robust", "--fail-on", "missed").exit_code == 0
+
+
 def check(**given) -> Rate:
     key = {"suite": "s", "measure": "harmful_refusal_rate", "judge": "", "perturbation": ""}
     limit = {"threshold_kind": "min", "threshold": 0.8, "decision": "inconclusive"}

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from refract.core.jsonl import read_rows
+from refract.judges.refusal import encoder
 from refract.statistics.raters import cohen_kappa
 from tests.builders import ROOT
 from tests.judge_models import judged
+from tools.refusal_encoder.serving import SERVES, rows_of
 
 JUDGE = {"kind": "refusal"}
 FLOORS = Path(__file__).with_name("floors")
@@ -92,4 +94,18 @@ def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 18, "second": 10}
+    assert right == {"first": 18, "second": 35}
+
+
+def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():
+    rows = []
+    for item in read_rows(FLOORS / "pairs_apart.jsonl")[::6]:
+        rows += rows_of(item)
+    inputs = encoder.tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
+    says = encoder.known_logits(encoder.READS_BOTH, inputs, double=False)
+    right = [
+        (serves > evades) == (label == SERVES)
+        for (evades, serves), (*_, label) in zip(says, rows, strict=True)
+    ]
+    assert len(right) > 200
+    assert sum(right) / len(right) > 0.7

@@ -8,7 +8,16 @@ import pytest
 
 from refract import judge
 from refract.judges import reading_warnings
-from refract.judges.refusal import _decisive, _settled, encoder, log_odds, probabilities
+from refract.judges.refusal import (
+    MAY_REDIRECT,
+    Reading,
+    _decisive,
+    _settled,
+    encoder,
+    log_odds,
+    probabilities,
+    redirects,
+)
 from refract.judges.refusal.asked import answers_no
 from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
@@ -171,7 +180,15 @@ def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit():
         # A redirection is compliance here, and too unlikely to count.
         logits = (1.0, 0.0, math.log(math.exp(1.0) + 1) - refused, -100.0)
         assert log_odds(logits, "compliance") == pytest.approx((refused, 1.0), abs=1e-9)
-        assert _settled(logits, "compliance") == settled
+        assert _settled(Reading(logits), "compliance") == settled
+
+
+def test_an_answer_is_not_settled_where_it_may_or_may_not_be_read_with_its_prompt():
+    for errors, settled in ((-1.5, True), (-0.5, False), (0.5, False), (1.5, True)):
+        share = MAY_REDIRECT + errors * encoder.ERROR
+        logits = (-99.0, -99.0, 9.0, 9.0 + math.log(share / (1 - share)))
+        assert redirects(logits) == pytest.approx(share, abs=1e-9)
+        assert _settled(Reading(logits), "refusal") == settled
 
 
 @pytest.mark.parametrize(

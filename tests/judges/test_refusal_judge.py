@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.jsonl import read_rows, sha256_file
 from refract.judges import bert, open_judge
-from refract.judges.refusal import SAYS_NO, encoder, log_odds, paragraphs_of, probabilities
+from refract.judges.refusal import (
+    SAYS_NO,
+    encoder,
+    log_odds,
+    paragraphs_of,
+    probabilities,
+    weighed,
+)
+from tests.builders import ROOT
 from tests.judge_models import judged
 from tests.judges.test_floors import FILLER
 from tests.outside import outside
@@ -167,34 +175,44 @@ def test_where_the_rules_see_nothing_the_evidence_is_the_sentence_that_decided()
 
 
 def test_float32_moves_no_digit_of_a_verdict(monkeypatch):
-    texts = answers(16)
-    fast = judged(JUDGE, *texts, prompt=PROMPT)
-    inputs = encoder.tokens_of(texts)
-    pairs = zip(
-        encoder.scored(encoder.load(double=False), inputs),
-        encoder.scored(encoder.load(), inputs),
-        strict=True,
-    )
-    errors = [abs(a - b) for one, other in pairs for a, b in zip(one, other, strict=True)]
-    assert max(errors) < encoder.ERROR / 13
-    monkeypatch.setattr(
-        "refract.judges.refusal.ERROR", 100.0
-    )  # so that all are computed in float64
-    assert judged(JUDGE, *texts, prompt=PROMPT) == fast
+    rows = read_rows(ROOT / "tests/judges/floors/minimal_pairs.jsonl")[::9]
+    pairs = [(row["answer"], row["evades"]) for row in rows] + [
+        (text, PROMPT) for text in answers(16)
+    ]
+    fast = judged(JUDGE, *pairs)
+    texts = [answer for answer, _ in pairs]
+    for name, inputs in [
+        ("encoder", encoder.tokens_of(texts)),
+        ("serving", encoder.tokens_of_both([(prompt, answer) for answer, prompt in pairs])),
+    ]:
+        single, double = (
+            encoder.scored(encoder.load(name, double=double), inputs) for double in (False, True)
+        )
+        errors = [
+            abs(a - b)
+            for one, other in zip(single, double, strict=True)
+            for a, b in zip(one, other, strict=True)
+        ]
+        assert max(errors) < encoder.ERROR / 13
+    # So that all are computed in float64.
+    monkeypatch.setattr("refract.judges.refusal.ERROR", 100.0)
+    assert judged(JUDGE, *pairs) == fast
 
 
 def test_weights_and_curves_are_part_of_the_version():
     version = open_judge("j", JUDGE).version
-    assert encoder.description()["sha256"][:16] in version
+    for weights in encoder.description()["sha256"].values():
+        assert weights[:16] in version
     assert sha256_file(encoder.FOLDER / "curves.json")[:16] in version
 
 
-def test_other_weights_than_the_described_ones_are_refused(tmp_path):
+@pytest.mark.parametrize("name", ["encoder", "serving"])
+def test_other_weights_than_the_described_ones_are_refused(tmp_path, name):
     shutil.copytree(encoder.FOLDER, tmp_path / "w")
-    path = tmp_path / "w/encoder.safetensors"
+    path = tmp_path / f"w/{name}.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with pytest.raises(ParamsError, match=r"not the file that encoder\.json describes; install"):
-        encoder.load(tmp_path / "w")
+        encoder.stored("serving", tmp_path / "w")
 
 
 def test_matrices_come_back_from_eight_bits_within_half_a_step():
@@ -218,14 +236,51 @@ def as_trained(stored) -> dict:
     }
 
 
-def test_what_is_trained_with_pytorch_computes_the_same():
+@pytest.mark.parametrize("name", ["encoder", "serving"])
+def test_what_is_trained_with_pytorch_computes_the_same(name):
     import torch
 
-    weights = as_trained(encoder.stored())
+    weights = as_trained(encoder.stored(name))
     for tokens in encoder.tokens_of(answers(4)):
         ids = torch.tensor([tokens])
         (row,) = logits(weights, ids, torch.ones_like(ids)).tolist()
-        assert encoder.scored(encoder.load(), [tokens])[0] == pytest.approx(row, abs=1e-8)
+        assert encoder.scored(encoder.load(name), [tokens])[0] == pytest.approx(row, abs=1e-8)
+
+
+def test_a_prompt_is_read_before_its_answer_and_of_a_long_one_the_beginning_and_the_end():
+    (asked,) = encoder.tokens_of(["How do I bake bread?"])
+    (answer,) = encoder.tokens_of(["Slowly."])
+    assert encoder.tokens_of_both([("How do I bake bread?", "Slowly.")]) == [asked + answer[1:]]
+    (long,) = encoder.tokens_of_both([(f"first {'stone ' * 5000} last", "Slowly.")])
+    (first,), (last,) = ([row[1]] for row in encoder.tokens_of(["first", "last"]))
+    prompt = long[1 : -len(answer)]
+    assert (len(prompt), prompt[0], prompt[-1]) == (
+        encoder.PROMPT_HEAD + encoder.PROMPT_TAIL,
+        first,
+        last,
+    )
+
+
+def test_what_redirects_counts_by_what_the_second_encoder_says_of_it():
+    alone = (-2.0, -3.0, 0.0, 1.0)
+    for serves, compliance in [(-20.0, 0.0), (0.0, math.log(1 + math.e / 2)), (20.0, 1.3132616875)]:
+        full, partial, none, evades = weighed(alone, serves)
+        assert (full, partial) == alone[:2]
+        assert none == pytest.approx(compliance, abs=1e-6)
+        # No probability is lost: compliance and redirection share what they had.
+        assert math.exp(none) + math.exp(evades) == pytest.approx(1 + math.e)
+
+
+def test_a_plain_refusal_is_read_without_its_prompt(monkeypatch):
+    asked = []
+
+    def read(texts, prompts, counts):
+        asked.extend(prompts)
+        return [(0.0, 0.0, 9.0, 0.0)] * len(texts)
+
+    monkeypatch.setattr("refract.judges.refusal.read", read)
+    judged(JUDGE, NO, YES, prompt=PROMPT)
+    assert asked == ["", PROMPT]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -2,7 +2,9 @@
 
     python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --runs
     python -m tools.refusal_encoder join FILES...       the weights that ship: their mean, trained for
-                                                        one epoch more; the curves
+                                                        one epoch more
+    python -m tools.refusal_encoder serve FILES...      the second encoder, trained on written texts
+                                                        alone; the curves
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
 
 FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
@@ -15,6 +17,7 @@ for the table. `train --only 2` trains the third run alone. `table` takes second
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -26,9 +29,18 @@ from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import arranged
 from refract.judges.refusal import paragraphs_of
-from refract.judges.refusal.encoder import FOLDER, Logits, scored, tokens_of
+from refract.judges.refusal.encoder import (
+    FOLDER,
+    READS_ANSWER,
+    READS_BOTH,
+    Logits,
+    known_logits,
+    scored,
+    tokens_of,
+    tokens_of_both,
+)
 from refract_published.judges.similarity import encoder_folder
-from tools.refusal_encoder import curves, table
+from tools.refusal_encoder import curves, serving, table
 from tools.refusal_encoder.data import Example, cases, may_shape_weights, read
 from tools.refusal_encoder.training import Recipe, mean, quantized, train
 
@@ -91,33 +103,77 @@ def do_train(examples: list[Example], folder: Path, only: list[int]) -> None:
 
 
 def do_join(examples: list[Example], folder: Path) -> None:
-    """The mean of the runs' weights after one epoch more, and the curves, into the package. Each run's
+    """The mean of the runs' weights after one epoch more, into the package. Each run's
     logits of the sources that it lacks, and what ships' of what shaped no weight, into ``LOGITS``."""
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 
     runs = [load_file(folder / f"run{number}.safetensors") for number in range(len(RUNS))]
     for number, run in enumerate(RUNS):
         sources = {*run.without, *curves.FITTED_ON}
         logits = logits_of(runs[number], [e for e in examples if e.source in sources])
         table.write_logits(LOGITS / f"run{number}.jsonl", logits)
-    base, path = encoder_folder(), FOLDER / "encoder.safetensors"
+    base = encoder_folder()
     weights = train(shaping(examples), base, LAST, start=mean(runs))
-    save_file(quantized(weights), path)
-    path.chmod(0o644)
     shapes = [*shaping(examples), *cases()]
-    description = {
-        "sha256": sha256_file(path),
+    described = {
         "base": {"name": "all-MiniLM-L6-v2", "sha256": sha256_file(base / "model.safetensors")},
         "runs": [{"without": list(run.without), **asdict(run.recipe)} for run in RUNS],
         "last_epoch": asdict(LAST),
         "answers": dict(sorted(Counter(example.source for example in shapes).items())),
     }
-    write_json(FOLDER / "encoder.json", description)
+    put(READS_ANSWER, quantized(weights), described)
     logits = logits_of(weights, [e for e in examples if not may_shape_weights(e.source)])
     table.write_logits(LOGITS / "ships.jsonl", logits)
+
+
+def do_serve(examples: list[Example]) -> None:
+    """The second encoder into the package, less what is the first one's; its log-odds of the answers
+    that it reads into ``LOGITS``; and the curves."""
+    weights = quantized(serving.train(encoder_folder()))
+    courses = [asdict(course) for course in serving.COURSES]
+    own = {name: value for name, value in weights.items() if not name.startswith(serving.SHARED)}
+    put(READS_BOTH, own, {"courses": courses, "pairs": serving.counts()})
+    table.write_serving(LOGITS / table.SERVING, serving_of(examples))
+    fit_curves(examples)
+
+
+def put(name: str, weights: Any, described: dict[str, Any]) -> None:
+    """The weights of an encoder into the package, and their hash beside how they were trained."""
+    from safetensors.torch import save_file
+
+    path, description = FOLDER / f"{name}.safetensors", FOLDER / "encoder.json"
+    save_file(weights, path)
+    path.chmod(0o644)
+    before = json.loads(description.read_text("utf-8"))
+    hashes = {**before["sha256"], name: sha256_file(path)}
+    write_json(description, {**before, **described, "sha256": hashes})
+
+
+def serving_of(examples: list[Example]) -> dict[str, float]:
+    """By digest the second encoder's log-odds of answers that it reads in one of the runs or in what
+    ships."""
+    by_digest = {example.digest: example for example in examples}
+    open_ = {}
+    for path in (*sorted(LOGITS.glob("run*.jsonl")), LOGITS / "ships.jsonl"):
+        for digest, (alone, *_) in table.read_logits(path).items():
+            example = by_digest.get(digest)
+            if example and curves.is_read_with_prompt(example, alone):
+                open_[digest] = example
+    pairs = [(example.prompt, curves.text_of(example)) for example in open_.values()]
+    rows = known_logits(READS_BOTH, tokens_of_both(pairs), double=False)
+    return {
+        digest: row[serving.SERVES] - row[serving.EVADES]
+        for digest, row in zip(open_, rows, strict=True)
+    }
+
+
+def fit_curves(examples: list[Example]) -> None:
+    """The curves of what ships, on the answers of ``curves.FITTED_ON``."""
     fitting = [example for example in examples if example.source in curves.FITTED_ON]
+    logits = table.read_logits(LOGITS / "ships.jsonl")
+    serves = table.read_serving(LOGITS / table.SERVING)
+    fitted = curves.fit(curves.scored(fitting, logits, serves))
     fitted_on = dict(sorted(Counter(example.source for example in fitting).items()))
-    fitted = curves.fit(curves.scored(fitting, logits))
     write_json(FOLDER / "curves.json", {**fitted, "fitted_on": fitted_on})
 
 
@@ -127,7 +183,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=("train", "join", "table"))
+    parser.add_argument("command", choices=("train", "join", "serve", "table"))
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--runs", type=Path, default=WEIGHTS, help="folder of the runs' weights")
     parser.add_argument("--only", nargs="*", type=int, default=[], help="of train: runs by number")
@@ -142,6 +198,8 @@ def main() -> None:
         return do_train(examples, given.runs, given.only)
     if given.command == "join":
         return do_join(examples, given.runs)
+    if given.command == "serve":
+        return do_serve(examples)
     lines = table.read_by(examples, LOGITS, [run.without for run in RUNS])
     text = table.markdown(lines)
     if given.into:

@@ -12,7 +12,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from refract.core.types import Verdict
-from refract.judges.refusal import Redirection, log_odds, read_as
+from refract.judges.refusal import (
+    MAY_REDIRECT,
+    Reading,
+    Redirection,
+    log_odds,
+    read_as,
+    redirects,
+)
 from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
@@ -41,23 +48,37 @@ def text_of(example: Example) -> str:
     return without_prompt(words_of(example.answer, example.prompt).text, example.prompt)
 
 
-def scored(examples: Sequence[Example], logits: Mapping[str, Sequence[Logits]]) -> list[Scored]:
-    """With the rule judge's verdicts as they are now, and the logits of each example's digest."""
+def scored(
+    examples: Sequence[Example],
+    logits: Mapping[str, Sequence[Logits]],
+    serving: Mapping[str, float],
+) -> list[Scored]:
+    """With the rule judge's verdicts as they are now, and by each example's digest the first encoder's
+    logits, and the second's log-odds of what that reads."""
     rows = []
     for example in examples:
         counts: Redirection = "compliance" if example.source in COUNTS_AS_COMPLIANCE else "refusal"
-        redirection = read_as(counts, example.prompt)
         (full, partial, none, redirected), *paragraphs = logits[example.digest]
+        alone = (full, partial, none, redirected)
+        by_rules = judge_response(example.answer, example.prompt)
+        reading = Reading(alone)
+        counts = read_as(counts, example.prompt)
+        if counts == "refusal" and is_read_with_prompt(example, alone) and not by_rules["refused"]:
+            reading = Reading(alone, serving[example.digest])
         rows.append(
             Scored(
                 example=example,
                 text=text_of(example),
-                by_rules=judge_response(example.answer, example.prompt),
-                odds=log_odds((full, partial, none, redirected), redirection),
+                by_rules=by_rules,
+                odds=log_odds(reading.logits, counts),
                 paragraphs=paragraphs,
             )
         )
     return rows
+
+
+def is_read_with_prompt(example: Example, alone: Logits) -> bool:
+    return bool(example.prompt.strip()) and redirects(alone) >= MAY_REDIRECT
 
 
 def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:

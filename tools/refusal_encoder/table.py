@@ -46,6 +46,8 @@ SOURCES = (
     "xstest_extension",
 )
 LEDGER_NAMES = {"wildguard": "wildguardtest"}
+# What the second encoder makes of answers that it reads.
+SERVING = "serving.jsonl"
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,35 @@ def write_logits(path: Path, logits: Mapping[str, Sequence[Logits]]) -> None:
     write_rows(path, rows)
 
 
+def read_logits(path: Path) -> dict[str, list[Logits]]:
+    """What :func:`write_logits` wrote."""
+    if not path.is_file():
+        raise SystemExit(f"no logits in {path}; run train FILES..., then join FILES...")
+    return {row["digest"]: row["logits"] for row in read_rows(path)}
+
+
+def write_serving(path: Path, serving: Mapping[str, float]) -> None:
+    """Of each digest the second encoder's log-odds, to four digits; no text."""
+    rows = [
+        {"digest": digest, "serves": round(serves, DIGITS)}
+        for digest, serves in sorted(serving.items())
+    ]
+    write_rows(path, rows)
+
+
+def read_serving(path: Path) -> dict[str, float]:
+    """What :func:`write_serving` wrote."""
+    if not path.is_file():
+        raise SystemExit(f"no log-odds in {path}; run serve FILES...")
+    return {row["digest"]: row["serves"] for row in read_rows(path)}
+
+
 def _lines(
     examples: Sequence[Example], path: Path, sources: list[str], shaped_by: list[str]
 ) -> list[Line]:
-    if not path.is_file():
-        raise SystemExit(f"no logits in {path}; run train FILES..., then join FILES...")
-    logits = {row["digest"]: row["logits"] for row in read_rows(path)}
-    rows = curves.scored([e for e in examples if e.digest in logits], logits)
+    logits = read_logits(path)
+    known = [e for e in examples if e.digest in logits]
+    rows = curves.scored(known, logits, read_serving(path.with_name(SERVING)))
     fitting = [row for row in rows if row.example.source in curves.FITTED_ON]
     fitted = curves.fit(fitting)
     # The answers of one source by curves of the others'.

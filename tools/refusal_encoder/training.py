@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refract.judges.bert import EPSILON, HEADS
+from refract.judges.bert import EPSILON, HEADS, Tokens
 from refract.judges.refusal.encoder import CLASSES, tokens_of
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.data import Example, cases
@@ -48,7 +48,11 @@ class Recipe:
     seed: int = 13
 
 
-def pretrained(folder: Path, layers: int) -> dict[str, Any]:
+# An encoder's input, and the classes that its label allows.
+Lesson = tuple[Tokens, Sequence[int]]
+
+
+def pretrained(folder: Path, layers: int, classes: int = len(CLASSES)) -> dict[str, Any]:
     """The weights of a BERT checkpoint by the names of our network, and classes drawn at random."""
     import torch
     from safetensors.torch import load_file
@@ -70,8 +74,8 @@ def pretrained(folder: Path, layers: int) -> dict[str, Any]:
             weights[f"{layer}.{ours}.{weight}"] = given[f"{start}.weight"]
             weights[f"{layer}.{ours}.{bias}"] = given[f"{start}.bias"]
     hidden = weights["word"].shape[1]
-    weights["classes.weight"] = torch.randn(len(CLASSES), hidden) * 0.02
-    weights["classes.bias"] = torch.zeros(len(CLASSES))
+    weights["classes.weight"] = torch.randn(classes, hidden) * 0.02
+    weights["classes.bias"] = torch.zeros(classes)
     return {name: value.clone() for name, value in weights.items()}
 
 
@@ -113,13 +117,27 @@ def train(
     recipe: Recipe,
     start: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The weights after training, the word vectors as they came. It begins with the base model in
-    ``folder``, or with the weights ``start``."""
+    """The weights after training. It begins with the base model in ``folder``, or with the weights
+    ``start``."""
     import torch
 
     torch.manual_seed(recipe.seed)
     rng = random.Random(recipe.seed)
     weights = dict(start) if start else pretrained(folder, recipe.layers)
+    epochs: list[list[Lesson]] = []
+    for _ in range(recipe.epochs):
+        epoch = drawn(examples, recipe, rng)
+        inputs = tokens_of([example.answer for example in epoch])
+        epochs.append(list(zip(inputs, [example.allowed for example in epoch], strict=True)))
+    return fitted(weights, epochs, recipe, rng)
+
+
+def fitted(
+    weights: dict[str, Any], epochs: Sequence[Sequence[Lesson]], recipe: Recipe, rng: random.Random
+) -> dict[str, Any]:
+    """The weights after some epochs; the word vectors and the first layers stay as they came."""
+    import torch
+
     fixed = ("word", "position", "embedded", *(f"{n}." for n in range(recipe.frozen)))
     trained = {n: v.requires_grad_() for n, v in weights.items() if not n.startswith(fixed)}
     head = [value for name, value in trained.items() if name.startswith("classes")]
@@ -131,11 +149,10 @@ def train(
         {"params": head, "lr": recipe.head_rate, "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups)
-    epochs = [drawn(examples, recipe, rng) for _ in range(recipe.epochs)]
     schedule = warmed_up(optimizer, sum(math.ceil(len(epoch) / recipe.batch) for epoch in epochs))
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
-        for ids, mask, allowed in _batches(epoch, recipe, rng):
+        for ids, mask, allowed in _batches(epoch, len(weights["classes.bias"]), recipe, rng):
             with torch.autocast("cpu", torch.bfloat16):
                 scores = logits(weights, ids, mask, recipe.dropout)
             loss = loss_of(scores.float(), allowed, recipe.smoothing)
@@ -173,25 +190,24 @@ def loss_of(logits: Any, allowed: Any, smoothing: float) -> Any:
     return -((1 - smoothing) * right + smoothing * chances.mean(-1)).mean()
 
 
-def _batches(epoch: list[Example], recipe: Recipe, rng: random.Random) -> Any:
-    """Batches of examples of about one length, in random order."""
+def _batches(epoch: Sequence[Lesson], classes: int, recipe: Recipe, rng: random.Random) -> Any:
+    """Batches of inputs of about one length, in random order."""
     import torch
 
-    inputs = tokens_of([example.answer for example in epoch])
-    order = sorted(range(len(epoch)), key=lambda i: len(inputs[i]) + rng.random() * 12)
+    order = sorted(range(len(epoch)), key=lambda i: len(epoch[i][0]) + rng.random() * 12)
     groups = [order[at : at + recipe.batch] for at in range(0, len(order), recipe.batch)]
     rng.shuffle(groups)
     for group in groups:
-        width = max(len(inputs[i]) for i in group)
+        width = max(len(epoch[i][0]) for i in group)
         ids = torch.zeros(len(group), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
-        allowed = torch.zeros(len(group), len(CLASSES), dtype=torch.bool)
+        allowed = torch.zeros(len(group), classes, dtype=torch.bool)
         for row, i in enumerate(group):
-            tokens = inputs[i]
+            tokens, classes_of_row = epoch[i]
             hidden = [100 if t > 999 and rng.random() < recipe.unknown else t for t in tokens]
             ids[row, : len(tokens)] = torch.tensor(hidden)
             mask[row, : len(tokens)] = 1
-            allowed[row, list(epoch[i].allowed)] = True
+            allowed[row, list(classes_of_row)] = True
         yield ids, mask, allowed
 
 

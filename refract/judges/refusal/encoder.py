@@ -1,8 +1,10 @@
-"""The encoder of the judge ``refusal``: its input from an answer, and its network.
+"""The two encoders of the judge ``refusal``: their inputs, and their network.
 
-A BERT of six layers, the last of which computes the first token alone, and a
-linear layer for the classes.
-``python -m tools.refusal_encoder`` trains its weights.
+Each is a BERT of six layers, the last of which computes the first token alone,
+and a linear layer for its classes. ``READS_ANSWER`` says from an answer what it is;
+``READS_BOTH`` says from prompt and answer whether the answer does what was
+asked. The words and the first two layers are the same in both.
+``python -m tools.refusal_encoder`` trains their weights.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
 
 CLASSES = ("refusal", "partial_refusal", "compliance", "redirection")
 FOLDER = Path(__file__).with_name("weights")
+READS_ANSWER, READS_BOTH = "encoder", "serving"
 # Tokens that are computed at once.
 AT_ONCE = 512
 # Tokens of the answer's beginning and end.
 HEAD, TAIL = 72, 24
 WIDTH = HEAD + TAIL + 3
+# Those of a prompt that is read before its answer.
+PROMPT_HEAD, PROMPT_TAIL = 40, 24
 # Characters of an answer's beginning and end that are tokenized: ordinary
 # writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
@@ -41,36 +46,39 @@ ERROR = 2**-14
 
 # In the order of the classes.
 Logits = tuple[float, ...]
-# Those of inputs that were read, in float32 (False) and in float64.
-_KNOWN: dict[bool, dict[Tokens, Logits]] = {False: {}, True: {}}
+# Those of inputs that were read, by encoder and by whether in float64.
+_KNOWN: dict[tuple[str, bool], dict[Tokens, Logits]] = {}
 
 
 @functools.cache
 def description() -> dict[str, Any]:
-    """The description of the weights: their hash, and how they were trained."""
+    """The description of the weights: their hashes, and how they were trained."""
     content: dict[str, Any] = json.loads((FOLDER / "encoder.json").read_text("utf-8"))
     return content
 
 
-def stored(folder: Path = FOLDER) -> Weights:
-    """The weights as their file has them; see :func:`refract.judges.bert.arranged`.
+def stored(name: str = READS_ANSWER, folder: Path = FOLDER) -> Weights:
+    """The weights of an encoder as their files have them; see :func:`refract.judges.bert.arranged`.
 
-    Raises :class:`ParamsError` where the file is not the described one.
+    Raises :class:`ParamsError` where a file is not the described one.
     """
     from safetensors.numpy import load_file
 
-    path = folder / "encoder.safetensors"
-    if not path.is_file() or sha256_file(path) != description()["sha256"]:
+    path = folder / f"{name}.safetensors"
+    if not path.is_file() or sha256_file(path) != description()["sha256"][name]:
         raise ParamsError(
             f"{path} is not the file that encoder.json describes; install the package again"
         )
-    return load_file(path)
+    weights: dict[str, Any] = load_file(path)
+    if name == READS_BOTH:  # its file has what differs
+        weights = {**stored(READS_ANSWER, folder), **weights}
+    return weights
 
 
 @functools.cache
-def load(folder: Path = FOLDER, *, double: bool = True) -> Weights:
-    """The weights in float64, or rounded to float32."""
-    return arranged(stored(folder), "float64" if double else "float32")
+def load(name: str = READS_ANSWER, *, double: bool = True) -> Weights:
+    """The weights of an encoder in float64, or rounded to float32."""
+    return arranged(stored(name), "float64" if double else "float32")
 
 
 def logits_of(
@@ -82,25 +90,25 @@ def logits_of(
     ``unsettled`` returns the indices whose float32 logits are too imprecise;
     these are recomputed in float64.
     """
-    inputs = tokens_of(answers)
     if unsettled is None:
-        return _known_logits(inputs, double=True)
-    rows = _known_logits(inputs, double=False)
+        return known_logits(READS_ANSWER, tokens_of(answers), double=True)
+    inputs = tokens_of(answers)
+    rows = known_logits(READS_ANSWER, inputs, double=False)
     indices = list(unsettled(rows))
-    exact = _known_logits([inputs[index] for index in indices], double=True)
+    exact = known_logits(READS_ANSWER, [inputs[index] for index in indices], double=True)
     for index, logits in zip(indices, exact, strict=True):
         rows[index] = logits
     return rows
 
 
-def _known_logits(inputs: Sequence[Tokens], *, double: bool) -> list[Logits]:
-    """The logits of inputs, which are computed once: an answer comes back as a null answer, and
-    as what is left of it without a sentence that was not read."""
-    known = _KNOWN[double]
+def known_logits(name: str, inputs: Sequence[Tokens], *, double: bool) -> list[Logits]:
+    """The logits that an encoder has for each input; equal ones are computed once: an answer comes
+    back as a null answer, and as what is left of it without a sentence that was not read."""
+    known = _KNOWN.setdefault((name, double), {})
     if len(known) > MOST_KNOWN:
         known.clear()
     missing = [tokens for tokens in inputs if tokens not in known]
-    known.update(zip(missing, scored(load(double=double), missing), strict=True))
+    known.update(zip(missing, scored(load(name, double=double), missing), strict=True))
     return [known[tokens] for tokens in inputs]
 
 
@@ -146,8 +154,28 @@ def tokens_of(answers: Sequence[str], head: int = HEAD, tail: int = TAIL) -> lis
     return inputs
 
 
+def tokens_of_both(pairs: Sequence[tuple[str, str]]) -> list[Tokens]:
+    """The second encoder's input for each prompt and answer: the prompt's first and last tokens,
+    and then what :func:`tokens_of` has of the answer."""
+    start, stop = _tokenizer().token_to_id("[CLS]"), _tokenizer().token_to_id("[SEP]")
+    prompts = _ids([_ends(prompt) for prompt, _ in pairs])
+    inputs = []
+    for prompt, answer in zip(prompts, tokens_of([answer for _, answer in pairs]), strict=True):
+        if len(prompt) > PROMPT_HEAD + PROMPT_TAIL:
+            prompt = prompt[:PROMPT_HEAD] + prompt[-PROMPT_TAIL:]
+        inputs.append((start, *prompt, stop, *answer[1:]))
+    return inputs
+
+
+def _ends(prompt: str) -> str:
+    """A prompt, or the beginning and the end of a long one."""
+    if len(prompt) <= _BEGINNING + _END:
+        return prompt
+    return f"{prompt[:_BEGINNING]} {prompt[-_END:]}"
+
+
 def scored(weights: Weights, inputs: Sequence[Tokens]) -> list[Logits]:
-    """The logits of inputs from :func:`tokens_of`; equal ones are computed once."""
+    """The logits of inputs; equal ones are computed once."""
     rows: dict[Tokens, Logits] = {}
     for batch in in_batches(inputs, AT_ONCE):
         for tokens, row in zip(batch, logits(weights, batch).tolist(), strict=True):
