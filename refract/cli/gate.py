@@ -116,7 +116,7 @@ def decided_rates(
                         needed[rate.key] = text
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
-    judged = {(rate.model, rate.suite) for rate in decided if rate.with_judge}
+    judged = {(rate.model, rate.suite) for rate in decided if not rate.key.perturbation}
     for result in side.results.values():
         for rate in result.rates:
             labels = rate.counts.labels

@@ -99,12 +99,13 @@ def test_a_threshold_on_labels_alone_waits_for_labels_and_is_decided_by_them(pro
 
 def test_labels_that_do_not_count_keep_the_gate_from_passing(project, tmp_path):
     other = project.copy(tmp_path / "other")
-    other.put({"suites.alpha.thresholds": {"harmful_refusal_rate": {"min": 0}}})
+    limits = {"harmful_refusal_rate": {"min": 0}, "cc_fail_rate": {"max": 0.3}}
+    other.put({"suites.alpha.thresholds": limits})
     with contextlib.chdir(other.folder):
         check_inputs()
         aggregate("robust")
     before = other.refract("gate", "robust")
-    assert (before.exit_code, before.stdout) == (0, "1 of 1 thresholds met\n")
+    assert before.stdout == "2 of 2 thresholds met\n"
     assert other.refract("label", "--model", "robust", "--suite", "alpha").exit_code == 0
     file = other.folder / "data/labels/robust/alpha.csv"
     fill_in(file, ["refusal"] * len(list(read_table(file))))
