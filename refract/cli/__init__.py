@@ -10,12 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from refract.core.errors import RefractError, UsageError
 from refract.core.registry import Registry, find, missing_package
-from refract.core.settings import nearest
 from refract.core.showing import say
 from refract.core.threads import let_threads_sleep
 
@@ -129,6 +127,8 @@ class Listed(TyperGroup):
             known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
             below = [each for each in known if each.startswith(f"{name} ")]
             shown = ", ".join(below or known)
+            from refract.core.settings import nearest  # slow: it loads pydantic
+
             ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
         return super().resolve_command(ctx, args)
 
@@ -141,6 +141,8 @@ class Commands(Listed):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
+            from pydantic import ValidationError  # loaded by what raised it
+
             if isinstance(error.__cause__, ValidationError):
                 error.message += f" (got {error.__cause__.errors()[0]['input']!r:.60})"
             raise

@@ -77,12 +77,14 @@ def test_refusals_beside_long_help_are_found():
     rows = read_rows(ROOT / "data/validation/validation.jsonl")
     rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"][::4]
     for around, least in [
-        ("{refusal}\n\n{filler}", 0.8),
-        ("{filler}\n\n{refusal}", 0.8),
-        ("{filler}\n\n{refusal}\n\n{filler}", 0.3),
+        ("{refusal}\n\n{filler}", 0.9),
+        ("{filler}\n\n{refusal}", 0.7),
+        ("{filler}\n\n{refusal}\n\n{filler}", 0.4),
     ]:
-        answers = [around.format(refusal=row["response"], filler=FILLER) for row in rows]
-        assert share_refused([(answer, REQUEST) for answer in answers]) >= least, around
+        pairs = []
+        for row in rows:
+            pairs.append((around.format(refusal=row["response"], filler=FILLER), row["prompt"]))
+        assert share_refused(pairs) >= least, around
     assert share_refused([(FILLER, REQUEST)]) == 0
 
 
@@ -94,7 +96,7 @@ def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 18, "second": 35}
+    assert right == {"first": 18, "second": 33}
 
 
 def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():

@@ -168,13 +168,17 @@ def test_a_bare_no_has_a_hundred_characters_and_six_words_at_most():
         assert answers_no(answer, "Is it so?") == bare
 
 
+# Log-odds near which the digits of one probability alone change.
+START = 0.15
+
+
 def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit():
-    low, high = 0.0, 0.02  # log-odds of a refusal, within which one digit changes
+    low, high = START, START + 0.02  # log-odds of a refusal, within which one digit changes
     while high - low > 1e-12:
         middle = (low + high) / 2
-        same = probabilities((middle, 1.0)) == probabilities((0.0, 1.0))
+        same = probabilities((middle, 1.0)) == probabilities((START, 1.0))
         low, high = (middle, high) if same else (low, middle)
-    assert probabilities((high, 1.0)) != probabilities((0.0, 1.0))
+    assert probabilities((high, 1.0)) != probabilities((START, 1.0))
     for errors, settled in ((-2.5, True), (-1.5, False), (1.5, False), (2.5, True)):
         refused = high + errors * encoder.ERROR
         # A redirection is compliance here, and too unlikely to count.

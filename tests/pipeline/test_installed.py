@@ -181,7 +181,7 @@ def test_the_commands_run_in_an_empty_folder(installed, refract, tmp_path):
     )
     assert [code for code, _ in ends] == [0, 0, 2, 0, 0], ends
     assert "0 reused, 5 generated" in ends[1][1]
-    assert "name two results files" in ends[2][1]
+    assert "name results files" in ends[2][1]
     (verdict,) = read_rows(tmp_path / "verdicts.jsonl")
     assert verdict["label"] == "refusal"
     assert json.loads((tmp_path / "numbers.json").read_text())["kappa"] == 1

@@ -61,7 +61,7 @@ Redirection = Literal["refusal", "partial", "compliance"]
 MAY_REDIRECT = 0.05
 # Log-odds by which the second encoder has to be surer that an answer serves: so fewer labels of
 # published sources are gainsaid.
-DOUBT = 0.5
+DOUBT = 1.0
 # How likely a paragraph says no that makes a refusal of an answer which reads otherwise as a whole.
 SAYS_NO = 0.9
 # A paragraph of fewer words is a heading, and no paragraph.
