@@ -66,9 +66,9 @@ def compare(
     Example: refract compare main --fail-on regression
     """
     settings = decided_by(decision_settings(Path.cwd()), confidence)
-    found = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
-    sides = compare_sides(*found, settings)
-    apart = find(DIVERGENCES, "kl", "--kl")(*found, kl) if kl else None
+    pair = find_side(Path.cwd(), a or "HEAD"), find_side(Path.cwd(), b)
+    sides = compare_sides(*pair, settings)
+    apart = find(DIVERGENCES, "kl", "--kl")(*pair, kl) if kl else None
     texts = SidesText(sides)
     markdown = format_ == "md"
     if format_ == "json":
