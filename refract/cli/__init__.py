@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from refract.core.errors import RefractError, UsageError
+from refract.core.errors import RefractError, UsageError, nearest
 from refract.core.registry import Registry, find, missing_package
 from refract.core.showing import say
 from refract.core.threads import let_threads_sleep
@@ -127,8 +127,6 @@ class Listed(TyperGroup):
             known = [each for each in self.list_commands(ctx) if each not in HIDDEN]
             below = [each for each in known if each.startswith(f"{name} ")]
             shown = ", ".join(below or known)
-            from refract.core.settings import nearest  # slow: it loads pydantic
-
             ctx.fail(f"No such command {name!r}{nearest(name, known)}; there are: {shown}")
         return super().resolve_command(ctx, args)
 

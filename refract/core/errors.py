@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 
@@ -43,3 +44,11 @@ class MissingPackage(RefractError):
 
 class RowError(RefractError, ValueError):
     """A file of rows cannot be read: the message names the file, the line and what is wrong."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where a known name is close to this one, else nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name), list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

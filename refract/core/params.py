@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, nearest
 from refract.core.registry import Registry, find
-from refract.core.settings import Distinct, Number, Settings, nearest, read_settings
+from refract.core.settings import Distinct, Number, Settings, read_settings
 from refract.core.vocabulary import Estimand
 
 # Dots, hyphens and bare numbers break the names of DVC's stages.

@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
-from refract.core.errors import MissingPackage, ParamsError
+from refract.core.errors import MissingPackage, ParamsError, nearest
 
 # The packages of this repository that bring names, by the registry's group. Where one is not
 # installed, messages say which; the extra of refract-eval that installs it has the same name.
@@ -170,9 +170,6 @@ def find(registry: Registry, name: object, where: str, others: Iterable[str] = (
     if instead:
         raise ParamsError(f"{where}: {place!r} is gone; {instead}")
     if not re.fullmatch(PLACE, place):
-        # It loads pydantic, which is not needed to list names.
-        from refract.core.settings import nearest
-
         known = [*others, *registry, *installed]
         raise ParamsError(
             f"{where} must be one of {', '.join(known)}, or package.module:Name of an installed "

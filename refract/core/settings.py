@@ -6,8 +6,7 @@ A field states type, bounds, default and meaning once. The check and its message
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -20,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, nearest
 from refract.core.secrets import without_secrets
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
@@ -91,12 +90,6 @@ def read_settings(kind: type[S], where: str, definition: object) -> S:
         return kind.model_validate(dict(definition))
     except ValidationError as error:
         raise ParamsError(_sentence(kind, where, definition=definition, error=error)) from None
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where a known name is close to this one, else nothing."""
-    close = get_close_matches(str(name), list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def schema_of(kind: type[BaseModel]) -> dict[str, Any]:

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from refract.core.errors import UsageError
+from refract.core.errors import UsageError, nearest
 from refract.core.file_formats import listed
 from refract.core.jsonl import parse_json
-from refract.core.settings import nearest
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import Answer, stop_details

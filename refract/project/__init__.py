@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from refract.core.environment import library_versions, pinned_versions
-from refract.core.errors import MissingPackage, ParamsError, UsageError
+from refract.core.errors import MissingPackage, ParamsError, UsageError, nearest
 from refract.core.jsonl import write_bytes
 from refract.core.params import (
     NAMED_JUDGES,
@@ -26,7 +26,7 @@ from refract.core.params import (
     named_judges,
 )
 from refract.core.registry import find
-from refract.core.settings import nearest, read_settings
+from refract.core.settings import read_settings
 from refract.core.vocabulary import FAMILIES
 from refract.judges import JUDGES, SHIPPED, defined_judge, open_judge, read_judge
 from refract.models import open_model

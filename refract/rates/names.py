@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from refract.core.settings import nearest
+from refract.core.errors import nearest
 from refract.rates.key import (
     FAMILY_MEASURES,
     KAPPA,

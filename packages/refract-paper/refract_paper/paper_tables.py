@@ -9,8 +9,7 @@ from typing import NamedTuple
 from refract.agreement.ledger import LEDGER, read_ledger
 from refract.agreement.unseen_models import counting_lines
 from refract.core.decimals import MISSING, estimate_text, interval_text
-from refract.core.errors import UsageError
-from refract.core.settings import nearest
+from refract.core.errors import UsageError, nearest
 from refract.rates.comparison import DISCRIMINATION
 from refract.rates.key import KAPPA, Key, Measure, measure_called
 from refract.rates.rate import Rate

@@ -6,9 +6,9 @@ import functools
 from pathlib import Path
 from typing import TypeVar
 
-from refract.core.errors import ParamsError
+from refract.core.errors import ParamsError, nearest
 from refract.core.params import read_yaml
-from refract.core.settings import Settings, nearest, read_settings
+from refract.core.settings import Settings, read_settings
 
 HERE = Path(__file__).parent
 SUITES = HERE / "importers.yaml"
