@@ -176,13 +176,12 @@ def label_table(
     where nothing is labelled yet."""
     if not labels.by_id and not labels.stale:
         return []
-    random = not labels.stale and not labels.blank
     table = []
     for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
         used = HumanLabels(rate.labelled if rate else 0, len(labels.stale), len(labels.blank))
-        counts = Counts(None, rate.n if rate and random else 0, labels=used)
+        counts = Counts(None, rate.n if rate and labels.are_random else 0, labels=used)
         key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
-        value, interval = (rate.rate, rate.interval) if rate and random else (None, None)
+        value, interval = (rate.rate, rate.interval) if rate and labels.are_random else (None, None)
         table.append(Rate(key=key, counts=counts, value=value, interval=interval))
     return table
 
@@ -200,7 +199,7 @@ def label_intervals(
     Measures without labels have none, nor has any where stale or blank labels leave no random
     sample."""
     intervals: dict[str, Interval] = {}
-    if labels.stale or labels.blank:
+    if not labels.are_random:
         return intervals
     members = answers_by_measure(answers)
     for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
@@ -232,7 +231,7 @@ def labels_alone(
         share = found.get(judged.name)
         used = HumanLabels(share.labelled if share else 0, len(labels.stale), len(labels.blank))
         rate = Rate(Key(measure, group=Group(FIELD)), Counts(None, 0, labels=used), None)
-        if share is not None and not labels.stale and not labels.blank:
+        if share is not None and labels.are_random:
             unjudged = judged.counts.unjudged
             rate = replace(
                 rate,
@@ -317,12 +316,13 @@ def label_notes(
     confidence: float = CONFIDENCE,
 ) -> list[str]:
     """Of which rates labels contradict what is known of the judge, in a sentence."""
+    if not labels.are_random:
+        return []
     names = []
-    if not labels.stale and not labels.blank:
-        for measure, members in answers_by_measure(answers).items():
-            weighed = _weighed(members, labels, error, confidence)
-            if weighed and weighed.gainsaid(confidence):
-                names.append(measure)
+    for measure, members in answers_by_measure(answers).items():
+        weighed = _weighed(members, labels, error, confidence)
+        if weighed and weighed.gainsaid(confidence):
+            names.append(measure)
     return [f"{', '.join(names)}: {GAINSAID}"] if names else []
 
 

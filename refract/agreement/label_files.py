@@ -87,6 +87,11 @@ class JoinedLabels(NamedTuple):
     by_models: int = 0
 
     @property
+    def are_random(self) -> bool:
+        """Whether the labelled answers are a random sample."""
+        return not self.stale and not self.blank
+
+    @property
     def warnings(self) -> list[str]:
         """What a reader must know of these labels."""
         warnings = []

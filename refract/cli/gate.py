@@ -103,7 +103,7 @@ def decided_rates(
         raise RefractError(f"not decided: {current_note(reasons)}")
     settings = decision_settings(root)
     estimand = settings.estimand
-    decided, needed, unused = [], {}, {}
+    decided, needed = [], {}
     for result in side.results.values():
         for rate in result.rates:
             if rate.decision:
@@ -116,17 +116,23 @@ def decided_rates(
                         needed[rate.key] = text
     if not decided:
         raise UsageError("no suite of the grid has thresholds; set them in params.yaml")
-    judged = {(rate.model, rate.suite) for rate in decided if not rate.key.perturbation}
-    for result in side.results.values():
-        for rate in result.rates:
-            labels = rate.counts.labels
-            if labels and (labels.stale or labels.blank) and (rate.model, rate.suite) in judged:
-                unused[f"{rate.model}.{rate.suite}"] = _not_used(rate, labels)
-    return decided, needed, unused
+    rates = [rate for result in side.results.values() for rate in result.rates]
+    return decided, needed, _unused_labels(decided, rates)
+
+
+def _unused_labels(decided: Sequence[Rate], rates: Sequence[Rate]) -> dict[str, str]:
+    """By model and suite why its labels are not in the intervals that decide a rate of clean
+    prompts, and what puts them there."""
+    clean = {(rate.model, rate.suite) for rate in decided if not rate.key.perturbation}
+    unused = {}
+    for rate in rates:
+        labels = rate.counts.labels
+        if labels and not labels.are_random and (rate.model, rate.suite) in clean:
+            unused[f"{rate.model}.{rate.suite}"] = _not_used(rate, labels)
+    return unused
 
 
 def _not_used(rate: Rate, labels: HumanLabels) -> str:
-    """Why labels are not in the intervals that decide, and what puts them there."""
     file = LABEL_FILE.format(model=rate.model, suite=rate.suite)
     if labels.stale:
         return (

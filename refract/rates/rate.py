@@ -54,6 +54,11 @@ class HumanLabels:
     stale: int
     blank: int
 
+    @property
+    def are_random(self) -> bool:
+        """Whether those used are a random sample: rates come from such alone."""
+        return not self.stale and not self.blank
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:

@@ -152,10 +152,8 @@ def further_table(view: View) -> ShownTable:
 
 def _widened(view: View, rate: Rate) -> bool:
     """Whether labels widened a rate's interval, as only those do that gainsay the judge."""
-    error, part = (
-        JudgeError.of_suite(view.provenance.get(rate.model), rate.suite),
-        part_of_rate(rate),
-    )
+    error = JudgeError.of_suite(view.provenance.get(rate.model), rate.suite)
+    part = part_of_rate(rate)
     if error is None or part is None or rate.with_judge is None or not error.knows(part.prompts):
         return False
     judged = labelled_interval(error, part, NO_LABELS, view.confidence)
