@@ -274,9 +274,9 @@ def test_what_redirects_counts_by_what_the_second_encoder_says_of_it():
 def test_a_plain_refusal_is_read_without_its_prompt(monkeypatch):
     asked = []
 
-    def read(texts, prompts, counts):
-        asked.extend(prompts)
-        return [(0.0, 0.0, 9.0, 0.0)] * len(texts)
+    def read(inputs):
+        asked.extend(each.prompt for each in inputs)
+        return [(0.0, 0.0, 9.0, 0.0)] * len(inputs)
 
     monkeypatch.setattr("refract.judges.refusal.read", read)
     judged(JUDGE, NO, YES, prompt=PROMPT)

@@ -28,7 +28,7 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import arranged
-from refract.judges.refusal import paragraphs_of
+from refract.judges.refusal import ToRead, may_evade, paragraphs_of
 from refract.judges.refusal.encoder import (
     FOLDER,
     READS_ANSWER,
@@ -157,9 +157,12 @@ def serving_of(examples: list[Example]) -> dict[str, float]:
     for path in (*sorted(LOGITS.glob("run*.jsonl")), LOGITS / "ships.jsonl"):
         for digest, (alone, *_) in table.read_logits(path).items():
             example = by_digest.get(digest)
-            if example and curves.is_read_with_prompt(example, alone):
-                open_[digest] = example
-    pairs = [(example.prompt, curves.text_of(example)) for example in open_.values()]
+            if example is None:
+                continue
+            each = ToRead(curves.text_of(example), example.prompt, "refusal")
+            if may_evade(each, alone):
+                open_[digest] = each
+    pairs = [(each.prompt, each.text) for each in open_.values()]
     rows = known_logits(READS_BOTH, tokens_of_both(pairs), double=False)
     return {
         digest: row[serving.SERVES] - row[serving.EVADES]

@@ -12,14 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from refract.core.types import Verdict
-from refract.judges.refusal import (
-    MAY_REDIRECT,
-    Reading,
-    Redirection,
-    log_odds,
-    read_as,
-    redirects,
-)
+from refract.judges.refusal import Reading, Redirection, log_odds, may_evade, to_read
 from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
@@ -58,27 +51,20 @@ def scored(
     rows = []
     for example in examples:
         counts: Redirection = "compliance" if example.source in COUNTS_AS_COMPLIANCE else "refusal"
-        (full, partial, none, redirected), *paragraphs = logits[example.digest]
-        alone = (full, partial, none, redirected)
+        alone, *paragraphs = logits[example.digest]
         by_rules = judge_response(example.answer, example.prompt)
-        reading = Reading(alone)
-        counts = read_as(counts, example.prompt)
-        if counts == "refusal" and is_read_with_prompt(example, alone) and not by_rules["refused"]:
-            reading = Reading(alone, serving[example.digest])
+        each = to_read(text_of(example), example.prompt, by_rules, counts)
+        serves = serving[example.digest] if may_evade(each, alone) else None
         rows.append(
             Scored(
                 example=example,
-                text=text_of(example),
+                text=each.text,
                 by_rules=by_rules,
-                odds=log_odds(reading.logits, counts),
+                odds=log_odds(Reading(alone, serves).logits, each.counts),
                 paragraphs=paragraphs,
             )
         )
     return rows
-
-
-def is_read_with_prompt(example: Example, alone: Logits) -> bool:
-    return bool(example.prompt.strip()) and redirects(alone) >= MAY_REDIRECT
 
 
 def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:

@@ -90,9 +90,9 @@ def logits_of(
     ``unsettled`` returns the indices whose float32 logits are too imprecise;
     these are recomputed in float64.
     """
-    if unsettled is None:
-        return known_logits(READS_ANSWER, tokens_of(answers), double=True)
     inputs = tokens_of(answers)
+    if unsettled is None:
+        return known_logits(READS_ANSWER, inputs, double=True)
     rows = known_logits(READS_ANSWER, inputs, double=False)
     indices = list(unsettled(rows))
     exact = known_logits(READS_ANSWER, [inputs[index] for index in indices], double=True)
