@@ -191,23 +191,32 @@ def label_intervals(
     labels: JoinedLabels,
     error: JudgeError | None,
     confidence: float = CONFIDENCE,
-) -> dict[str, Interval]:
-    """The intervals of refusal rates for prompts and judge, with human labels of the run.
+) -> tuple[dict[str, Interval], list[str]]:
+    """The intervals of refusal rates for prompts and judge, with human labels of the run; and of
+    which of them labels contradict what is known of the judge.
 
     Where the judge's ``error`` is known, what it may be is weighed by the labels
     (:func:`refract.rates.judge_error.labelled_interval`); else it is the prediction-powered interval.
     Measures without labels have none, nor has any where stale or blank labels leave no random
     sample."""
     intervals: dict[str, Interval] = {}
+    gainsaid: list[str] = []
     if not labels.are_random:
-        return intervals
+        return intervals, gainsaid
     members = answers_by_measure(answers)
     for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
         if rate is None:
             continue
         weighed = _weighed(members[measure], labels, error, confidence)
         intervals[measure] = weighed.interval(confidence) if weighed else rate.interval
-    return intervals
+        if weighed and weighed.gainsaid(confidence):
+            gainsaid.append(measure)
+    return intervals, gainsaid
+
+
+def gainsaid_notes(measures: Sequence[str]) -> list[str]:
+    """Of which rates labels contradict what is known of the judge, in a sentence."""
+    return [f"{', '.join(measures)}: {GAINSAID}"] if measures else []
 
 
 def labels_alone(
@@ -307,23 +316,6 @@ def _weighed(
             by_verdict[answer.refused].append(answer)
     refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
     return Weighed(error, part, (refused, answered))
-
-
-def label_notes(
-    answers: Sequence[JudgedAnswer],
-    labels: JoinedLabels,
-    error: JudgeError | None,
-    confidence: float = CONFIDENCE,
-) -> list[str]:
-    """Of which rates labels contradict what is known of the judge, in a sentence."""
-    if not labels.are_random:
-        return []
-    names = []
-    for measure, members in answers_by_measure(answers).items():
-        weighed = _weighed(members, labels, error, confidence)
-        if weighed and weighed.gainsaid(confidence):
-            names.append(measure)
-    return [f"{', '.join(names)}: {GAINSAID}"] if names else []
 
 
 def label_plans(

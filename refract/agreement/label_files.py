@@ -15,6 +15,7 @@ from refract.core.tables import read_table, write_table
 from refract.core.tool_calls import with_calls
 from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
+from refract.rates.rate import stale_text
 from refract.statistics.weighted import draw_size
 
 # Of one model and suite, from a project's folder.
@@ -99,7 +100,7 @@ class JoinedLabels(NamedTuple):
             unlabelled = f"{len(self.blank)} drawn answers have no human label"
             warnings.append(f"{unlabelled}; there is no rate from labels")
         if self.stale:
-            warnings.append(f"{len(self.stale)} human labels are of other answers")
+            warnings.append(stale_text(len(self.stale)))
         if self.by_models:
             warnings.append(f"{self.by_models} labels are a language model's, not a person's")
         return warnings

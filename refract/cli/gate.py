@@ -24,7 +24,7 @@ from refract.project import project_root, read_project
 from refract.project.inputs import changed_files
 from refract.rates.judge_error import LABELS_ASK, JudgeError
 from refract.rates.key import CATEGORY_MEASURES, REFUSAL, Key
-from refract.rates.rate import HumanLabels, Rate
+from refract.rates.rate import HumanLabels, Rate, stale_text
 from refract.rates.thresholds import FailOn, explained, fails, hidden_by_unjudged
 from refract.rates.undecided import labels_text, needed_text, would_decide
 from refract.results.current import current_note
@@ -136,8 +136,7 @@ def _not_used(rate: Rate, labels: HumanLabels) -> str:
     file = LABEL_FILE.format(model=rate.model, suite=rate.suite)
     if labels.stale:
         return (
-            f"the labels in {file} do not count, since {labels.stale} of them "
-            f"{'is of another answer' if labels.stale == 1 else 'are of other answers'} than today's: "
+            f"the labels in {file} do not count, since {stale_text(labels.stale)} than today's: "
             f"draw new ones by refract label --model {rate.model} --suite {rate.suite}"
         )
     return (

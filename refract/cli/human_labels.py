@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from refract.agreement.corrections import corrected_numbers, label_notes, label_plans
+from refract.agreement.corrections import corrected_numbers, gainsaid_notes, label_plans
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
 from refract.cli.options import (
@@ -199,7 +199,11 @@ def correct(
     if len(labelled) == 1:
         for plan in label_plans(*labelled[0], error, level).values():
             say(plan)
-        for note in label_notes(*labelled[0], error, level):
+        gainsaid = []
+        for measure, row in numbers["measures"].items():
+            if row.get("with_labels", {}).get("gainsaid"):
+                gainsaid.append(measure)
+        for note in gainsaid_notes(gainsaid):
             say(note)
         if error is not None:
             say(JUDGE_NOTE)

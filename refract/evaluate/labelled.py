@@ -13,6 +13,7 @@ from refract.core.jsonl import sha256_file
 from refract.core.params import decision_settings
 from refract.project import project_root, read_project
 from refract.rates.judge_error import JudgeError
+from refract.rates.rate import stale_text
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
 
@@ -75,8 +76,8 @@ def labelled_answers(
     human = read_labels(file, answers)
     if human.stale:
         raise RowError(
-            f"{file}: {len(human.stale)} labels are of other answers than this run's, such as "
-            f"{human.stale[0]}; the rest is not a random sample: draw a new one with refract label"
+            f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "
+            "rest is not a random sample: draw a new one with refract label"
         )
     if not human.by_id:
         raise RowError(f"{file}: no row has a label yet")

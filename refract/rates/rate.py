@@ -60,6 +60,13 @@ class HumanLabels:
         return not self.stale and not self.blank
 
 
+def stale_text(labels: int) -> str:
+    """How many labels are of other answers than there are now, in words."""
+    return (
+        "1 label is of another answer" if labels == 1 else f"{labels} labels are of other answers"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The answers behind a rate.

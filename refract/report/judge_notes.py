@@ -14,11 +14,11 @@ from refract.rates.judge_error import GAINSAID, JudgeError, ModelCounts, labelle
 from refract.rates.judge_rates import reads_prompts
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, Key
 from refract.rates.one_share import NO_LABELS
-from refract.rates.rate import Rate
+from refract.rates.rate import Rate, stale_text
 from refract.rates.undecided import judged_part, part_of_rate, plan_text
 from refract.report.markdown import ShownTable, shown_table
 from refract.report.view import View
-from refract.report.wording import CATEGORY_OF, short_estimate, short_text, title_of
+from refract.report.wording import CATEGORY_OF, number_of, short_estimate, short_text, title_of
 
 # Kinds of judges that go by the answer: of the prompt they take what an answer repeats of it, and
 # whether a bare "No" or advice answers it, at most.
@@ -133,7 +133,7 @@ def null_table(view: View) -> ShownTable:
         # No difference at all has an interval by the number of pairs alone.
         kind = view.judges.get(str(row["judge"]), {}).get("kind")
         alone = "; it judges by the answer" if kind in BY_ANSWER else ""
-        none = f"none ({rate.counts.n} pairs{alone})"
+        none = f"none ({number_of(rate.counts.n, 'pair')}{alone})"
         row[_kind(rate)] = short_text(rate) if rate.value else none
     return shown_table(rows.values())
 
@@ -173,7 +173,7 @@ def powered_table(view: View) -> ShownTable:
                 shown = f"{short_text(rate)}, {labels.used} of {rate.counts.n} labelled"
                 shown += f"; {GAINSAID}" if _widened(view, raw) else ""
             elif labels.stale:
-                shown = f"{labels.stale} labels are of other answers"
+                shown = stale_text(labels.stale)
             cells = {
                 "prompts": CATEGORY_OF.get(measure, measure),
                 "judge": view.deciding.get(rate.suite, ""),

@@ -8,7 +8,7 @@ from functools import cached_property
 from refract.rates.clean_prompts import failed_controls
 from refract.rates.key import DIFFERS
 from refract.report.view import View, error_text
-from refract.report.wording import rate_text, short_estimate
+from refract.report.wording import number_of, rate_text, short_estimate
 from refract.statistics.raters import more_labels
 
 # Adapters whose answers a server computes.
@@ -122,8 +122,8 @@ class Sentences:
             if kappa:
                 shown = short_estimate(kappa.value, kappa.interval)
                 text += (
-                    f" Its κ with the labels of the {kappa.n} pairs in data/validation is {shown}"
-                    f"{more_labels(kappa.n)}."
+                    f" Its κ with the labels of the {number_of(kappa.n, 'pair')} in data/validation "
+                    f"is {shown}{more_labels(kappa.n)}."
                 )
             texts.append(text)
         return texts

@@ -47,6 +47,11 @@ def percent(confidence: float) -> str:
     return f"{round(100 * confidence, 6):g} %"
 
 
+def number_of(count: int, noun: str) -> str:
+    """So many of something: ``1 pair``, ``2 pairs``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def title_of(measure: Measure) -> str:
     """A measure in words."""
     return measure.title or measure.name.replace("_", " ")
@@ -123,10 +128,11 @@ def clusters_of(rate: Rate) -> str:
     clusters, effect = rate.counts.clusters, rate.statistics.design_effect
     if not clusters or clusters >= rate.counts.n:
         return ""
-    plural = "" if clusters == 1 else "s"
-    named = f"value{plural} of {rate.clustered_by}" if rate.clustered_by else f"request{plural}"
+    named = number_of(clusters, "request")
+    if rate.clustered_by:
+        named = f"{number_of(clusters, 'value')} of {rate.clustered_by}"
     note = "" if effect is None else f" (design effect {settled(effect):.1f})"
-    return f"{clusters} {named}{note}"
+    return f"{named}{note}"
 
 
 def clusters_text(rate: Rate) -> str:

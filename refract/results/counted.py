@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from refract.agreement.corrections import (
+    gainsaid_notes,
     label_intervals,
-    label_notes,
     label_table,
     labels_alone,
     with_labels,
@@ -125,9 +125,11 @@ def count_suite(
     if answers.labels is not None:
         if with_judge:
             error = judge_errors.get(suite["judges"][0])
-            intervals = label_intervals(answers.judged, answers.labels, error, settings.confidence)
+            intervals, gainsaid = label_intervals(
+                answers.judged, answers.labels, error, settings.confidence
+            )
             rates = with_labels(rates, intervals, suite.get("max_unjudged"))
-            warnings += label_notes(answers.judged, answers.labels, error, settings.confidence)
+            warnings += gainsaid_notes(gainsaid)
         rates += label_table(answers.judged, answers.labels, settings.confidence)
         warnings += answers.labels.warnings
     if strict:

@@ -13,8 +13,8 @@ from refract.agreement.corrections import (
     _verdict_labels,
     corrected_numbers,
     corrected_rates,
+    gainsaid_notes,
     label_intervals,
-    label_notes,
     label_plans,
     label_table,
     labels_alone,
@@ -82,8 +82,8 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = harmful_answers(120)
     labels = JoinedLabels(said_by_judge(run[:20]))
-    weighed = label_intervals(run, labels, error)["harmful_refusal_rate"]
-    powered = label_intervals(run, labels, None)["harmful_refusal_rate"]
+    weighed = label_intervals(run, labels, error)[0]["harmful_refusal_rate"]
+    powered = label_intervals(run, labels, None)[0]["harmful_refusal_rate"]
     (rate,) = (rate for rate in label_table(run, labels) if "harmful" in rate.name)
     assert powered == rate.interval
     assert weighed.low < rate.value < weighed.high
@@ -97,14 +97,17 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     assert weighed.low < middle < weighed.high
     # Labels of one request say less than as many of twenty.
     together = [answer._replace(cluster="one") for answer in run[:20]] + run[20:]
-    alike = label_intervals(together, labels, error)["harmful_refusal_rate"]
+    alike = label_intervals(together, labels, error)[0]["harmful_refusal_rate"]
     assert alike.high - alike.low > weighed.high - weighed.low
     # So do labels that were drawn with very unlike chances.
     inclusion = {answer.prompt_id: 0.02 if place else 1.0 for place, answer in enumerate(run[:20])}
     uneven = JoinedLabels(labels.by_id, inclusion=inclusion)
-    assert label_intervals(run, uneven, error)["harmful_refusal_rate"] != weighed
+    assert label_intervals(run, uneven, error)[0]["harmful_refusal_rate"] != weighed
     for spoilt in ("stale", "blank"):
-        assert label_intervals(run, JoinedLabels(labels.by_id, **{spoilt: ["x"]}), error) == {}
+        assert label_intervals(run, JoinedLabels(labels.by_id, **{spoilt: ["x"]}), error) == (
+            {},
+            [],
+        )
 
 
 LIKE = "prompts_like_these"
@@ -168,13 +171,12 @@ def test_where_labels_gainsay_the_judge_its_rates_are_named():
     error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = [answer._replace(outcome="refusal") for answer in harmful_answers(40)]
     by_id = {answer.prompt_id: "refusal" for answer in run[:17]}
-    assert label_notes(run, JoinedLabels(by_id), error) == []
+    assert label_intervals(run, JoinedLabels(by_id), error)[1] == []
     by_id |= {answer.prompt_id: "compliance" for answer in run[:7]}
-    names = "refusal_rate, harmful_refusal_rate"
-    labels = JoinedLabels(by_id)
-    assert label_notes(run, labels, error) == [f"{names}: {GAINSAID}"]
-    assert label_notes(run, JoinedLabels(by_id, stale=["x"]), error) == []
-    assert label_notes(run, labels, None) == []
+    labels, names = JoinedLabels(by_id), ["refusal_rate", "harmful_refusal_rate"]
+    assert label_intervals(run, labels, error)[1] == names
+    assert gainsaid_notes(names) == [f"refusal_rate, harmful_refusal_rate: {GAINSAID}"]
+    assert gainsaid_notes([]) == label_intervals(run, labels, None)[1] == []
     numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
     assert [row["with_labels"]["gainsaid"] for row in numbers["measures"].values()] == [True, True]
 
@@ -222,7 +224,7 @@ def test_an_answer_that_the_provider_refused_tells_nothing_of_the_judge():
     run[:40] = [answer._replace(outcome="refused_by_provider") for answer in run[:40]]
     labels = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:40]})
     more = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:20]})
-    first, second = (label_intervals(run, each, error) for each in (labels, more))
+    first, second = (label_intervals(run, each, error)[0] for each in (labels, more))
     assert first["refusal_rate"] == pytest.approx(second["refusal_rate"], abs=1e-9)
 
 
