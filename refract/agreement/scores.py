@@ -49,10 +49,8 @@ def score_labels(
     human_refusals = [refuses(label, partial) for label in human]
     judge_refusals = [refuses(label, partial) for label in judge]
     pairs = count_pairs(judge_refusals, human_refusals)
-    right, involved = (
-        pairs.both + pairs.neither,
-        2 * pairs.both + pairs.first_only + pairs.second_only,
-    )
+    right = pairs.both + pairs.neither
+    involved = 2 * pairs.both + pairs.first_only + pairs.second_only
 
     def share(count: int, others: int) -> Proportion | None:
         return proportion(count, count + others, confidence)

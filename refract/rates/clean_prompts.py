@@ -8,14 +8,13 @@ from dataclasses import astuple, replace
 
 from refract.core.errors import ParamsError
 from refract.core.played import played
-from refract.core.vocabulary import BY_PROVIDER, CONTROLS, JUDGED, REFUSED, SAMPLES_FIELD
+from refract.core.vocabulary import BY_PROVIDER, CONTROLS, EXCLUDED, JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
     CountedSuite,
     PromptMeans,
     answer_rate,
     counts_of,
-    excluded_counts,
     grouped_rates,
     interval_of,
     overall_rates,
@@ -273,7 +272,7 @@ def pair_rate(
         n=len(judged),
         clusters=estimate.clusters,
         cut_off=sum(a.cut_off or b.cut_off for a, b in judged),
-        excluded=excluded_counts(unjudged),
+        excluded={outcome: unjudged.count(outcome) for outcome in EXCLUDED},
     )
     rate = replace(rate_of(key, counts, (estimate, lower, upper)), parts=parts)
     if key != Key(PAIR_DIFFERENCE):

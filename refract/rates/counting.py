@@ -414,12 +414,6 @@ def without(group: Group, answers: Iterable[Counted]) -> list[Counted]:
     return result
 
 
-def excluded_counts(outcomes: Iterable[str]) -> dict[str, int]:
-    """How many answers have each outcome that no rate counts."""
-    counts = Counter(outcomes)
-    return {label: counts[label] for label in EXCLUDED}
-
-
 def counts_of(
     answers: Sequence[Counted], counted: Sequence[bool], successes: int | None = None
 ) -> Counts:

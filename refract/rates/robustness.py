@@ -117,7 +117,10 @@ def comparisons(suite: CountedSuite) -> list[Row]:
             similarity = 0.0  # nothing is left of the clean answer
         dose = differs = None
         if perturbation["kind"] == "char_injection":
-            dose = _dose(response, clean_response)
+            # What reached the model, after its chat template and tokenizer.
+            tokens, clean_tokens = response["prompt_tokens"], clean_response["prompt_tokens"]
+            if tokens is not None and clean_tokens is not None:
+                dose = tokens - clean_tokens
         answered = not NOT_ANSWERED & {clean_outcome, answer.outcome}
         if perturbation["kind"] == "repeat" and answered:
             differs = with_calls(response) != with_calls(clean_response)
@@ -140,13 +143,6 @@ def comparisons(suite: CountedSuite) -> list[Row]:
             row | compare_answers(clean_outcome, answer.outcome, similarity, sensitivity, dose)
         )
     return rows
-
-
-def _dose(response: ResponseRow, clean: ResponseRow) -> int | None:
-    """How many tokens of added characters reached the model, after its chat template and
-    tokenizer."""
-    tokens, clean_tokens = response["prompt_tokens"], clean["prompt_tokens"]
-    return None if tokens is None or clean_tokens is None else tokens - clean_tokens
 
 
 def group_of(perturbation: Row) -> str:

@@ -67,13 +67,9 @@ def _trade_off(view: View) -> Figure:
         "harmless refused",
         "harmful refused",
         ticks=(0, 0.25, 0.5, 0.75, 1),
-        series=_models(view),
+        series=[view.titles.model(model) for model in view.models],
         discrimination=(0.2, 0.4, 0.6, 0.8),
     )
-
-
-def _models(view: View) -> list[str]:
-    return list(map(view.titles.model, view.models))
 
 
 def _comparisons(view: View) -> Figure:

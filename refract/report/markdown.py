@@ -92,21 +92,27 @@ def shown_table(
     return table.filled if filled else table
 
 
-def environment(titles: wording.Titles) -> jinja2.Environment:
-    """The report's templates, in which every value is escaped. Filters write names, rates and
-    other numbers as :mod:`refract.report.wording` does."""
+def html_environment() -> jinja2.Environment:
+    """The templates as those of HTML."""
     import jinja2
-    from markupsafe import Markup
 
-    templates = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=lambda value: value if isinstance(value, Markup) else Markup(cell(value)),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        keep_trailing_newline=True,
     )
+
+
+def environment(titles: wording.Titles) -> jinja2.Environment:
+    """The report's templates, in which every value is escaped. Filters write names, rates and
+    other numbers as :mod:`refract.report.wording` does."""
+    from markupsafe import Markup
+
+    templates = html_environment()
+    templates.finalize = lambda value: value if isinstance(value, Markup) else Markup(cell(value))
+    templates.keep_trailing_newline = True
     templates.filters |= {
         "suite": titles.suite,
         "model": titles.model,

@@ -22,7 +22,7 @@ from refract.core.vocabulary import JUDGED, REFUSED
 from refract.report.drawing import Figure, write_figures
 from refract.report.figure_data import figures_of
 from refract.report.label_draws import LabelDraw, label_draws
-from refract.report.markdown import TEMPLATES, as_html
+from refract.report.markdown import TEMPLATES, as_html, html_environment
 from refract.report.page_data import LONGEST, StoredAnswers, page_data
 from refract.report.sections import Inputs, report_pages, report_tables
 from refract.report.view import read_view
@@ -95,7 +95,6 @@ def page_parts(
 ) -> Iterable[bytes]:
     """The whole page, UTF-8, in parts. ``pages`` are the report's, in Markdown; ``made`` says
     at which commit it was made; ``draws`` are what it asks people to label."""
-    import jinja2
     from markupsafe import Markup
 
     script = "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS)
@@ -106,25 +105,22 @@ def page_parts(
     for name, text in pages.items():
         title, _, body = text.partition("\n\n")
         shown[name] = title.removeprefix("# "), Markup(as_html(body, images))
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = templates.get_template("page.html.j2").render(
-        policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
-        script=Markup(script),
-        style=Markup(style),
-        report=shown.pop("report")[1],
-        pages=shown,
-        figures=[(figure, images[figure.name]) for figure in figures],
-        made=made,
-        cut=inputs.answers.cut,
-        longest=LONGEST,
-        draws=draws,
-        keys=KEYS,
+    text = (
+        html_environment()
+        .get_template("page.html.j2")
+        .render(
+            policy=f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
+            script=Markup(script),
+            style=Markup(style),
+            report=shown.pop("report")[1],
+            pages=shown,
+            figures=[(figure, images[figure.name]) for figure in figures],
+            made=made,
+            cut=inputs.answers.cut,
+            longest=LONGEST,
+            draws=draws,
+            keys=KEYS,
+        )
     )
     # Names and texts are escaped, so that the template alone can have written this.
     before, start, after = text.partition(DATA)

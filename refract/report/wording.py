@@ -16,7 +16,7 @@ from refract.suites.draws import ALL_ROWS, Draw
 # The measures that the first table begins with, by the category that each is over.
 CATEGORY_OF = {measure.name: category for category, measure in CATEGORY_MEASURES.items()}
 WARN_SHARE = 0.1  # from this share of cut-off answers on, a rate says so loudly
-ALONE = "°"
+ALONE = "°"  # marks an interval of which it is not known how the judge's errors move it
 
 short_estimate = partial(estimate_text, places=2)
 
@@ -103,12 +103,8 @@ def _estimate(rate: Rate, places: int) -> str:
     if rate.outside and rate.value is not None:
         judged = decimals(rate.value, places=places)
         return f"{interval_text(rate.shown, places=places)}, {judged} by the judge alone"
-    return estimate_text(rate.value, rate.shown, places=places) + _alone(rate)
-
-
-def _alone(rate: Rate) -> str:
-    """The mark of an interval of which it is not known how the judge's errors move it."""
-    return ALONE if rate.judge_unknown and rate.shown else ""
+    mark = ALONE if rate.judge_unknown and rate.shown else ""
+    return estimate_text(rate.value, rate.shown, places=places) + mark
 
 
 def _by_provider(rate: Rate) -> int:

@@ -107,10 +107,8 @@ def kappa_of_table(table: Sequence[Sequence[int]], confidence: float = 0.95) -> 
     for row in table:
         for count in row:
             check_counts(count=count)
-    rows, columns = (
-        [sum(row) for row in table],
-        [sum(column) for column in zip(*table, strict=True)],
-    )
+    rows = [sum(row) for row in table]
+    columns = [sum(column) for column in zip(*table, strict=True)]
     n = sum(rows)
     if n == 0:
         return Kappa()

@@ -128,7 +128,7 @@ def test_strongreject_has_the_formula_of_its_authors_package_and_inspects_by_its
     }
     # Over five answers, the fifth refused; Inspect's of 0 to 1.
     assert found == {"score": 0.375 * 4 / 5, "inspect_score": 2.25 / 5 * 4 / 5}
-    own = CATALOGUE.part("strongreject@1.0", "here").own
+    own = CATALOGUE.find("strongreject@1.0", "here").own
     assert {name: of.counts for name, of in own.measures.items()} == {
         "strongreject_score": "score",
         "inspect_strong_reject": "inspect_score",
@@ -168,7 +168,7 @@ def test_only_the_rows_that_belong_to_it_are_counted():
 def test_a_protocol_is_counted_by_its_own_judge_or_by_one_that_answers_its_question(
     definition, judge
 ):
-    part = CATALOGUE.part(definition["protocol"], "here")
+    part = CATALOGUE.find(definition["protocol"], "here")
     assert protocol_judge(part, definition) == judge
 
 

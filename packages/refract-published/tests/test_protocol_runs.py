@@ -113,7 +113,7 @@ def test_a_file_that_nobody_may_fetch_is_asked_for_with_its_page():
 )
 def test_the_files_that_publishers_ship_are_read(name, file, rows):
     suite, deviations = protocol_suite(
-        CATALOGUE.part(f"{name}@1.0", ""), outside(f"data/raw/{file}")
+        CATALOGUE.find(f"{name}@1.0", ""), outside(f"data/raw/{file}")
     )
     assert (len(suite.rows), deviations) == (rows, [])
 

@@ -52,8 +52,8 @@ def test_another_version_is_not_taken_for_this_one():
 
 def test_a_part_of_several_has_to_be_named():
     with pytest.raises(ParamsError, match=r"name one, such as olmo3_safety@1.0/harmbench"):
-        CATALOGUE.part("olmo3_safety@1.0", "suites.x: protocol")
-    assert CATALOGUE.part("olmo3_safety@1.0/xstest", "").label == "olmo3_safety@1.0/xstest"
+        CATALOGUE.find("olmo3_safety@1.0", "suites.x: protocol")
+    assert CATALOGUE.find("olmo3_safety@1.0/xstest", "").label == "olmo3_safety@1.0/xstest"
 
 
 # Generation
@@ -61,7 +61,7 @@ def test_a_part_of_several_has_to_be_named():
 
 def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both():
     own = {"adapter": "hf", "model_id": "m", "max_tokens": 64, "top_p": 0.9, "device": "cpu"}
-    fixed = CATALOGUE.part("harmbench@1.0", "").fixed()
+    fixed = CATALOGUE.find("harmbench@1.0", "").fixed()
     assert with_fixed("m", own, fixed) == {
         "adapter": "hf", "model_id": "m", "max_tokens": 512, "temperature": 0,
         "chat_template": True, "device": "cpu",
@@ -69,7 +69,7 @@ def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both()
 
 
 def test_what_the_protocol_leaves_unknown_is_the_models_own():
-    part = CATALOGUE.part("sorry_bench@1.0", "")
+    part = CATALOGUE.find("sorry_bench@1.0", "")
     own = {"adapter": "hf", "model_id": "m", "max_tokens": 64}
     assert with_fixed("m", own, part.fixed())["max_tokens"] == 64
     assert unknown_notes(part, generation_settings("m", own)) == [
@@ -81,7 +81,7 @@ def test_what_the_protocol_leaves_unknown_is_the_models_own():
 
 
 def test_a_system_prompt_by_reference_reaches_the_adapter_as_one():
-    part = CATALOGUE.part("jailbreakbench_llama2@1.0", "")
+    part = CATALOGUE.find("jailbreakbench_llama2@1.0", "")
     definition = with_fixed("m", {"adapter": "hf", "model_id": "m"}, part.fixed())
     model = open_model("m", definition)
     digest = "cda5d1f1710b2195c05075e118c2dc9499e5c5044a45c8cebbbac3d00632bfd4"
@@ -99,13 +99,13 @@ def test_a_system_prompt_by_reference_reaches_the_adapter_as_one():
     ],
 )
 def test_what_a_run_changes_is_a_deviation(changed, says):
-    part = CATALOGUE.part("harmbench@1.0", "")
+    part = CATALOGUE.find("harmbench@1.0", "")
     own = with_fixed("m", {"adapter": "hf", "model_id": "m"}, part.fixed()) | changed
     assert generation_deviations(part, generation_settings("m", own), "hf", 1) == says
 
 
 def test_a_model_that_cannot_be_told_says_so():
-    part = CATALOGUE.part("harmbench@1.0", "")
+    part = CATALOGUE.find("harmbench@1.0", "")
     held = generation_settings("m", {"adapter": "synthetic"})
     assert generation_deviations(part, held, "synthetic", 2) == [
         "max_tokens 512 not set: the adapter synthetic has no such setting",
@@ -124,6 +124,6 @@ def test_a_model_that_cannot_be_told_says_so():
     ],
 )  # fmt: skip
 def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
-    part = CATALOGUE.part("harmbench@1.0", "")
+    part = CATALOGUE.find("harmbench@1.0", "")
     definition = {"kind": "published", "reading": "paper", **definition}
     assert judging_deviations(part, judge, definition, None) == says

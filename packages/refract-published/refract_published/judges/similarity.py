@@ -107,10 +107,15 @@ class Similarity(Judge):
     columns: ClassVar[tuple[str, ...] | None] = ()
     settings: ReferenceSettings
 
+    def folder(self) -> Path:
+        """Where the encoder's files are."""
+        return encoder_folder()
+
     def decided_by(self) -> Any:
-        """The encoder's files and the settings; None where the encoder cannot be used."""
+        """The encoder's files and the settings; None where the encoder cannot be used, or is one of
+        the hub, which may change there."""
         try:
-            files = content_files(encoder_folder())
+            files = content_files(self.folder())
         except (MissingPackage, AdapterError):
             return None
         hashes = [[path.name, sha256_file(path)] for path in files]
@@ -140,8 +145,11 @@ class Similarity(Judge):
     @functools.cached_property
     def baseline(self) -> float:
         """Mean F1 of unrelated texts."""
-        if self.settings.baseline is not None:
-            return float(self.settings.baseline)
+        stated = self.settings.baseline
+        return self.measured_baseline() if stated is None else float(stated)
+
+    def measured_baseline(self) -> float:
+        """The mean that was measured."""
         return float(json.loads(BASELINE.read_text("utf-8"))["baseline"])
 
     def score(self, pairs: Sequence[Pair]) -> list[Score]:
@@ -175,13 +183,10 @@ class Similarity(Judge):
         for pair, (clean, perturbed) in zip(pairs, both, strict=True):
             similarity = float(not clean and not perturbed)
             if clean and perturbed:
-                similarity = self._rescaled(next(f1))
+                rescaled = min((next(f1) - self.baseline) / (1 - self.baseline), 1.0)
+                # Adding 0.0 turns -0.0 into 0.0.
+                similarity = round(rescaled, 4) + 0.0
             yield pair, Score(similarity, truncated=max(len(clean), len(perturbed)) > 1)
-
-    def _rescaled(self, f1: float) -> float:
-        rescaled = min((f1 - self.baseline) / (1 - self.baseline), 1.0)
-        # Adding 0.0 turns -0.0 into 0.0.
-        return round(rescaled, 4) + 0.0
 
 
 class Reference(Similarity):

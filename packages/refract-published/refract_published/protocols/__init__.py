@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from refract.core.errors import ParamsError
 from refract.core.types import Row
@@ -16,28 +16,21 @@ from refract_published.protocols import counting, deviations
 from refract_published.protocols.definitions import Chosen, Protocol
 
 
-class Part(NamedTuple):
+class Part(Chosen):
     """A part of a protocol, as a suite follows it (:func:`refract.suites.protocols.followed`)."""
-
-    chosen: Chosen
 
     @property
     def samples(self) -> int:
         """How often each prompt is answered."""
-        return self.chosen.generation.samples
-
-    def fixed(self) -> dict[str, Any]:
-        """The settings of a model that it states."""
-        return self.chosen.fixed()
+        return self.generation.samples
 
     def possible_keys(self) -> Sequence[Key]:
         """The keys of its numbers."""
-        return counting.possible_keys(self.chosen)
+        return counting.possible_keys(self)
 
     def rates(self, suite: CountedSuite) -> list[Rate]:
         """Its numbers of a suite."""
-        judge = counting.protocol_judge(self.chosen, suite.definition)
-        return counting.protocol_table(self.chosen, suite, judge)
+        return counting.protocol_table(self, suite, counting.protocol_judge(self, suite.definition))
 
     def notes(
         self,
@@ -48,16 +41,26 @@ class Part(NamedTuple):
         samples: int,
         sha256: str,
     ) -> Row:
-        """What a suite of the pipeline has otherwise, for its provenance."""
-        return deviations.pipeline_notes(
-            self.chosen,
-            definition,
-            generation=model["generation"][suite],
-            adapter=model["definition"]["adapter"],
-            judges=judges,
-            samples=samples,
-            sha256=sha256,
-        )
+        """What a suite of the pipeline has otherwise than the protocol, for its provenance.
+
+        ``definition`` is the suite's and ``sha256`` that of its file; ``model`` says how its answers
+        were generated."""
+        generation, adapter = model["generation"][suite], model["definition"]["adapter"]
+        judge, cut_off = counting.protocol_judge(self, definition), definition.get("cut_off")
+        found = deviations.generation_deviations(self, generation, adapter, samples=samples)
+        found += deviations.judging_deviations(self, judge, judges[judge], cut_off)
+        found += deviations.suite_deviations(self, Path(definition["file"]), sha256)
+        if definition.get("sample") is not None:
+            found.append(f"a sample of {definition['sample']} prompts")
+        return {
+            "name": self.label,
+            "of": self.protocol.of,
+            "judge": judge,
+            "measures": counting.measure_names(self),
+            "deviations": found,
+            "unknown": deviations.unknown_notes(self, generation),
+            "limits": list(self.protocol.limits),
+        }
 
 
 class Catalogue:
@@ -82,14 +85,13 @@ class Catalogue:
             )
         return name, protocol
 
-    def parts(self, label: str, where: str = "--protocol") -> list[Chosen]:
+    def parts(self, label: str, where: str = "--protocol") -> list[Part]:
         """All parts of a protocol. Raises ParamsError."""
         name, protocol = self.protocol(label, where)
-        return [Chosen(name, part, protocol) for part in protocol.parts]
+        return [Part(name, part, protocol) for part in protocol.parts]
 
-    def part(self, label: str, where: str) -> Chosen:
-        """One part of a protocol, by ``NAME@VERSION`` or ``NAME@VERSION/PART``.
-        Raises ParamsError."""
+    def find(self, label: str, where: str) -> Part:
+        """What a suite follows, by ``NAME@VERSION`` or ``NAME@VERSION/PART``. Raises ParamsError."""
         wanted, _, name = label.partition("/")
         parts = self.parts(wanted, where)
         for chosen in parts:
@@ -100,10 +102,6 @@ class Catalogue:
             f"{where}: {first.name} has the parts {', '.join(first.protocol.parts)}; name one, "
             f"such as {first.name}@{first.protocol.version}/{first.part} (got {label!r})"
         )
-
-    def find(self, label: str, where: str) -> Part:
-        """What a suite follows, by the label that its definition has. Raises ParamsError."""
-        return Part(self.part(label, where))
 
     def run(self, label: str, *arguments: Any, **options: Any) -> Any:
         """``refract run --protocol``; see :func:`refract_published.protocols.run.run_protocol`."""
