@@ -56,19 +56,10 @@ def test_thinking_is_judged_beside_the_answer_and_what_differs_is_counted():
         DEFINITIONS, families, errors={},
     ).table  # fmt: skip
     # Nothing else is counted of a judge of thinking: its rates are no rates of answers.
-    found = {
-        (rate.key.name, rate.key.group.value): (rate.counts.successes, rate.counts.n)
-        for rate in table
-        if rate.key.judge
-    }
-    names = ("thinks_refusal_answers_compliance", "thinks_compliance_answers_refusal")
-    over = ("", "harmful")
-    assert found == {
-        (f"thought_{name}", group): (count, 4)
-        for name, count in zip(names, (2, 1), strict=True)
-        for group in over
-    }
     rates = [rate for rate in table if rate.key.judge]
+    names = ("thinks_refusal_answers_compliance", "thinks_compliance_answers_refusal")
+    assert {rate.key.name for rate in rates} == {f"thought_{name}" for name in names}
+    assert {(rate.counts.successes, rate.counts.n) for rate in rates} == {(2, 4), (1, 4)}
     assert all(rate.judge_unknown and rate.interval for rate in rates)
     assert {rate.counts.excluded["empty"] for rate in rates} == {1}
 

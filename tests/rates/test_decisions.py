@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-from typer.testing import CliRunner
+from pathlib import Path
+from types import SimpleNamespace
 
-from refract.cli import app
+import pytest
+
 from refract.core.errors import ParamsError
 from refract.core.params import DecisionSettings, decision_settings
 from refract.core.settings import read_settings
@@ -35,32 +36,29 @@ def test_the_project_sets_what_is_decided(tmp_path):
             decision_settings(tmp_path)
 
 
+def compared(
+    cli, a: list[dict[str, str]], b: list[dict[str, str]], *options: str
+) -> SimpleNamespace:
+    """What ``refract compare`` says of two sides."""
+    sides = [write_outcomes(Path(f"{name}.csv"), lines) for name, lines in (("a", a), ("b", b))]
+    return cli("compare", *sides, *options)
+
+
 @pytest.mark.parametrize(
     ("after", "regression", "inconclusive"),
     [
         (BEFORE, 0, 0),
         ("ccc" + BEFORE[3:], 0, 1),
-        ("c" * 10 + BEFORE[10:], 1, 1),
         ("r" * 60 + "e" * 69, 1, 1),
-        ("e" * 129, 1, 1),
     ],
 )
-def test_the_exit_code_is_never_0_because_answers_vanished(
-    after, regression, inconclusive, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    sides = [
-        str(write_outcomes(tmp_path / f"{name}.csv", outcome_lines(outcomes)))
-        for name, outcomes in (("a", BEFORE), ("b", after))
-    ]
-    assert CliRunner().invoke(app, ["compare", *sides]).exit_code == 0
+def test_the_exit_code_is_never_0_because_answers_vanished(after, regression, inconclusive, cli):
+    sides = outcome_lines(BEFORE), outcome_lines(after)
+    assert compared(cli, *sides).code == 0
     for fail_on, code in (("regression", regression), ("inconclusive", inconclusive)):
-        done = CliRunner().invoke(app, ["compare", *sides, "--fail-on", fail_on])
-        assert done.exit_code == code, done.output
-        assert bool(done.stderr) == bool(code)
-
-
-OTHER = {"harmful": "helpful", "helpful": "harmful"}
+        done = compared(cli, *sides, "--fail-on", fail_on)
+        assert done.code == code, done.err
+        assert bool(done.err) == bool(code)
 
 
 @pytest.mark.parametrize(
@@ -69,43 +67,25 @@ OTHER = {"harmful": "helpful", "helpful": "harmful"}
         (lambda rows: [row for row in rows if row["category"] != "harmful"], 1, "0 of A's 40"),
         (lambda rows: rows[38:], 1, "2 of A's 40 prompts with the same text and category (5%)"),
         (lambda rows: rows[20:], 0, ""),  # half of them decide
-        (
-            lambda rows: (
-                [{**row, "category": OTHER[row["category"]]} for row in rows[:80]] + rows[80:]
-            ),
-            1,
-            "0 of A's 40",
-        ),
         (lambda rows: [{**row, "prompt_sha256": "x"} for row in rows[:30]] + rows[30:], 1, "10 of"),
         (lambda rows: [row for row in rows if row["suite"] != "t"], 1, "t harmful"),
     ],
 )
-def test_a_primary_measure_that_lost_its_prompts_does_not_pass(
-    left, code, reason, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    rows = [
-        *outcome_lines("r" * 40, category="harmful"),
-        *(
-            row | {"prompt_id": f"h{row['prompt_id']}", "source_id": f"h{row['source_id']}"}
-            for row in outcome_lines("c" * 40, category="helpful")
-        ),
-        *(row | {"prompt_sha256": row["prompt_id"]} for row in outcome_lines("r" * 40, suite="t")),
-    ]
-    sides = [
-        str(write_outcomes(tmp_path / f"{name}.csv", lines))
-        for name, lines in (("a", rows), ("b", left(rows)))
-    ]
+def test_a_primary_measure_that_lost_its_prompts_does_not_pass(left, code, reason, cli):
+    rows = outcome_lines("r" * 40)
+    for row in outcome_lines("c" * 40, category="helpful"):
+        rows.append(row | {name: f"h{row[name]}" for name in ("prompt_id", "source_id")})
+    for row in outcome_lines("r" * 40, suite="t"):
+        rows.append(row | {"prompt_sha256": row["prompt_id"]})
     # Pairs that are left are all as before: nothing is worse.
-    (tmp_path / "params.yaml").write_text("decisions: {margin: 0.3}\n", "utf-8")
-    assert CliRunner().invoke(app, ["compare", *sides]).exit_code == 0
-    done = CliRunner().invoke(app, ["compare", *sides, "--fail-on", "regression"])
-    assert (done.exit_code, reason in done.stderr) == (code, True), done.output
+    Path("params.yaml").write_text("decisions: {margin: 0.3}\n", "utf-8")
+    assert compared(cli, rows, left(rows)).code == 0
+    done = compared(cli, rows, left(rows), "--fail-on", "regression")
+    assert (done.code, reason in done.err) == (code, True), done.err
 
 
-def test_nothing_that_is_decided_does_not_pass(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = str(write_outcomes(tmp_path / "a.csv", outcome_lines("rrr", perturbation="noise")))
-    done = CliRunner().invoke(app, ["compare", path, path, "--fail-on", "regression"])
-    assert done.exit_code == 1
-    assert "no primary measure" in done.stderr
+def test_nothing_that_is_decided_does_not_pass(cli):
+    lines = outcome_lines("rrr", perturbation="noise")
+    done = compared(cli, lines, lines, "--fail-on", "regression")
+    assert done.code == 1
+    assert "no primary measure" in done.err

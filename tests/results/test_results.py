@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import shutil
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.errors import ParamsError
 from refract.core.jsonl import write_rows
 from refract.results import ResultsWarning, load_results
@@ -24,10 +20,11 @@ AREAS = {
 }
 
 
-def computed_project(folder: Path) -> Project:
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
     """A project with results of two models, one of them with an answer that looks like a formula."""
     project = Project.create(
-        folder,
+        tmp_path_factory.mktemp("results") / "project",
         {
             "one": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
             "two": {"adapter": "synthetic", "refusal_rate": 0.5},
@@ -42,15 +39,6 @@ def computed_project(folder: Path) -> Project:
     project.put({"suites.alpha.fields": ["area", "category", "score_of_risk"]})
     project.compute()
     return project
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
-    return computed_project(tmp_path_factory.mktemp("results") / "project")
-
-
-def refract(*arguments: object):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_a_projects_results_are_typed_tables_with_model_and_suite(project):
@@ -94,11 +82,10 @@ def test_without_the_texts_the_numbers_are_there_all_the_same(project, tmp_path)
 
 
 def test_a_run_gives_the_same_tables(project, tmp_path):
-    with contextlib.chdir(project.folder):
-        done = refract(
-            *("run", "--model", "one", "--suite", "alpha", "--out", tmp_path / "r.json"),
-            *("--rows", tmp_path / "r.rows.jsonl", "--seed", project.params()["seed"]),
-        )
+    done = project.refract(
+        *("run", "--model", "one", "--suite", "alpha", "--out", tmp_path / "r.json"),
+        *("--rows", tmp_path / "r.rows.jsonl", "--seed", project.params()["seed"]),
+    )
     assert done.exit_code == 0, done.exception
     run, expected = load_results(tmp_path / "r.json"), load_results(project.folder, ["one"])
     assert run.outcomes.equals(expected.outcomes)
@@ -117,16 +104,16 @@ def test_what_is_not_there_is_said(project, tmp_path):
         load_results(tmp_path)
     with pytest.raises(ResultsError, match="no results of three; there are: one, two"):
         load_results(project.folder, ["three"])
-    done = refract("export", tmp_path, "--out", tmp_path)
+    done = project.refract("export", tmp_path, "--out", tmp_path)
     assert isinstance(done.exception, ResultsError)
     assert done.exception.exit_code == 2
-    done = refract("export", tmp_path, "--out", tmp_path, "--as", "xlsx")
+    done = project.refract("export", tmp_path, "--out", tmp_path, "--as", "xlsx")
     assert isinstance(done.exception, ParamsError)
     assert "--as must be one of csv, " in str(done.exception)
 
 
 def test_exported_files_hold_the_tables_and_no_formula(project, tmp_path):
-    done = refract("export", project.folder, "--out", tmp_path / "csv")
+    done = project.refract("export", project.folder, "--out", tmp_path / "csv")
     assert done.exit_code == 0, done.exception
     with open(tmp_path / "csv/rows.csv", newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["model"] == "one"]

@@ -26,6 +26,7 @@ DRAWN = [True, False], [0.5, 0.5], [0.5]
         (lambda: clustered_difference([True], [True], []), r"cluster.*\(got 1"),
         (lambda: clustered_mcnemar([True], [True], []), r"cluster.*\(got 1"),
         (lambda: clustered_mean([0.5, 1.5], [0, 1]), r"between 0 and 1 \(got 1.5\)"),
+        (lambda: clustered_mean([0.5, -0.5], [0, 1]), r"between 0 and 1 \(got -0.5\)"),
         (lambda: prediction_powered(Sample([True], [], [])), r"same length \(got 1 and 0\)"),
         (
             lambda: prediction_powered(Sample([True], [True], [True], ["a"], [])),
