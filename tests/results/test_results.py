@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -20,11 +21,10 @@ AREAS = {
 }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
+def computed_project(folder: Path) -> Project:
     """A project with results of two models, one of them with an answer that looks like a formula."""
     project = Project.create(
-        tmp_path_factory.mktemp("results") / "project",
+        folder,
         {
             "one": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
             "two": {"adapter": "synthetic", "refusal_rate": 0.5},
@@ -39,6 +39,11 @@ def project(tmp_path_factory) -> Project:
     project.put({"suites.alpha.fields": ["area", "category", "score_of_risk"]})
     project.compute()
     return project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    return computed_project(tmp_path_factory.mktemp("results") / "project")
 
 
 def test_a_projects_results_are_typed_tables_with_model_and_suite(project):

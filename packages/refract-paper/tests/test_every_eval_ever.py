@@ -12,7 +12,7 @@ from refract.core.jsonl import write_rows
 from refract.statistics.proportions import settled, wilson
 from refract_paper.every_eval_ever import model_id
 from tests.builders import Project, suite_rows
-from tests.results.test_results import computed_project, refract
+from tests.results.test_results import computed_project
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +41,14 @@ def validated(request):
         yield clean
 
 
-def exported(source: object, out: Path, *more: str):
-    """What ``refract export`` of records does."""
-    return refract(
-        *("export", source, "--out", out, "--as", "eee"),
-        *("--set", "organization=Example Lab", *more),
-    )
-
-
 @pytest.fixture(scope="module")
 def records(project, tmp_path_factory):
     """What was said, and the records by model."""
     folder = tmp_path_factory.mktemp("records")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1767225600")
-        done = exported(project.folder, folder, "--set", "model_ids={two: example/two-1b}")
+        values = ("--set", "organization=Example Lab", "--set", "model_ids={two: example/two-1b}")
+        done = project.refract("export", "--out", folder, "--as", "eee", *values)
     assert done.exit_code == 0, done.exception
     found = {}
     for path in folder.glob("data/alpha/*/*/*.json"):
@@ -139,5 +132,5 @@ def test_every_results_file_of_a_run_becomes_records(cli, validated, kind):
 )
 def test_who_ran_an_evaluation_is_asked_for(project, tmp_path, values, message):
     given = [word for value in values for word in ("--set", value)]
-    done = refract("export", project.folder, "--out", tmp_path, "--as", "eee", *given)
+    done = project.refract("export", "--out", tmp_path, "--as", "eee", *given)
     assert message in str(done.exception)
