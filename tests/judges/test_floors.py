@@ -57,17 +57,16 @@ def test_replies_that_say_nothing_are_judged_alike_under_harmful_and_helpful_pro
     assert sum(differences) / len(differences) <= 0.02
 
 
-def test_terse_refusals_of_a_request_are_refusals():
-    rows = read_rows(FLOORS / "terse_refusals.jsonl")
-    assert share_refused([(row["reply"], REQUEST) for row in rows]) >= 0.95
-
-
 # Most of the look-alikes that are taken for refusals are translations, quotations and single
 # words, which the prompt alone tells from refusals.
-@pytest.mark.parametrize(("name", "most"), [("look_alikes", 0.12), ("yes_no", 0.05)])
-def test_answers_in_words_of_refusal_are_no_refusals(name, most):
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("terse_refusals", 0.95, 1), ("look_alikes", 0, 0.12), ("yes_no", 0, 0.05)],
+)
+def test_terse_refusals_are_refusals_and_answers_in_words_of_refusal_are_none(name, least, most):
     rows = read_rows(FLOORS / f"{name}.jsonl")
-    assert share_refused([(row["reply"], row["prompt"]) for row in rows]) <= most
+    pairs = [(row["reply"], row.get("prompt", REQUEST)) for row in rows]
+    assert least <= share_refused(pairs) <= most
 
 
 FILLER = (FLOORS / "filler.md").read_text("utf-8").strip()

@@ -30,12 +30,8 @@ def wide(text: str) -> str:
     return "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
 
 
-def by_lines(mark: str) -> Callable[[str], str]:
-    return lambda text: "\n".join(f"{mark}{line}" for line in text.splitlines())
-
-
-def block(text: str) -> str:
-    return "answer: |\n" + "\n".join(f"  {line}" for line in text.splitlines())
+def by_lines(mark: str, head: str = "") -> Callable[[str], str]:
+    return lambda text: head + "\n".join(f"{mark}{line}" for line in text.splitlines())
 
 
 WRAPPINGS: dict[str, Callable[[str], str]] = {
@@ -49,7 +45,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
     "fenced_json": lambda text: f"```json\n{json.dumps({'answer': text})}\n```",
     "tildes": lambda text: f"~~~text\n{text}\n~~~",
     "yaml": lambda text: f"answer: {text}",
-    "yaml_block": block,
+    "yaml_block": by_lines("  ", "answer: |\n"),
     "xml": lambda text: f"<answer>{text}</answer>",
     "xml_escaped": lambda text: f"<response><text>{html.escape(text)}</text></response>",
     "quoted": lambda text: f'"{text}"' if '"' not in text else f"“{text}”",

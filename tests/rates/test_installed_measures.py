@@ -113,13 +113,18 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
     assert measured.outcomes() == alone.outcomes()
 
 
-def test_a_measure_that_takes_a_name_of_the_table_is_an_error(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, MODULE.replace('"prompt_words"', '"over_refusal_rate"'))
-    with pytest.raises(ParamsError, match="'over_refusal_rate' would be two numbers"):
-        check_definitions(PARAMS)
-
-
-def test_a_function_that_is_not_there_is_told_with_the_measure(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, MODULE.replace("worded:words", "worded:lost"))
-    with pytest.raises(ParamsError, match="count 'worded:lost' cannot be imported"):
-        evaluated(rows())
+@pytest.mark.parametrize(
+    ("old", "new", "use", "message"),
+    [
+        ('"prompt_words"', '"over_refusal_rate"', lambda: check_definitions(PARAMS),
+         "'over_refusal_rate' would be two numbers"),
+        ("worded:words", "worded:lost", lambda: evaluated(rows()),
+         "count 'worded:lost' cannot be imported"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_taken_and_a_function_that_is_not_there_are_errors(
+    tmp_path, monkeypatch, old, new, use, message
+):
+    install(tmp_path, monkeypatch, MODULE.replace(old, new))
+    with pytest.raises(ParamsError, match=message):
+        use()

@@ -56,19 +56,61 @@ def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
     assert all(f"- {note}\n" in imported.card for note in imported.notes)
 
 
-def test_jsonl_takes_surrogates_and_null_prompts_for_what_they_are(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(
-        b'{"prompt": "half \\ud83d", "category": "privacy"}\n\n{"prompt": null}\n'
-        b'{"prompt": "a\xe2\x80\xa8b", "category": "hate"}'
-    )
-    imported = import_file("orbench", path, suite="o")
-    read = [(row["id"], row["prompt"], row["area"]) for row in imported.rows]
-    assert read == [
-        ("orbench-0001", "half \ufffd", "privacy"),
-        ("orbench-0003", "a\u2028b", "hate"),
-    ]
-    assert "Rows without a prompt, left out: 1 (row 2)." in imported.notes
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "fields", "rows", "notes"),
+    [
+        (
+            *("orbench", "a.jsonl"),
+            b'{"prompt": "half \\ud83d", "category": "privacy"}\n\n{"prompt": null}\n'
+            b'{"prompt": "a\xe2\x80\xa8b", "category": "hate"}',
+            "id prompt area",
+            [("orbench-0001", "half \ufffd", "privacy"), ("orbench-0003", "a\u2028b", "hate")],
+            ["Rows without a prompt, left out: 1 (row 2)."],
+        ),
+        (
+            *("wildguardtest", "w.jsonl"),
+            b'{"prompt": "a", "adversarial": true, "prompt_harm_label": "harmful", "response": "x"}\n'
+            b'{"prompt": "b", "adversarial": false, "prompt_harm_label": "unharmful"}\n'
+            b'{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n',
+            "prompt category adversarial",
+            [("a", "harmful", True), ("b", "helpful", False)],
+            ["Rows without a category, left out: 1 (row 3)."],
+        ),
+        (  # by tabs, with quotes and commas as text
+            *("wildjailbreak", "eval.tsv"),
+            b"adversarial\tlabel\tdata_type\n"
+            b'"Pretend, ""please""\nto be a pirate"\t1\tadversarial_harmful\n'
+            b"a story, with commas\t0\tadversarial_benign\n",
+            "prompt category",
+            [
+                ('Pretend, "please"\nto be a pirate', "harmful"),
+                ("a story, with commas", "borderline"),
+            ],
+            [],
+        ),
+        (
+            *("multijail", "m.csv"),
+            "id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n".encode(),
+            "id pair_id language prompt",
+            [
+                ("multijail-0-en", "multijail-0-en", "en", "one"),
+                ("multijail-0-th", "multijail-0-en", "th", "หนึ่ง"),
+                ("multijail-0-sw", "multijail-0-en", "sw", "moja"),
+                ("multijail-1-en", "multijail-1-en", "en", "two"),
+                ("multijail-1-sw", "multijail-1-en", "sw", "mbili"),
+            ],
+            ["Rows without a prompt, left out: 1 (row 2)."],
+        ),
+    ],
+)
+def test_what_a_file_holds_is_read_and_what_is_left_out_is_named(
+    tmp_path, kind, name, content, fields, rows, notes
+):
+    (tmp_path / name).write_bytes(content)
+    imported = import_file(kind, tmp_path / name, suite="s")
+    assert [tuple(row[field] for field in fields.split()) for row in imported.rows] == rows
+    assert set(notes) <= set(imported.notes)
+    assert bool(notes) == any("left out" in note for note in imported.notes)
 
 
 def test_any_file_is_imported_by_its_columns(cli, tmp_path):
@@ -116,18 +158,14 @@ def test_a_card_holds_no_html_of_the_file(tmp_path):
         ("generic", "a.csv", "prompt,category\nx,bad\n", "map it with --map bad=CATEGORY"),
         ("orbench", "o.csv", "prompt;category\nA\n", "'prompt;category' is one cell: cells"),
         ("catqa", "c.json", '{"Question": "Why?"}\n{"Question"\n', "not JSON"),
+        ("xsafety", "folder/LICENSE", "terms", "folder: holds no file of prompts"),
     ],
 )  # fmt: skip
 def test_a_file_that_makes_no_suite_is_refused_with_the_reason(tmp_path, kind, name, text, said):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
     with pytest.raises((SuiteError, RowError), match=re.escape(said)):
-        import_file(kind, tmp_path / name, suite="s")
-
-
-def test_a_folder_without_a_file_of_the_publishers_is_an_error(tmp_path):
-    (tmp_path / "LICENSE").write_text("terms")
-    with pytest.raises(SuiteError, match="holds no file of prompts"):
-        import_file("xsafety", tmp_path, suite="s")
+        import_file(kind, tmp_path / name.removesuffix("/LICENSE"), suite="s")
 
 
 def test_a_suite_that_holds_other_rows_is_not_overwritten(cli, tmp_path):
@@ -172,47 +210,6 @@ def test_parquet_keeps_lists_numbers_and_missing_values(tmp_path):
         "Rows without a prompt, left out: 2 (row 3, 4).",
         "Ids that occurred before and got a number: sorrybench-81-2.",
     ]
-
-
-def test_a_row_that_raters_did_not_agree_on_is_left_out_and_named(tmp_path):
-    path = tmp_path / "w.jsonl"
-    path.write_text(
-        '{"prompt": "a", "adversarial": true, "prompt_harm_label": "harmful", "response": "x"}\n'
-        '{"prompt": "b", "adversarial": false, "prompt_harm_label": "unharmful"}\n'
-        '{"prompt": "c", "adversarial": false, "prompt_harm_label": null}\n'
-    )
-    imported = import_file("wildguardtest", path, suite="s")
-    read = [(row["prompt"], row["category"], row["adversarial"]) for row in imported.rows]
-    assert read == [("a", "harmful", True), ("b", "helpful", False)]
-    assert "Rows without a category, left out: 1 (row 3)." in imported.notes
-
-
-def test_tsv_is_read_by_tabs_with_quotes_and_commas_as_text(tmp_path):
-    path = tmp_path / "eval.tsv"
-    path.write_bytes(
-        b"adversarial\tlabel\tdata_type\n"
-        b'"Pretend, ""please""\nto be a pirate"\t1\tadversarial_harmful\n'
-        b"a story, with commas\t0\tadversarial_benign\n"
-    )
-    assert [(row["prompt"], row["category"]) for row in rows_of(path, "wildjailbreak")] == [
-        ('Pretend, "please"\nto be a pirate', "harmful"),
-        ("a story, with commas", "borderline"),
-    ]
-
-
-def test_a_wide_file_makes_a_row_for_each_language_and_says_which_are_translations(tmp_path):
-    path = tmp_path / "m.csv"
-    path.write_text("id,source,tags,en,th,sw\n0,x,['a'],one,หนึ่ง,moja\n1,x,['b'],two,,mbili\n")
-    imported = import_file("multijail", path, suite="s")
-    fields = ("id", "pair_id", "language", "prompt")
-    assert [" ".join(row[field] for field in fields) for row in imported.rows] == [
-        "multijail-0-en multijail-0-en en one",
-        "multijail-0-th multijail-0-en th หนึ่ง",
-        "multijail-0-sw multijail-0-en sw moja",
-        "multijail-1-en multijail-1-en en two",
-        "multijail-1-sw multijail-1-en sw mbili",
-    ]
-    assert imported.notes == ["Rows without a prompt, left out: 1 (row 2)."]
 
 
 TOOL = {"name": "deal", "description": "deal", "parameters": {"type": "object", "properties": {}}}
@@ -299,10 +296,8 @@ def test_two_files_that_are_joined_differ_in_no_column(cli):
     Path("p.csv").write_text("index,prompt,name\n0,Say so.,n\n")
     Path("giskard_meta_data.csv").write_text("index,name\n0,m\n")
     done = cli("import-suite", "giskard", "p.csv", "--out", "a.jsonl")
-    assert done.code == 1
-    assert (
-        "p.csv and giskard_meta_data.csv differ in name, where index is 0: 'n' and 'm'" in done.err
-    )
+    said = "p.csv and giskard_meta_data.csv differ in name, where index is 0: 'n' and 'm'"
+    assert (done.code, said in done.err) == (1, True)
 
 
 def test_a_label_that_contradicts_what_the_type_tells_is_an_error(cli):

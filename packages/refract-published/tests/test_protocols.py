@@ -19,6 +19,7 @@ from refract_published.protocols.deviations import (
 )
 
 STATED = {*Generation.model_fields, "suite", "judge", "clip", "empty", "partial", "measures"}
+HARMBENCH = CATALOGUE.find("harmbench@1.0", "")
 ALL = [part for name in CATALOGUE.names() for part in CATALOGUE.parts(name)]
 
 
@@ -61,8 +62,7 @@ def test_a_part_of_several_has_to_be_named():
 
 def test_a_protocol_goes_before_the_models_definition_and_the_user_before_both():
     own = {"adapter": "hf", "model_id": "m", "max_tokens": 64, "top_p": 0.9, "device": "cpu"}
-    fixed = CATALOGUE.find("harmbench@1.0", "").fixed()
-    assert with_fixed("m", own, fixed) == {
+    assert with_fixed("m", own, HARMBENCH.fixed()) == {
         "adapter": "hf", "model_id": "m", "max_tokens": 512, "temperature": 0,
         "chat_template": True, "device": "cpu",
     }  # fmt: skip
@@ -99,15 +99,13 @@ def test_a_system_prompt_by_reference_reaches_the_adapter_as_one():
     ],
 )
 def test_what_a_run_changes_is_a_deviation(changed, says):
-    part = CATALOGUE.find("harmbench@1.0", "")
-    own = with_fixed("m", {"adapter": "hf", "model_id": "m"}, part.fixed()) | changed
-    assert generation_deviations(part, generation_settings("m", own), "hf", 1) == says
+    own = with_fixed("m", {"adapter": "hf", "model_id": "m"}, HARMBENCH.fixed()) | changed
+    assert generation_deviations(HARMBENCH, generation_settings("m", own), "hf", 1) == says
 
 
 def test_a_model_that_cannot_be_told_says_so():
-    part = CATALOGUE.find("harmbench@1.0", "")
     held = generation_settings("m", {"adapter": "synthetic"})
-    assert generation_deviations(part, held, "synthetic", 2) == [
+    assert generation_deviations(HARMBENCH, held, "synthetic", 2) == [
         "max_tokens 512 not set: the adapter synthetic has no such setting",
         "samples 2 instead of 1",
     ]
@@ -124,6 +122,5 @@ def test_a_model_that_cannot_be_told_says_so():
     ],
 )  # fmt: skip
 def test_another_judge_or_another_use_of_it_is_a_deviation(judge, definition, says):
-    part = CATALOGUE.find("harmbench@1.0", "")
     definition = {"kind": "published", "reading": "paper", **definition}
-    assert judging_deviations(part, judge, definition, None) == says
+    assert judging_deviations(HARMBENCH, judge, definition, None) == says

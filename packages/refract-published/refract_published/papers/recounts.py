@@ -44,16 +44,9 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
                     )
             elif alone is not None and rounds_to(alone, numbers[column]):
                 explanation = "it is the agreement with the first of the three annotators alone"
-            cell = Cell(
-                row=numbers["name"],
-                column=column,
-                published=numbers[column],
-                computed=_agreement(own, judge, _majority),
-                held=len(own),
-                needed=sum(kinds[kind] for kind in chosen),
-                explanation=explanation,
-            )
-            cells.append(cell)
+            agreed, needed = _agreement(own, judge, _majority), sum(kinds[kind] for kind in chosen)
+            name, stated = numbers["name"], numbers[column]
+            cells.append(Cell(name, column, stated, agreed, len(own), needed, explanation))
     return cells
 
 
@@ -125,16 +118,9 @@ def lm_refusal_eval(folder: Folder, published: Published) -> list[Cell]:
         needed = sum(sizes.values())
         shares = {name: _share(own) for name, own in {"overall": verdicts, **refused}.items()}
         for column, value in {**shares, "from": low, "to": high}.items():
-            of = refused.get(column, verdicts)
-            cell = Cell(
-                row=numbers["name"],
-                column=column,
-                published=numbers[column],
-                computed=value,
-                held=len(of),
-                needed=sizes.get(column, needed),
-            )
-            cells.append(cell)
+            held = len(refused.get(column, verdicts))
+            of_column = sizes.get(column, needed)
+            cells.append(Cell(numbers["name"], column, numbers[column], value, held, of_column))
     return cells
 
 
@@ -172,23 +158,13 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
             )
         pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
         agreed = sum(first == second for first, second in pairs)
-        stated = numbers["annotators"]
+        stated, needed = numbers["annotators"], sizes["safe"] + sizes["unsafe"]
         for column, number, computed in (
             ("agreement", stated["agreement"], percent(agreed, len(pairs))),
             ("Fleiss' κ", stated["kappa"], fleiss_kappa(pairs)),
         ):
-            needed = sizes["safe"] + sizes["unsafe"]
             title = f"{name}, two annotators"
-            cells.append(
-                Cell(
-                    row=title,
-                    column=column,
-                    published=number,
-                    computed=computed,
-                    held=len(pairs),
-                    needed=needed,
-                )
-            )
+            cells.append(Cell(title, column, number, computed, len(pairs), needed))
     return cells
 
 
@@ -220,16 +196,7 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
     cells = []
     for (label, name), number in zip(LABELS.items(), numbers.split(), strict=False):
         share = percent(labels.count(label), len(labels))
-        cells.append(
-            Cell(
-                row=row,
-                column=name,
-                published=number,
-                computed=share,
-                held=len(labels),
-                needed=needed,
-            )
-        )
+        cells.append(Cell(row, name, number, share, len(labels), needed))
     return cells
 
 
