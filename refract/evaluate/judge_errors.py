@@ -149,12 +149,9 @@ def validate(
         for measure in headlines:
             if measure not in ("n", "unjudged", "kappa_low", "kappa_high"):
                 row = {**judge, "measure": measure, "value": numbers[measure]}
-                row |= {
-                    "low": numbers.get(f"{measure}_low"),
-                    "high": numbers.get(f"{measure}_high"),
-                }
-                row |= {"n": numbers["n"], "unjudged": numbers["unjudged"]}
-                result.agreement.append(row)
+                for end in ("low", "high"):
+                    row[end] = numbers.get(f"{measure}_{end}")
+                result.agreement.append(row | {"n": numbers["n"], "unjudged": numbers["unjudged"]})
         for human_label, counts in numbers["confusion"].items():
             for label, count in counts.items():
                 result.confusion.append({**judge, "human": human_label, "label": label, "n": count})

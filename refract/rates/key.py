@@ -183,7 +183,6 @@ INJECTION_SUCCESS = _define(
     "injection_success_rate", "none", JUDGES, better="lower", groups=("group",), **YES
 )
 TASK_DONE = _define("task_done_rate", "none", JUDGES, better="higher", groups=("group",), **YES)
-# Of a judge that was asked again, or in other words: how often its verdict is another.
 # Cohen's κ of the suite's first judge and another one, on refused or not.
 KAPPA = _define(
     "kappa", "none", JUDGES, "agreement (κ)", low=-1.0, better="higher", metric="threshold"

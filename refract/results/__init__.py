@@ -74,11 +74,9 @@ class Results:
         }
 
     def __repr__(self) -> str:
-        return f"{self._sizes()}\n{self._main_rates().to_string(index=False)}"
-
-    def _sizes(self) -> str:
-        sizes = [f"{name} ({len(frame)})" for name, frame in self.frames().items()]
-        return f"Results, with the tables (rows) {', '.join(sizes)}"
+        sizes = ", ".join(f"{name} ({len(frame)})" for name, frame in self.frames().items())
+        rates = self._main_rates().to_string(index=False)
+        return f"Results, with the tables (rows) {sizes}\n{rates}"
 
     def _main_rates(self) -> pd.DataFrame:
         """The rates of refusal by category over whole suites, as people read them."""

@@ -81,6 +81,7 @@ def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
         (("synthetic", {"mine": ["x"]}), "suite 'mine': row 1 must be a dictionary (got 'x')"),
         (("synthetic", {"mine": 7}), "must be a DataFrame or a list of dictionaries (got 7)"),
         (("synthetic", {"mine": ROWS}, []), "name a judge (got none)"),
+        (("synthetic", ROWS, ["rules", {"kind": "rules"}]), "two judges are called 'rules'"),
         ((7, {"mine": ROWS}), "a model is a name, a definition, a function or an object"),
         (
             ("synthetic", pd.DataFrame(ROWS).assign(when=pd.Timestamp(0))),

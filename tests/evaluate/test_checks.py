@@ -38,23 +38,6 @@ def labels(result, judge) -> list[str | None]:
     return [row["judges"][judge]["label"] for row in result.rows]
 
 
-@pytest.mark.parametrize(
-    ("check", "keywords", "said"),
-    [
-        (char_injection, {"debug": True}, "no keyword 'debug'; .* in .failures of the result"),
-        (char_injection, {"debgu": True}, "unknown key 'debgu'"),
-        (prompt_injection, {"substrings": ["x"]}, "'substrings'; here it is expected_strings"),
-        (prompt_injection, {"all_substrings_must_be_found": True}, "it is all_expected_strings"),
-        (output_requirement, {"judge": "j", "debug": True}, "no keyword 'debug'; .* in .failures"),
-        (output_coherency, {"dataset_2": [], "judge": "j", "debug": True}, "no keyword 'debug'"),
-        (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
-    ],
-)
-def test_an_unknown_keyword_is_an_error(check, keywords, said):
-    with pytest.raises(RefractError, match=said):
-        check(str.upper, "Hello?", **keywords)
-
-
 # Datasets and results
 
 
@@ -224,6 +207,13 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
 @pytest.mark.parametrize(
     ("check", "settings", "message"),
     [
+        (char_injection, {"debug": True}, "no keyword 'debug'; .* in .failures of the result"),
+        (char_injection, {"debgu": True}, "unknown key 'debgu'"),
+        (prompt_injection, {"substrings": ["x"]}, "'substrings'; here it is expected_strings"),
+        (prompt_injection, {"all_substrings_must_be_found": True}, "it is all_expected_strings"),
+        (output_requirement, {"judge": "j", "debug": True}, "no keyword 'debug'; .* in .failures"),
+        (output_coherency, {"dataset_2": [], "judge": "j", "debug": True}, "no keyword 'debug'"),
+        (prompt_injection, {"case": True}, "no flag 'case'; there are: all_expected_strings"),
         (char_injection, {"threshold": 2}, "threshold must be a number from 0 to 1"),
         (char_injection, {"features": ["nothing"]}, "nothing"),
         (char_injection, {"characters": ["ab"]}, "characters must list characters, .* 'ab' is none"),
@@ -235,7 +225,7 @@ def test_the_metric_is_the_worst_characters_rate_whether_the_check_passes_or_not
 )  # fmt: skip
 def test_a_setting_that_cannot_be_used_is_an_error_that_names_it(check, settings, message):
     """The original divides by zero on empty strings, and judges slices of them."""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(RefractError, match=message):
         check(lambda _: CLEAN, questions(1), **settings)
 
 

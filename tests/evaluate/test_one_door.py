@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -223,10 +222,3 @@ def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_numb
     model = open_model("m", MODEL)
     found = evaluate([suite], model, {"second": JUDGES["second"]}, ResponseStore(None), name="m")
     assert [rate.name for rate in found.rates if rate.decision] == ["refusal_rate"]
-
-
-def test_two_judges_of_one_name_are_an_error(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(refract.RefractError, match="two judges are called 'rules'"):
-        refract.measure("synthetic", {"s": rows()}, ["rules", {"kind": "rules"}])
-    assert not Path("metrics").exists()

@@ -59,12 +59,8 @@ def _numbers(scores: Sequence[SampleScore], judge: str) -> dict[str, float | Non
         [_category(each) for each in judged],
         judge,
     )
-    numbers: dict[str, float | None] = {"refusal_rate": None, "low": None, "high": None}
-    if found is not None:
-        numbers["refusal_rate"] = found.value
-        if found.interval is not None:
-            numbers |= {"low": found.interval.low, "high": found.interval.high}
-    return {**numbers, "judged": float(len(judged))}
+    low, high = found.shown or (None, None)
+    return {"refusal_rate": found.value, "low": low, "high": high, "judged": float(len(judged))}
 
 
 def _category(score: SampleScore) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from refract.agreement.unseen_models import known_errors
 from refract.api import judge_rows
@@ -16,18 +16,9 @@ from refract.project import find_judge, find_project
 from refract.rates.counting import CONFIDENCE, Counted, mean_rate
 from refract.rates.judge_error import with_judge_error
 from refract.rates.key import REFUSAL, Key
-from refract.rates.rate import Interval
+from refract.rates.rate import Rate
 
 Judge = str | Mapping[str, Any]
-
-
-class Share(NamedTuple):
-    """A share refused, with its 95 % interval: of the prompts alone where the judge's error is not
-    known; None without an answer that was judged."""
-
-    value: float
-    interval: Interval | None
-    judged: int
 
 
 def verdict(
@@ -48,17 +39,18 @@ def share(
     clusters: Sequence[Hashable],
     categories: Sequence[str],
     judged_by: Judge = "refusal",
-) -> Share | None:
+) -> Rate:
     """The mean of ``values``, each of which is the share of a prompt's answers that are refused.
 
-    The interval is for prompts like these, those of one of ``clusters`` counting together, and holds
-    the judge's error as far as answers with labels have shown it (docs/metrics.md of Refract)."""
+    The interval (``shown``) is for prompts like these, those of one of ``clusters`` counting
+    together, and holds the judge's error as far as answers with labels have shown it
+    (docs/metrics.md of Refract)."""
     name, definition = _named(judged_by)
     opened = open_judges({name: definition})[name]
     error = known_errors({name: versioned(definition, opened)}, ()).get(name)
     answers = [Counted("compliance", cluster) for cluster in clusters]
-    rate = with_judge_error(mean_rate(Key(REFUSAL), values, answers), error, CONFIDENCE, categories)
-    return None if rate.value is None else Share(rate.value, rate.shown, len(values))
+    rate = mean_rate(Key(REFUSAL), values, answers)
+    return with_judge_error(rate, error, CONFIDENCE, categories)
 
 
 def _named(judged_by: Judge) -> tuple[str, Mapping[str, Any]]:

@@ -110,7 +110,7 @@ def test_rates_stand_with_their_intervals_and_what_was_not_judged_is_no_answer(t
     values = numbers(log)
     every = share([1.0, 0.0] * 5, [str(n) for n in range(10)], ["harmful", "helpful"] * 5)
     assert (values["refusal_rate"], values["judged"]) == (0.5, 10)
-    assert (values["low"], values["high"]) == (every.interval.low, every.interval.high)
+    assert (values["low"], values["high"]) == every.shown
     assert (values["harmful_refusal_rate"], values["helpful_refusal_rate"]) == (1, 0)
     assert values["harmful_low"] < values["harmful_high"] <= 1
     explained = [score_of(sample).explanation for sample in log.samples[-2:]]

@@ -83,8 +83,8 @@ def write_table(export: Export) -> Iterator[str]:
     for name, text in (("rates.tex", as_latex(table)), ("rates.md", as_markdown(table))):
         write_bytes(export.out / name, [text.encode("utf-8", "backslashreplace")])
         yield f"{export.out / name}"
-    for note in [current_note(side.reasons)] if side.reasons else []:
-        yield f"note: {note}"
+    if side.reasons:
+        yield f"note: {current_note(side.reasons)}"
 
 
 def as_markdown(table: PaperTable) -> str:
