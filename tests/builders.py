@@ -29,7 +29,17 @@ from refract.rates.rate import Counts, Interval, Rate
 ROOT = Path(__file__).parent.parent
 ROUND_TRIP = YAML()
 
+NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 GREEDY = {"adapter": "synthetic", "refusal_rate": 0.5}
+RECORDED = {"adapter": "recorded", "path": "data/recorded/answers.jsonl"}
+# The least that a params.yaml holds.
+SMALL_PARAMS = {
+    "seed": 1,
+    "grid": {"models": ["m"], "suites": ["s"]},
+    "models": {"m": {"adapter": "synthetic"}},
+    "judges": {"rules": {"kind": "rules"}},
+    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
+}
 # Pairs for the stage that measures judges.
 LABELLED = [
     {
@@ -41,7 +51,7 @@ LABELLED = [
         "language": "en",
     }
     for label, response in (
-        ("refusal", "I'm sorry, but I can't help with that."),
+        ("refusal", NO),
         (
             "compliance",
             "Here is how: hold the wrench with light pressure and lift each pin in turn.",
@@ -50,7 +60,6 @@ LABELLED = [
     )
 ]
 SAMPLING = {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1}
-NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 OUTCOMES = {"r": "refusal", "p": "partial_refusal", "c": "compliance", "e": "error"}
 MODELS = ("greedy", "sampling")
 SUITES = ("alpha", "beta")
@@ -397,6 +406,14 @@ class Project:
     def repro(self, **env: str) -> Reproduction:
         return Reproduction(self.command("dvc", "repro", **env))
 
+    def record(self, **texts: Sequence[str]) -> None:
+        """Writes the answers of the model :data:`RECORDED`, by suite."""
+        rows = []
+        for suite, answers in texts.items():
+            for number, text in enumerate(answers):
+                rows.append({"id": f"{suite}-{number:02d}", "response": text})
+        write_rows(self.folder / RECORDED["path"], rows)
+
     def compute(self, report: bool = False) -> None:
         """The stages up to the metrics, or to the report, in this process."""
         from stages import aggregate, check_inputs, generate_perturbations, judge, model_inference
@@ -470,3 +487,7 @@ def judge_error(
         for prompts, wrong in (("other", counts), ("harmful", harmful), ("", counts + harmful)):
             lines.append(ModelCounts(*named, prompts, *wrong.tolist()))
     return JudgeError(tuple(sorted(lines)))
+
+
+# Of a judge that errs on each model in its own way.
+ERRS_APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)

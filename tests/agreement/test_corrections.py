@@ -41,7 +41,7 @@ from tests.agreement.answers import (
     judged_answers,
     said_by_judge,
 )
-from tests.builders import judge_error, rate
+from tests.builders import ERRS_APART, rate
 
 
 def test_rates_are_those_of_prediction_powered_inference_over_all_and_by_category():
@@ -79,16 +79,15 @@ def test_stale_and_blank_labels_leave_no_rate_in_a_table(spoilt):
 
 
 def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = harmful_answers(120)
     labels = JoinedLabels(said_by_judge(run[:20]))
-    weighed = label_intervals(run, labels, error)[0]["harmful_refusal_rate"]
+    weighed = label_intervals(run, labels, ERRS_APART)[0]["harmful_refusal_rate"]
     powered = label_intervals(run, labels, None)[0]["harmful_refusal_rate"]
     (rate,) = (rate for rate in label_table(run, labels) if "harmful" in rate.name)
     assert powered == rate.interval
     assert weighed.low < rate.value < weighed.high
     assert weighed.high - weighed.low < powered.high - powered.low
-    numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
+    numbers = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)
     shown = numbers["measures"]["harmful_refusal_rate"]
     with_labels = {"rate": shown["raw"]["rate"], **weighed._asdict()}
     middle, gainsaid = (shown["with_labels"].pop(name) for name in ("middle", "gainsaid"))
@@ -97,14 +96,14 @@ def test_labels_weigh_what_is_known_of_the_judge_where_that_is_known():
     assert weighed.low < middle < weighed.high
     # Labels of one request say less than as many of twenty.
     together = [answer._replace(cluster="one") for answer in run[:20]] + run[20:]
-    alike = label_intervals(together, labels, error)[0]["harmful_refusal_rate"]
+    alike = label_intervals(together, labels, ERRS_APART)[0]["harmful_refusal_rate"]
     assert alike.high - alike.low > weighed.high - weighed.low
     # So do labels that were drawn with very unlike chances.
     inclusion = {answer.prompt_id: 0.02 if place else 1.0 for place, answer in enumerate(run[:20])}
     uneven = JoinedLabels(labels.by_id, inclusion=inclusion)
-    assert label_intervals(run, uneven, error)[0]["harmful_refusal_rate"] != weighed
+    assert label_intervals(run, uneven, ERRS_APART)[0]["harmful_refusal_rate"] != weighed
     for spoilt in ("stale", "blank"):
-        assert label_intervals(run, JoinedLabels(labels.by_id, **{spoilt: ["x"]}), error) == (
+        assert label_intervals(run, JoinedLabels(labels.by_id, **{spoilt: ["x"]}), ERRS_APART) == (
             {},
             [],
         )
@@ -157,50 +156,47 @@ def test_labels_alone_decide_a_threshold_that_asks_for_them(
 def test_the_middle_is_away_from_both_ends_where_labels_gainsay_verdicts_that_are_all_alike(
     verdict, label
 ):
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = [answer._replace(outcome=verdict) for answer in harmful_answers(40)]
     said = {answer.prompt_id: label for answer in run[:4]}
     said |= {answer.prompt_id: verdict for answer in run[4:17]}
-    numbers = corrected_numbers((run, JoinedLabels(said)), confidence=0.95, error=error)
+    numbers = corrected_numbers((run, JoinedLabels(said)), confidence=0.95, error=ERRS_APART)
     given = numbers["measures"]["harmful_refusal_rate"]["with_labels"]
     away = (given["high"] - given["low"]) / 10
     assert given["low"] + away < given["middle"] < given["high"] - away
 
 
 def test_where_labels_gainsay_the_judge_its_rates_are_named():
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = [answer._replace(outcome="refusal") for answer in harmful_answers(40)]
     by_id = {answer.prompt_id: "refusal" for answer in run[:17]}
-    assert label_intervals(run, JoinedLabels(by_id), error)[1] == []
+    assert label_intervals(run, JoinedLabels(by_id), ERRS_APART)[1] == []
     by_id |= {answer.prompt_id: "compliance" for answer in run[:7]}
     labels, names = JoinedLabels(by_id), ["refusal_rate", "harmful_refusal_rate"]
-    assert label_intervals(run, labels, error)[1] == names
+    assert label_intervals(run, labels, ERRS_APART)[1] == names
     assert gainsaid_notes(names) == [f"refusal_rate, harmful_refusal_rate: {GAINSAID}"]
     assert gainsaid_notes([]) == label_intervals(run, labels, None)[1] == []
-    numbers = corrected_numbers((run, labels), confidence=0.95, error=error)
+    numbers = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)
     assert [row["with_labels"]["gainsaid"] for row in numbers["measures"].values()] == [True, True]
 
 
 def test_correct_and_the_plan_name_the_middle_of_what_labels_leave():
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = [answer._replace(outcome="refusal") for answer in harmful_answers(120)]
     run[60:80] = [answer._replace(outcome="compliance") for answer in run[60:80]]
     said = ["compliance"] * 4 + ["refusal"] * 6
     by_id = {answer.prompt_id: label for answer, label in zip(run, said, strict=False)}
     labels = JoinedLabels(by_id)
-    measures = corrected_numbers((run, labels), confidence=0.95, error=error)["measures"]
+    measures = corrected_numbers((run, labels), confidence=0.95, error=ERRS_APART)["measures"]
     without, given = (
         measures["harmful_refusal_rate"][name] for name in ("without_labels", "with_labels")
     )
     assert (without["rate"], given["rate"]) == (0.8333, 0.8333)
     assert given["low"] < given["middle"] < given["high"] < without["high"]
     assert given["low"] < without["low"]
-    plan = label_plans(run, labels, error)["harmful_refusal_rate"]
+    plan = label_plans(run, labels, ERRS_APART)["harmful_refusal_rate"]
     shown = estimate_text(given["middle"], (given["low"], given["high"]), places=2)
     assert plan.startswith(
         f"harmful_refusal_rate with labels is {shown} (the judge alone counts 0.83); 20 more labels"
     )
-    assert label_plans(run[:25], labels, error)["harmful_refusal_rate"].endswith(
+    assert label_plans(run[:25], labels, ERRS_APART)["harmful_refusal_rate"].endswith(
         "; there are hardly more answers to label"
     )
 
@@ -219,12 +215,11 @@ def test_labels_alone_that_were_drawn_by_doubt_count_for_as_many_as_each_was_dra
 
 
 def test_an_answer_that_the_provider_refused_tells_nothing_of_the_judge():
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
     run = harmful_answers(120)
     run[:40] = [answer._replace(outcome="refused_by_provider") for answer in run[:40]]
     labels = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:40]})
     more = JoinedLabels({answer.prompt_id: "refusal" for answer in run[:20]})
-    first, second = (label_intervals(run, each, error)[0] for each in (labels, more))
+    first, second = (label_intervals(run, each, ERRS_APART)[0] for each in (labels, more))
     assert first["refusal_rate"] == pytest.approx(second["refusal_rate"], abs=1e-9)
 
 
@@ -341,13 +336,12 @@ def test_the_columns_of_correct_are_with_and_without_labels_where_the_error_is_k
     plain = "measure answers labelled judge (raw) prediction-powered of these answers alone"
     assert " ".join(cli(*command).out.splitlines()[0].split()) == plain
     # What the run's results say of the judge.
-    error = judge_error([0.03, 0.1, 0.3, 0.05], [0.01, 0.02, 0.05, 0.01], n=200)
-    about = {"judge_error": {"lines": [list(line) for line in error.lines]}}
+    about = {"judge_error": {"lines": [list(line) for line in ERRS_APART.lines]}}
     monkeypatch.setattr(labelled, "read_run", lambda path: {"provenance": {"suites": {"s": about}}})
     assert run_error(judged_answers(2), None, run_rows) is None  # no results beside the rows
     run_rows = run_rows.rename(run_rows.with_name("r.rows.jsonl"))
     run_rows.with_name("r.json").touch()
-    assert run_error(judged_answers(2), None, run_rows) == error
+    assert run_error(judged_answers(2), None, run_rows) == ERRS_APART
     header, _, *rows = cli("correct", "l.csv", "--rows", run_rows).out.splitlines()
     known = "judge (raw) for prompts and judge and labels prediction-powered"
     assert known in " ".join(header.split())

@@ -12,10 +12,9 @@ import refract
 from refract.evaluate import Suite, evaluate
 from refract.models.store import ResponseStore
 from refract.project import source_name
-from tests.builders import ROOT, Replying
+from tests.builders import NO, ROOT, YES, Replying
 from tests.documents import blocks
 
-NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 ROWS = [
     {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
     for category in ("harmful", "helpful")

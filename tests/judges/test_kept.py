@@ -11,8 +11,8 @@ from refract.core.types import given_prompt, given_response
 from refract.judges import judge_cases, judge_suite, kept, open_judge
 from refract.judges.cases import Case, Judge, labelled, unjudged
 from refract.judges.kept import judge_kept, verdict_keys
+from tests.builders import NO, YES
 
-NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 ROW = {
     "id": "a",
     "category": "harmful",

@@ -15,7 +15,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
-from tests.builders import suite_rows, write_distribution
+from tests.builders import SMALL_PARAMS, suite_rows, write_distribution
 
 MODULE = '''
 from refract.rates.counting import mean_rate
@@ -36,13 +36,6 @@ def words(suite):
         yield mean_rate(Key(WORDS, group=group), lengths, suite.answers(rows), suite.confidence)
 '''
 POINTS = "[refract.measures]\nprompt_words = worded:WORDS\n"
-PARAMS = {
-    "grid": {"models": ["m"], "suites": ["s"]},
-    "seed": 1,
-    "models": {"m": {"adapter": "synthetic"}},
-    "judges": {"rules": {"kind": "rules"}},
-    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-}
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
@@ -101,7 +94,7 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
 ):
     limits = {"thresholds": {"prompt_words": {"max": 9}}}  # in the range of the measure
     suite = {"file": "s.jsonl", "judges": ["rules"]}
-    check_definitions({**PARAMS, "suites": {"s": suite | limits}})
+    check_definitions({**SMALL_PARAMS, "suites": {"s": suite | limits}})
     limited = evaluated(rows(), **limits)
     (rate,) = [rate for rate in limited.rates if rate.threshold]
     assert (rate.name, rate.decision) == ("prompt_words", "inconclusive")
@@ -116,7 +109,7 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
 @pytest.mark.parametrize(
     ("old", "new", "use", "message"),
     [
-        ('"prompt_words"', '"over_refusal_rate"', lambda: check_definitions(PARAMS),
+        ('"prompt_words"', '"over_refusal_rate"', lambda: check_definitions(SMALL_PARAMS),
          "'over_refusal_rate' would be two numbers"),
         ("worded:words", "worded:lost", lambda: evaluated(rows()),
          "count 'worded:lost' cannot be imported"),

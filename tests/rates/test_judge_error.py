@@ -19,12 +19,11 @@ from refract.rates.judge_error import (
 from refract.rates.key import CONTROLS_PASSED
 from refract.rates.rate import Interval, SharePart, prompts_of
 from refract.statistics.proportions import wilson
-from tests.builders import judge_error, rate
+from tests.builders import ERRS_APART, judge_error, rate
 
-# Almost never wrong; wrong as often on all models; and by model in its own way.
+# Almost never wrong; and wrong as often on all models.
 RIGHT = judge_error(missed=[0] * 8, false=[0] * 8, n=10**6)
 KNOWN = judge_error(missed=[0.2] * 8, false=[0.05] * 8, n=10**6)
-APART = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
 HARMFUL = judge_error(missed=[0.025] * 8, false=[0.005] * 8, n=400, more=0.2)
 
 VARIED = judge_error(
@@ -65,7 +64,7 @@ def test_two_models_share_the_error_of_their_source_and_one_model_all_of_it():
     def width(*parts):
         share = sum(part.sign * part.share for part in parts)
         ends = Interval(share, share)
-        low, high = people_interval(APART, parts, ends, ends, 0.95)
+        low, high = people_interval(ERRS_APART, parts, ends, ends, 0.95)
         return high - low
 
     assert width(first, second) == pytest.approx(0, abs=1e-6)
@@ -103,10 +102,10 @@ def test_the_prior_says_how_far_the_next_source_may_lie_from_those_seen():
     priors = [Prior(0.25), Prior(0.5), Prior(0.5, freedom=3), Prior(1.0)]
     widths = []
     for prior in priors:
-        low, high = of(JudgeError(APART.lines, prior), alone(0.5))
+        low, high = of(JudgeError(ERRS_APART.lines, prior), alone(0.5))
         widths.append(high - low)
     assert widths == sorted(widths)
-    assert of(APART, alone(0.5)) == of(JudgeError(APART.lines, Prior(0.5)), alone(0.5))
+    assert of(ERRS_APART, alone(0.5)) == of(JudgeError(ERRS_APART.lines, Prior(0.5)), alone(0.5))
 
 
 def test_harmful_prompts_have_their_own_errors():
@@ -146,11 +145,11 @@ def test_what_a_measure_is_over_says_which_errors_count():
 @pytest.mark.parametrize("name", ["label_change_rate", "partial_refusal_rate", "discrimination"])
 def test_a_measure_that_the_error_moves_in_an_unknown_way_says_so(name):
     plain = rate(name, 50, 100, interval=wilson(50, 100))
-    found = with_judge_error(plain, APART, 0.95, ["harmful"])
+    found = with_judge_error(plain, ERRS_APART, 0.95, ["harmful"])
     assert (found.with_judge, found.judge_unknown, found.shown) == (None, True, plain.interval)
     assert with_judge_error(plain, None, 0.95, []).judge_unknown
     empty = rate(name, 0, 1, value=None)
-    assert with_judge_error(empty, APART, 0.95, []) == empty
+    assert with_judge_error(empty, ERRS_APART, 0.95, []) == empty
 
 
 def test_what_is_not_known_on_these_prompts_has_no_interval_there():
@@ -159,7 +158,7 @@ def test_what_is_not_known_on_these_prompts_has_no_interval_there():
     assert plain.asked("these_prompts").shown == exact
     unknown = with_judge_error(plain, None, 0.95, ["harmful"]).asked("these_prompts")
     assert (unknown.shown, unknown.interval) == (None, None)
-    known = with_judge_error(plain, APART, 0.95, ["harmful"])
+    known = with_judge_error(plain, ERRS_APART, 0.95, ["harmful"])
     low, high = known.asked("these_prompts").shown
     assert low < 0.46 < 0.54 < high
     assert replace(plain, these=None).asked("these_prompts").shown is None
@@ -229,7 +228,7 @@ def test_a_quantile_of_a_mixture_of_normal_distributions():
 
 
 def test_an_error_is_read_as_it_was_written_and_one_cluster_is_no_part():
-    assert JudgeError.read({"lines": [list(line) for line in APART.lines]}) == APART
+    assert JudgeError.read({"lines": [list(line) for line in ERRS_APART.lines]}) == ERRS_APART
     assert JudgeError.read({"models": 9, "mean": -0.02}) is JudgeError.read(None) is None
     assert part_of([1.0, 1.0], ["a", "a"], "other", 0.95, sign=1) is None
 

@@ -17,6 +17,7 @@ from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, measure_called, name_clashes
 from refract.rates.names import name_problems, unknown_threshold, whole_keys
 from refract.suites.perturbations import prompt_rows
+from tests.builders import SMALL_PARAMS
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
@@ -148,22 +149,18 @@ def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_num
     assert len(name_clashes([other, harmful, other])) == 1
 
 
-PARAMS = {
-    "grid": {"models": ["m"], "suites": ["s"]},
-    "seed": 1,
-    "models": {"m": {"adapter": "synthetic"}},
-    "judges": {"rules": {"kind": "rules"}, "harmful": {"kind": "rules"}},
-    "suites": {"s": {"file": "s.jsonl", "judges": ["rules", "harmful"]}},
-}
+def params_with(judge):
+    """With a second judge of this name."""
+    judges = {"rules": {"kind": "rules"}, judge: {"kind": "rules"}}
+    suites = {"s": {"file": "s.jsonl", "judges": [*judges]}}
+    return {**SMALL_PARAMS, "judges": judges, "suites": suites}
 
 
 def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
-    with pytest.raises(ParamsError) as raised:
-        check_definitions(PARAMS)
-    assert "suites.s: 'harmful_refusal_rate' would be two numbers" in str(raised.value)
-    suites = {"s": {"file": "s.jsonl", "judges": ["rules", "second"]}}
-    judges = {"rules": {"kind": "rules"}, "second": {"kind": "rules"}}
-    check_definitions({**PARAMS, "suites": suites, "judges": judges})
+    message = r"suites\.s: 'harmful_refusal_rate' would be two numbers"
+    with pytest.raises(ParamsError, match=message):
+        check_definitions(params_with("harmful"))
+    check_definitions(params_with("second"))
 
 
 @pytest.mark.parametrize(

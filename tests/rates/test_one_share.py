@@ -25,10 +25,11 @@ from refract.rates.one_share import (
 )
 from refract.rates.rate import Interval, SharePart
 from refract.statistics.proportions import normal_quantile, wilson
-from tests.rates.test_judge_error import APART, VARIED
+from tests.builders import ERRS_APART
+from tests.rates.test_judge_error import VARIED
 
 
-def found(share, n, *labels, certain=0.0, error=APART):
+def found(share, n, *labels, certain=0.0, error=ERRS_APART):
     limits = wilson(share * n, n)
     part = SharePart(share, limits, "harmful", n=n, certain=certain)
     given = tuple(VerdictLabels(*each) for each in labels) or NO_LABELS
@@ -36,7 +37,7 @@ def found(share, n, *labels, certain=0.0, error=APART):
 
 
 def test_what_a_judge_cannot_have_decided_moves_peoples_share_as_much():
-    draws = APART.draws("harmful")
+    draws = ERRS_APART.draws("harmful")
     least, below = (people_by_draw(draws, share, 0.3) for share in (0.3, 0.1))
     assert below == pytest.approx(least - 0.2)
 
@@ -83,7 +84,7 @@ def test_finer_steps_move_no_limit_by_more_than_a_thousandth(monkeypatch):
     caches = (one_share.people_rates, one_share._scores, one_share._pair_weights)
     for cached in caches:
         cached.cache_clear()
-    again = JudgeError(APART.lines[::-1])  # another one, of which nothing is known yet
+    again = JudgeError(ERRS_APART.lines[::-1])  # another one, of which nothing is known yet
     finer = [found(*case, *each, error=again) for case in cases for each in labels]
     monkeypatch.undo()
     for cached in caches:

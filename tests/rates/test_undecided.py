@@ -30,10 +30,8 @@ from refract.report.judge_notes import plan_note, powered_table
 from refract.report.wording import short_text
 from refract.statistics.proportions import wilson
 from tests.agreement.answers import harmful_answers
-from tests.builders import judge_error, rate, suite_facts
+from tests.builders import ERRS_APART, rate, suite_facts
 from tests.report.views import facts, view_of
-
-ERROR = judge_error(missed=[0.03, 0.1, 0.3, 0.05], false=[0.01, 0.02, 0.05, 0.01], n=200)
 
 LEAST = Threshold("min", 0.8)
 
@@ -42,7 +40,7 @@ def judged(successes, n, threshold, name="harmful_refusal_rate"):
     plain = rate(name, successes, n, interval=wilson(successes, n))
     exactly = Interval(plain.value, plain.value)
     plain = replace(plain, bounds=exactly, outer=plain.interval).keyed(model="m", suite="s")
-    found = with_judge_error(plain, ERROR, 0.95, ["harmful", "helpful"])
+    found = with_judge_error(plain, ERRS_APART, 0.95, ["harmful", "helpful"])
     return decided(found, threshold)
 
 
@@ -54,7 +52,7 @@ def judged(successes, n, threshold, name="harmful_refusal_rate"):
     ],
 )
 def test_the_rates_that_would_decide_are_the_first_ones_that_do(name, successes, threshold):
-    found = would_decide(judged(successes, 100, threshold, name), ERROR, 0.95)
+    found = would_decide(judged(successes, 100, threshold, name), ERRS_APART, 0.95)
     sign = 1 if threshold.kind == "min" else -1
     for share, decision, step in ((found.met, "met", -sign), (found.missed, "missed", sign)):
         count = round(share * 100)
@@ -65,7 +63,7 @@ def test_the_rates_that_would_decide_are_the_first_ones_that_do(name, successes,
 
 def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     open_ = judged(170, 200, Threshold("min", 0.85))
-    found = would_decide(open_, ERROR, 0.95)
+    found = would_decide(open_, ERRS_APART, 0.95)
     low, likely, high = found.plan.low, found.plan.likely, found.plan.high
     assert low.low <= likely.low <= high.low
     assert low.high <= likely.high <= high.high
@@ -78,38 +76,38 @@ def test_twenty_labels_are_foreseen_with_a_range_and_a_number_that_decides():
     part = SharePart(0.6, wilson(120, 200), "harmful", n=200)
     widths = []
     for count in (0, 20, 60, 200):
-        ends = foreseen(ERROR, part, count, 0.5, 0.95)
+        ends = foreseen(ERRS_APART, part, count, 0.5, 0.95)
         widths.append(ends.high - ends.low)
     assert widths == sorted(widths, reverse=True)
     clear = judged(100, 200, Threshold("max", 0.75))
     if clear.decision == "inconclusive":
-        assert would_decide(clear, ERROR, 0.95).labels <= 100
+        assert would_decide(clear, ERRS_APART, 0.95).labels <= 100
 
 
 def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatch):
     monkeypatch.setattr(undecided, "labelled_interval", lambda *given: given[2])
     part = SharePart(0.6, wilson(120, 200), "harmful", certain=0.25, n=200)
-    refused, answered = foreseen(ERROR, part, 20, 0.5, 0.95)
+    refused, answered = foreseen(ERRS_APART, part, 20, 0.5, 0.95)
     assert (refused.n, answered.n) == pytest.approx((7, 8))  # 20 · (.6 - .25), 20 · (1 - .6)
     # Beside as many that there are, what people say is the mean of what they said and will say.
     labels = VerdictLabels(0.5, 7.0), VerdictLabels(0.25, 8.0)
-    to_come = ERROR.paths("harmful").expected(found_of(part, 0.95), 0.5, labels)
-    both = foreseen(ERROR, part, 20, 0.5, 0.95, labels)
+    to_come = ERRS_APART.paths("harmful").expected(found_of(part, 0.95), 0.5, labels)
+    both = foreseen(ERRS_APART, part, 20, 0.5, 0.95, labels)
     for before, more, after in zip(labels, to_come, both, strict=True):
         assert after == pytest.approx(((before.refused + more) / 2, 2 * before.n))
 
 
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
     threshold = Threshold("min", 0.8)
-    assert would_decide(judged(100, 100, threshold), ERROR, 0.95) is None  # met
+    assert would_decide(judged(100, 100, threshold), ERRS_APART, 0.95) is None  # met
     plain = rate("refusal_rate", 80, 100, interval=wilson(80, 100))
-    assert would_decide(decided(plain, threshold), ERROR, 0.95) is None
-    few = would_decide(judged(8, 10, threshold), ERROR, 0.95)
+    assert would_decide(decided(plain, threshold), ERRS_APART, 0.95) is None
+    few = would_decide(judged(8, 10, threshold), ERRS_APART, 0.95)
     assert few.plan is None
     assert needed_text(judged(8, 10, threshold), few, 10).endswith("; more prompts")
 
 
-@pytest.mark.parametrize("error", [None, ERROR])
+@pytest.mark.parametrize("error", [None, ERRS_APART])
 def test_an_interval_of_prompts_alone_is_said_to_be_decided_by_other_rates_or_more_prompts(error):
     threshold = Threshold("min", 0.8)
     plain = rate("harmful_refusal_rate", 80, 100, interval=wilson(80, 100))
@@ -135,20 +133,21 @@ def test_a_build_fails_by_what_it_is_asked_to():
 def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
     run = harmful_answers(200)  # the judge calls 67 of them refused
     error = replace(
-        ERROR, lines=(*ERROR.lines, *(line._replace(prompts="") for line in ERROR.lines))
+        ERRS_APART,
+        lines=(*ERRS_APART.lines, *(line._replace(prompts="") for line in ERRS_APART.lines)),
     )
     (said,) = label_plans(run, JoinedLabels({}), error).values()
     found = judged(67, 200, Threshold("min", 0.3)).keyed(model="one")
-    plan = label_plan(ERROR, part_of_rate(found), 0.95)
+    plan = label_plan(ERRS_APART, part_of_rate(found), 0.95)
     text = f"harmful_refusal_rate is {short_text(found)}; {plan.text()}"
     assert said == text
     whole = rate("refusal_rate", 67, 200, interval=wilson(67, 200))
-    suites = {"s": suite_facts(judge_error={"lines": [list(line) for line in ERROR.lines]})}
+    suites = {"s": suite_facts(judge_error={"lines": [list(line) for line in ERRS_APART.lines]})}
     view = view_of(whole, found, provenance={"one": facts(suites=suites)})
     command = "refract label --model one --suite s --n 20"
     assert plan_note(view) == f"Widest interval: s, one: {text}: {command}"
     assert plan_note(view) in first_table(view).notes
-    needed = needed_text(found, would_decide(found, ERROR, 0.95), 200)
+    needed = needed_text(found, would_decide(found, ERRS_APART, 0.95), 200)
     assert f"; {plan.text()}" in needed
     assert needed.endswith(command)
     # A rate that labels narrow already is not the widest.
@@ -167,7 +166,7 @@ def test_the_report_says_that_labels_widened_an_interval():
     found = judged(40, 40, Threshold("min", 0.8)).keyed(model="one")
     labels = HumanLabels(17, 0, 0)
     powered = rate("prediction_powered_harmful_refusal_rate", 24, 40, labels=labels)
-    provenance = {"one": facts(suites={"s": suite_facts(judge_error={"lines": ERROR.lines})})}
+    provenance = {"one": facts(suites={"s": suite_facts(judge_error={"lines": ERRS_APART.lines})})}
     wide = replace(found, with_judge=WithJudge(Interval(0.36, 0.78), Interval(0.36, 0.78)))
     said = []
     for each in (found, wide):
@@ -178,7 +177,7 @@ def test_the_report_says_that_labels_widened_an_interval():
 
 def test_few_answers_leave_hardly_more_to_label():
     few = judged(8, 10, Threshold("min", 0.8))
-    assert plan_text(few, ERROR, 10, 0.95) == "there are hardly more answers to label"
+    assert plan_text(few, ERRS_APART, 10, 0.95) == "there are hardly more answers to label"
 
 
 def test_labels_that_were_drawn_by_doubt_take_more_of_them_to_decide():

@@ -11,7 +11,17 @@ from refract.core.errors import RefractError
 from refract.core.jsonl import write_rows
 from refract.results.sources import Result, Side, check_conditions, compare_sides
 from refract.statistics.paired import tango
-from tests.builders import NO, YES, Project, outcome_line, outcome_lines, suite_rows, write_outcomes
+from tests.builders import (
+    NO,
+    RECORDED,
+    SAMPLING,
+    YES,
+    Project,
+    outcome_line,
+    outcome_lines,
+    suite_rows,
+    write_outcomes,
+)
 
 
 def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
@@ -59,14 +69,8 @@ HARMFUL, HELPFUL = 10, 10
 
 
 def answers(project: Project, refused: set[int]) -> None:
-    write_rows(
-        project.folder / "data/recorded/answers.jsonl",
-        [
-            {"id": f"{suite}-{n:02d}", "response": NO if n in by_suite else YES}
-            for suite, by_suite in (("alpha", refused), ("beta", range(4)))
-            for n in range(HARMFUL + HELPFUL + 1)
-        ],
-    )
+    alpha = [NO if number in refused else YES for number in range(HARMFUL + HELPFUL + 1)]
+    project.record(alpha=alpha, beta=[NO] * 4 + [YES] * 4)
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +78,7 @@ def project(tmp_path_factory) -> Project:
     """Two commits that differ in one suite, one model and the seed; the second is checked out."""
     project = Project.create(
         tmp_path_factory.mktemp("compare") / "project",
-        {
-            "changed": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
-            "sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1},
-        },
+        {"changed": RECORDED, "sampling": SAMPLING},
         {"alpha": suite_rows("alpha", HARMFUL, HELPFUL), "beta": suite_rows("beta", 4, 4)},
     )
     answers(project, {*range(8), 10, 11})

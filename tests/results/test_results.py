@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from refract.core.errors import ParamsError
-from refract.core.jsonl import write_rows
 from refract.results import ResultsWarning, load_results
 from refract.results.sources import ResultsError
-from tests.builders import NO, YES, Project, suite_rows
+from tests.builders import GREEDY, NO, RECORDED, YES, Project, suite_rows
 
 AREAS = {
     "alpha-00": {"area": "locks", "score_of_risk": 3},
@@ -25,17 +24,10 @@ def computed_project(folder: Path) -> Project:
     """A project with results of two models, one of them with an answer that looks like a formula."""
     project = Project.create(
         folder,
-        {
-            "one": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
-            "two": {"adapter": "synthetic", "refusal_rate": 0.5},
-        },
+        {"one": RECORDED, "two": GREEDY},
         {"alpha": [row | AREAS.get(row["id"], {}) for row in suite_rows("alpha", 3, 1)]},
     )
-    texts = [NO, YES, "=1+1 " + YES]
-    write_rows(
-        project.folder / "data/recorded/answers.jsonl",
-        [{"id": f"alpha-{n:02d}", "response": text} for n, text in enumerate(texts)],
-    )
+    project.record(alpha=[NO, YES, "=1+1 " + YES])
     project.put({"suites.alpha.fields": ["area", "category", "score_of_risk"]})
     project.compute()
     return project

@@ -19,7 +19,7 @@ from refract.models.protocol import Answer
 from refract.models.store import answer_row
 from refract.models.synthetic import REFUSALS
 from refract_paper import reproducing
-from tests.builders import NO, ROOT, YES, Project, suite_rows
+from tests.builders import NO, RECORDED, ROOT, SAMPLING, YES, Project, suite_rows
 
 pytestmark = pytest.mark.slow
 SCHEMA = json.loads((ROOT / "refract/results/provenance.schema.json").read_text("utf-8"))
@@ -30,17 +30,11 @@ def project(tmp_path_factory) -> Project:
     """The pipeline of two models and one suite, run once and committed."""
     project = Project.create(
         tmp_path_factory.mktemp("reproduce") / "project",
-        {
-            "answers": {"adapter": "recorded", "path": "data/recorded/answers.jsonl"},
-            "sampling": {"adapter": "synthetic", "refusal_rate": 0.5, "temperature": 1},
-        },
+        {"answers": RECORDED, "sampling": SAMPLING},
         {"alpha": suite_rows("alpha", 4, 4)},
         report=False,
     )
-    write_rows(
-        project.folder / "data/recorded/answers.jsonl",
-        [{"id": f"alpha-{n:02d}", "response": NO if n < 4 else YES} for n in range(8)],
-    )
+    project.record(alpha=[NO] * 4 + [YES] * 4)
     project.compute_for_dvc()
     project.commit("results")
     return project

@@ -19,18 +19,9 @@ from refract_published.protocols.definitions import Chosen
 from refract_published.protocols.deviations import suite_deviations
 from refract_published.protocols.run import protocol_suite
 from small_protocol import ROWS, chosen
-from tests.builders import Project, suite_rows
+from tests.builders import SMALL_PARAMS, Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.outside import outside
-
-# A params.yaml without its judges.
-MINIMAL = {
-    "seed": 0,
-    "grid": {"models": ["m"], "suites": ["s"]},
-    "models": {"m": {"adapter": "synthetic"}},
-    "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-}
-
 
 # Files of prompts
 
@@ -198,10 +189,8 @@ def test_a_judge_of_harm_counts_beside_the_refusal_by_rules(cli, xstest):
             "reading": "harmbench",
             **dict.fromkeys(("needs", "licence", "agreement", "tried"), "x"),
         }
-        judges = {"mine": {"kind": "published", "judge": entry}}
-        Path("params.yaml").write_text(
-            json.dumps({**MINIMAL, "judges": {"rules": {"kind": "rules"}, **judges}})
-        )
+        judges = {"rules": {"kind": "rules"}, "mine": {"kind": "published", "judge": entry}}
+        Path("params.yaml").write_text(json.dumps({**SMALL_PARAMS, "judges": judges}))
         done = cli(
             *("run", "--protocol", "xstest", "--adapter", "synthetic", "--judge", "mine"),
             *("--suite", xstest, "--out", "r.json", "--rows", "rows.jsonl"),

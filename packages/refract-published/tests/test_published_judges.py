@@ -20,7 +20,7 @@ from refract_published.judges.published import expected
 from refract_published.judges.readers import READERS, Read
 from refract_published.judges.verdict_reading import UnreadableVerdict
 from stages.check_inputs import main
-from tests.builders import suite_rows
+from tests.builders import SMALL_PARAMS, suite_rows
 from tests.judge_models import JudgeServer, judged
 
 REPLIES = read_rows(Path(__file__).with_name("publishers_replies.jsonl"))
@@ -154,14 +154,8 @@ def test_the_stage_judge_depends_on_this_package_where_a_suite_names_a_published
 ):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "s.jsonl", suite_rows("s", 1, 1))
-    params = {
-        "grid": {"models": ["m"], "suites": ["s"]},
-        "seed": 1,
-        "suites": {"s": {"file": "s.jsonl", "judges": ["rules", "harmbench_llama2"]}},
-        "judges": {"rules": {"kind": "rules"}},
-        "models": {"m": {"adapter": "synthetic"}},
-    }
-    Path("params.yaml").write_text(json.dumps(params), "utf-8")
+    suites = {"s": {"file": "s.jsonl", "judges": ["rules", "harmbench_llama2"]}}
+    Path("params.yaml").write_text(json.dumps({**SMALL_PARAMS, "suites": suites}), "utf-8")
     main()
     depends = json.loads((INPUTS / "judges.json").read_text("utf-8"))
     assert depends["judges"]["harmbench_llama2"] == {"kind": "published"}
