@@ -15,7 +15,6 @@ from refract.core.types import (
     ResponseRow,
     Row,
     Verdict,
-    VerdictRow,
     prompt_of_sample,
     turns_of,
 )
@@ -52,8 +51,8 @@ def fields_of(sources: Sequence[Row], fields: Sequence[str] | None) -> Sequence[
 def aggregate_suite(
     sources: Sequence[Row],
     prompts: Sequence[PromptRow],
-    responses: Sequence[ResponseRow] | Mapping[str, ResponseRow],
-    verdicts: Sequence[VerdictRow] | Mapping[str, Mapping[str, Verdict]],
+    responses: Mapping[str, ResponseRow],
+    verdicts: Mapping[str, Mapping[str, Verdict]],
     definition: Mapping[str, Any],
     judges: Mapping[str, Mapping[str, Any]],
     families: Mapping[str, str],
@@ -63,8 +62,8 @@ def aggregate_suite(
     texts: Mapping[str, PromptRow] | None = None,
     strict: bool = True,
 ) -> Aggregate:
-    """Outcomes and rates of one suite; responses and verdicts by prompt id need not be in memory
-    (:class:`refract.core.jsonl.RowsById`).
+    """Outcomes and rates of one suite; responses and verdicts are by prompt id, and need not be in
+    memory (:class:`refract.core.jsonl.RowsById`).
 
     ``definition`` is the suite's (:class:`refract.core.params.SuiteSettings`): its first judge
     decides the outcomes. ``judges`` are its judges' definitions by name, ``families`` the label
@@ -74,10 +73,6 @@ def aggregate_suite(
     ``strict``, a threshold of a measure that these rows and judges have no number for is left out.
     Raises :class:`RowError` when the rows do not belong together, :class:`ParamsError` for fields
     and thresholds that the suite does not have."""
-    if not isinstance(responses, Mapping):
-        responses = {row["prompt_id"]: row for row in responses}
-    if not isinstance(verdicts, Mapping):
-        verdicts = {row["prompt_id"]: row["judges"] for row in verdicts}
     suite = CountedSuite(
         sources=sources,
         outcomes={},

@@ -51,8 +51,9 @@ def test_thinking_is_judged_beside_the_answer_and_what_differs_is_counted():
     assert {row["thought"]["reads"] for row in labels.values()} == {"thinking"}
     assert "reads" not in labels["a"]["rules"]
     families = {name: judge.FAMILY for name, judge in judges.items()}
+    answers = {row["prompt_id"]: row for row in responses}
     table = aggregate_suite(
-        sources, prompts, responses, verdicts, {"judges": ["rules", "thought"]},
+        sources, prompts, answers, labels, {"judges": ["rules", "thought"]},
         DEFINITIONS, families, errors={},
     ).table  # fmt: skip
     # Nothing else is counted of a judge of thinking: its rates are no rates of answers.

@@ -439,15 +439,14 @@ def test_a_suite_has_a_dozen_metrics_at_most_those_with_a_threshold_first():
 
 def suite_of(**outcomes: str):
     """Source, prompt, response and verdict rows that come out as these outcomes."""
-    sources, prompts, responses, verdicts = [], [], [], []
+    sources, prompts, responses, verdicts = [], [], {}, {}
     for id_, label in outcomes.items():
         sources.append({"id": id_, "category": "harmful"})
         row = {"prompt_id": id_, "source_id": id_, "perturbation": None, "attempts": ["?"]}
         prompts.append(row)
         reason = "stop" if label in JUDGED else label
-        responses.append(response(reason=reason, prompt_id=id_))
-        judged = {"first": verdict(label), "second": verdict("compliance")}
-        verdicts.append({"prompt_id": id_, "judges": judged})
+        responses[id_] = response(reason=reason, prompt_id=id_)
+        verdicts[id_] = {"first": verdict(label), "second": verdict("compliance")}
     return sources, prompts, responses, verdicts
 
 
@@ -472,11 +471,11 @@ def test_every_family_of_labels_reaches_a_number(family):
     labels = FAMILIES_OF_LABELS[family].labels
     measure = FAMILY_MEASURES[family][0]
     score = None if measure.counted else 0.5
-    for answer, judged in zip(rows[2], rows[3], strict=True):
+    for answer, judged in zip(rows[2].values(), rows[3].values(), strict=True):
         answer["thinking"] = "Hm."
         said = verdict(labels[0] if labels else None) | {"score": score}
         # A second judge of the families whose first one measures attacks and perturbations.
-        judged["judges"] |= {"other": said, "more": said}
+        judged |= {"other": said, "more": said}
     families = {"first": "refusal", "other": family, "more": family}
     table = aggregate_suite(
         *rows, {"judges": [*families]}, {"other": {}, "more": {}}, families
@@ -491,9 +490,9 @@ def test_every_family_of_labels_reaches_a_number(family):
 def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one():
     labels = {"a": "abstains", "b": "answers", "c": "answers", "d": "refuses", "e": "abstains"}
     rows = suite_of(**dict.fromkeys([*labels, "f"], "compliance"))
-    for source, row in zip(rows[0], rows[3], strict=True):
+    for source in rows[0]:
         source["answerable"] = source["id"] in "ef"
-        row["judges"]["left_open"] = verdict(labels.get(source["id"], "answers"))
+        rows[3][source["id"]]["left_open"] = verdict(labels.get(source["id"], "answers"))
     families = {"first": "refusal", "left_open": "abstention"}
     table = aggregate_suite(*rows, {"judges": [*families]}, JUDGES, families).table
     assert shares([rate for rate in table if rate.key.judge == "left_open"]) == {
@@ -506,12 +505,10 @@ def test_questions_without_an_answer_are_counted_apart_from_those_that_have_one(
 
 def test_rows_are_matched_by_prompt_id_and_those_that_lack_one_stop_the_stage():
     rows = suite_of(a="refusal", b="compliance", c="error")
-    sources, prompts, responses, verdicts = rows
-    shuffled = (sources[::-1], prompts, responses[::-1], verdicts[1:] + verdicts[:1])
-    assert aggregated(shuffled) == aggregated(rows)
+    assert aggregated((rows[0][::-1], *rows[1:])) == aggregated(rows)
     for lacking in (2, 3):
         short = [*rows]
-        short[lacking] = rows[lacking][:1]
+        short[lacking] = {"a": rows[lacking]["a"]}
         with pytest.raises(RowError, match="2 prompts have no response or no verdict, such as 'b'"):
             aggregated(short)
 

@@ -67,7 +67,7 @@ def counted(grid):
     kinds = {name: {"kind": kind} for name, kind in grid["perturbations"].items()}
     prompts = list(sample_prompts(prompt_rows(sources, "s", 0, kinds), grid["samples"]))
     ends, scores = cycle(["stop", "stop", "length", "stop", "error"]), cycle([0.0, 0.5, 1.0])
-    responses, verdicts = [], []
+    responses, verdicts = {}, {}
     for number, prompt in enumerate(prompts):
         id_, judged = prompt["prompt_id"], {}
         for judge, family in grid["judges"].items():
@@ -76,8 +76,8 @@ def counted(grid):
             judged[judge] = {"label": label, "score": next(scores), "error": None}
         texts = {"response": "words", "thinking": "words", "attempt": 0}
         end = {"finish_reason": next(ends), "prompt_tokens": number}
-        responses.append({"prompt_id": id_, **texts, **end})
-        verdicts.append({"prompt_id": id_, "judges": judged})
+        responses[id_] = {"prompt_id": id_, **texts, **end}
+        verdicts[id_] = judged
     judges = {name: {"kind": "rules"} for name in grid["judges"]}
     return aggregate_suite(
         sources, prompts, responses, verdicts, definition, judges, grid["judges"]
