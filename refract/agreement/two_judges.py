@@ -199,9 +199,7 @@ def write_agreed(labels: Path, joined: Join, out: Path) -> None:
     write_table(out, list(rows[0]), rows)
 
 
-def judge_agreement(
-    pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float = 0.95
-) -> Row:
+def judge_agreement(pairs: Sequence[tuple[FiledVerdict, FiledVerdict]], confidence: float) -> Row:
     """How far two judges agree on answers that both were given, as JSON.
 
     ``refusal`` has Cohen's κ on refused or not, ``labels`` that on all labels and their confusion;

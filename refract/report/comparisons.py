@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
 from refract.core.types import Row, is_last
-from refract.rates.comparison import DEFAULTS, compare_groups, pair_outcomes
+from refract.rates.comparison import compare_groups, pair_outcomes
 from refract.rates.rate import Difference
 from refract.results.sources import errors_between, stand_ins
 
@@ -42,9 +42,9 @@ def near_pairs(models: Sequence[str], reference: str) -> list[tuple[str, str]]:
 
 def compare_models(
     outcomes: Outcomes,
-    settings: DecisionSettings = DEFAULTS,
-    reference: str | None = None,
-    provenance: Mapping[str, Row] | None = None,
+    settings: DecisionSettings,
+    reference: str,
+    provenance: Mapping[str, Row],
 ) -> list[Compared]:
     """Paired comparisons of models, undecided, with Holm's p over all of live models.
 
@@ -53,12 +53,11 @@ def compare_models(
     models = list(outcomes)
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
-        pairs = near_pairs(models, reference or models[0])
+        pairs = near_pairs(models, reference)
     names, groups, live, errors = [], [], [], []
-    known = provenance or {}
-    stand = {*stand_ins(known)}
+    stand = {*stand_ins(provenance)}
     for a, b in pairs:
-        by_suite = errors_between(known.get(a), known.get(b))
+        by_suite = errors_between(provenance.get(a), provenance.get(b))
         for group in pair_outcomes(outcomes[a], outcomes[b]):
             names.append((a, b))
             groups.append(group)

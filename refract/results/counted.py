@@ -23,7 +23,6 @@ from refract.agreement.unseen_models import known_errors
 from refract.core.params import DecisionSettings
 from refract.core.types import NullVerdictRow, PromptRow, ResponseRow, Row, Verdict, turns_of
 from refract.rates import Aggregate, aggregate_suite, asked_once, usage
-from refract.rates.comparison import DEFAULTS
 from refract.rates.counting import clusters_of, coverage_warnings, ended_thinking
 from refract.rates.judge_error import JudgeError
 from refract.rates.judge_rates import null_table
@@ -92,7 +91,7 @@ def count_suite(
     model: str,
     judges: Mapping[str, Definition],
     families: Mapping[str, str],
-    settings: DecisionSettings = DEFAULTS,
+    settings: DecisionSettings,
     strict: bool = True,
 ) -> SuiteNumbers:
     """The numbers of one suite and model.

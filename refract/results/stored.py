@@ -18,7 +18,6 @@ from refract.core.tables import write_table
 from refract.core.types import NullVerdictRow, PromptRow, Row
 from refract.core.vocabulary import FAILURE_COLUMNS, outcome_columns
 from refract.rates import outcome_lines
-from refract.rates.comparison import DEFAULTS
 from refract.rates.robustness import failing_rows
 from refract.results.counted import (
     SuiteAnswers,
@@ -49,7 +48,7 @@ def stored_suites(
     root: Path,
     params: Mapping[str, Any],
     model: str,
-    settings: DecisionSettings = DEFAULTS,
+    settings: DecisionSettings,
     suites: Sequence[str] | None = None,
 ) -> Iterator[StoredSuite]:
     """The suites of the grid, or those named, as a project's ``data/`` has them for one model.

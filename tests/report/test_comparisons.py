@@ -26,13 +26,18 @@ from tests.builders import outcome_lines
 from tests.report.views import facts, lines_of
 
 
+def compared(outcomes, provenance=None) -> list[Compared]:
+    """Of models, the first of which is the reference."""
+    return compare_models(outcomes, DEFAULTS, next(iter(outcomes)), provenance or {})
+
+
 def inputs_of(outcomes: dict[str, list[dict[str, str]]]) -> Inputs:
     """The comparisons of some models alone."""
     view = View(
         {name: [] for name in outcomes},
         dict.fromkeys(outcomes, facts()),
         reference=next(iter(outcomes)),
-        compared=compare_models(outcomes),
+        compared=compared(outcomes),
     )
     return Inputs(view, page_data([]), {})
 
@@ -68,7 +73,7 @@ def test_a_comparison_is_the_later_model_minus_the_earlier_one_with_a_corrected_
 def test_the_number_of_comparisons_grows_with_the_models_and_not_with_their_square():
     for count, pairs in ((ALL_PAIRS, ALL_PAIRS * (ALL_PAIRS - 1) / 2), (20, 19 + 18)):
         outcomes = {f"m{n}": outcome_lines("rc") for n in range(count)}
-        assert len(compare_models(outcomes)) == pairs
+        assert len(compared(outcomes)) == pairs
 
 
 def test_each_sample_of_a_perturbed_prompt_is_compared_with_the_same_sample_of_the_clean_one():
@@ -98,16 +103,16 @@ ADAPTERS = {"a": "hf", "b": "synthetic", "c": "openai", "d": "recorded"}
 def test_live_models_alone_are_in_the_family_of_tests_where_there_are_two(models, family):
     known = {model: facts(ADAPTERS[model]) for model in models}
     outcomes = {m: outcome_lines("rc"[n % 2] * 12) for n, m in enumerate(models)}
-    compared = compare_models(outcomes, provenance=known)
-    own = [pair for pair in compared if pair.difference.p_adjusted is not None]
+    found = compared(outcomes, known)
+    own = [pair for pair in found if pair.difference.p_adjusted is not None]
     assert ["".join(pair[:2]) for pair in own] == family
-    assert number_of_tests(compared) == len(family)
+    assert number_of_tests(found) == len(family)
     assert all(pair.difference.p_adjusted == pair.difference.p for pair in own)
-    assert all(pair.difference.p is not None for pair in compared)
+    assert all(pair.difference.p is not None for pair in found)
 
 
 def test_those_with_most_evidence_come_first():
-    (difference, *_) = (d for *_, d in compare_models({m: outcome_lines("rc") for m in "ab"}))
+    (difference, *_) = (d for *_, d in compared({m: outcome_lines("rc") for m in "ab"}))
     pairs = []
     for names, p, value in (
         ("ab", 0.02, 0.9),
