@@ -109,7 +109,6 @@ def answers_by_measure(answers: Sequence[JudgedAnswer]) -> dict[str, list[Judged
 
 
 def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
-    """What the correction is made of."""
     by_id, inclusion = labels.by_id, labels.inclusion
     drawn = [answer for answer in members if answer.prompt_id in by_id]
     others = [answer for answer in members if answer.prompt_id not in by_id]

@@ -29,7 +29,6 @@ def junit_case(rate: Rate, fail_on: FailOn) -> JUnitCase:
 
 
 def junit_xml(cases: Sequence[JUnitCase]) -> bytes:
-    """Cases as JUnit XML."""
     kinds = [case.kind for case in cases]
     header = {
         "name": "refract gate",

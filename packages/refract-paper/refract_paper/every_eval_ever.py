@@ -146,7 +146,6 @@ class Evaluated:
         return path
 
     def record(self) -> Row:
-        """The aggregate record."""
         model, suite = self.facts["model"], self.about
         definition = model["definition"]
         served = _is_served(definition)

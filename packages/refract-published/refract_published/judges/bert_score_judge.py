@@ -98,7 +98,6 @@ class BertScore(Similarity):
         return float(load_package(self.settings).scorer.baseline_vals[2])
 
     def encoder(self) -> PackageEncoder:
-        """What encodes texts."""
         return load_package(self.settings)
 
 

@@ -173,7 +173,6 @@ class Similarity(Judge):
         return [scores[pair] for pair in cleaned]
 
     def encoder(self) -> Any:
-        """What encodes texts."""
         return load_default()
 
     def _scored(self, encoder: Any, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Score]]:
@@ -275,7 +274,6 @@ class ExactEncoder:
         return {text: [embedded[each] for each in inputs[text]] for text in texts}
 
     def f1(self, pairs: Sequence[tuple[list[Window], list[Window]]]) -> Iterator[float]:
-        """F1 of each pair."""
         for clean, perturbed in pairs:
             yield f1_of(*matched(clean, perturbed))
 

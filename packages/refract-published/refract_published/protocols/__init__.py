@@ -71,7 +71,6 @@ class Catalogue:
         self.path = path
 
     def names(self) -> list[str]:
-        """The names of the protocols."""
         return names_in(self.path)
 
     def protocol(self, label: str, where: str = "--protocol") -> tuple[str, Protocol]:
