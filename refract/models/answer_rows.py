@@ -119,12 +119,8 @@ def _is_missing(cell: Any) -> bool:
 def is_failed_check(row: Row, response: Any) -> bool:
     """Whether the error of a row is that of a check: promptfoo writes the two in one column."""
     failed = str(row.get("success")).lower() == "false"
-    return (
-        failed
-        and not _is_missing(row.get("error"))
-        and isinstance(response, str)
-        and bool(response)
-    )
+    has_answer = isinstance(response, str) and response != ""
+    return failed and has_answer and not _is_missing(row.get("error"))
 
 
 def recorded_answer(row: Row, response: Any) -> Answer:
@@ -152,7 +148,8 @@ def recorded_answer(row: Row, response: Any) -> Answer:
         problem = f"unknown finish_reason {ending!r}"
     if problem:
         return Answer.failed("RecordedError", problem)
-    log = _log_of(row)
+    log = row.get("log")  # what a reader of logs notes beside an answer
+    log = log if isinstance(log, dict) else {}
     return Answer(
         response,
         ending,
@@ -162,12 +159,6 @@ def recorded_answer(row: Row, response: Any) -> Answer:
         tool_calls=calls or None,
         stop_details=stop_details(row.get("stop_details")),
     )
-
-
-def _log_of(row: Row) -> dict[str, Any]:
-    """What a reader of logs notes beside an answer: thinking and tokens."""
-    log = row.get("log")
-    return log if isinstance(log, dict) else {}
 
 
 def _count(tokens: Any) -> int | None:

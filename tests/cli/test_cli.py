@@ -350,15 +350,9 @@ def test_judging_prints_the_rates_of_a_run_on_the_same_answers(cli, suite):
     judged = cli("judge", "--in", "answers.jsonl", "--out", "v.jsonl").out.splitlines()
     rates = dict(re.findall(r"^(\w+) +(\d\.\d\d \[.*?\]) ", ran, re.MULTILINE))
     expected = [f"refused [95 %]: {rates['refusal_rate']} of 20"]
-    for category, measure in (
-        ("harmful", "harmful"),
-        ("helpful", "over"),
-        ("borderline", "borderline"),
-    ):
-        n = sum(row["category"] == category for row in SUITE)
-        if n:
-            rate = rates[f"{measure}_refusal_rate"]
-            expected.append(f"refused [95 %], {category}: {rate} of {n}")
+    for category, measure in (("harmful", "harmful"), ("helpful", "over")):
+        rate = rates[f"{measure}_refusal_rate"]
+        expected.append(f"refused [95 %], {category}: {rate} of 10")
     assert judged[1:-1] == expected
     pair = [{"id": name, "pair_id": "a", "model": "m", "response": HELP[0]} for name in "ab"]
     write_rows(Path("answers.jsonl"), [*pair, {"model": "n", "response": HELP[0]}])

@@ -88,6 +88,10 @@ def test_a_model_samples_unless_its_temperature_is_0(temperature, samples):
 
 # What is sent
 
+TURNS = tuple(
+    {"role": role, "content": text}
+    for text, role in {"a": "user", "b": "assistant", "c": "user"}.items()
+)
 STATED = {"system_prompt": "be brief", "temperature": 0.5, "top_p": 0.9, "max_tokens": 9}
 
 
@@ -114,30 +118,26 @@ def test_the_body_is_what_the_definition_says():
 
 
 def test_the_body_of_a_message_is_what_the_definition_says():
-    roles = {"a": "user", "b": "assistant", "c": "user"}
-    turns = tuple({"role": role, "content": text} for text, role in roles.items())
     with FaultServer() as server:
         more = {"extra_body": {"thinking": {"type": "disabled"}}}
         more["extra_headers"] = {"anthropic-beta": "x-1"}
-        server.ask(Request((turns,)), adapter="anthropic", **STATED, **more)
-        asked = Request((({"role": "system", "content": "mine"}, *turns),))
+        server.ask(Request((TURNS,)), adapter="anthropic", **STATED, **more)
+        asked = Request((({"role": "system", "content": "mine"}, *TURNS),))
         own = {"system_prompt": "be brief", "temperature": None}
         server.ask(asked, adapter="anthropic", **own)
         full, with_own = server.bodies
         headers = server.seen_headers[0].lower()
     assert "anthropic-beta: x-1" in headers
     assert "anthropic-version: " in headers
-    sent = {"model": "m", "messages": list(turns)}
+    sent = {"model": "m", "messages": list(TURNS)}
     assert with_own == {**sent, "system": "mine", "max_tokens": 512}
     numbers = {"max_tokens": 9, "temperature": 0.5, "top_p": 0.9}
     assert full == {**sent, **numbers, "system": "be brief", "thinking": {"type": "disabled"}}
 
 
 def test_a_request_to_the_responses_api_is_what_the_definition_says():
-    roles = {"a": "user", "b": "assistant", "c": "user"}
-    turns = [{"role": role, "content": text} for text, role in roles.items()]
     function = {"name": "search"}
-    asked = Request((tuple(turns),), tools=({"type": "function", "function": function},))
+    asked = Request((TURNS,), tools=({"type": "function", "function": function},))
     thinking = {"effort": "low", "summary": "auto"}
     with FaultServer() as server:
         server.ask(asked, **STATED, **RESPONSES, extra_body={"reasoning": thinking})
@@ -145,7 +145,7 @@ def test_a_request_to_the_responses_api_is_what_the_definition_says():
     no_parameters = {"type": "object", "properties": {}}
     tool = {"type": "function", "strict": False, "parameters": no_parameters, **function}
     assert body == {
-        "model": "m", "input": [{"role": "system", "content": "be brief"}, *turns],
+        "model": "m", "input": [{"role": "system", "content": "be brief"}, *TURNS],
         "max_output_tokens": 9, "temperature": 0.5, "top_p": 0.9, "store": False,
         "reasoning": thinking, "tools": [tool],
     }  # fmt: skip
@@ -364,14 +364,11 @@ SAYS = "I can't help with that."
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
 
 
-def completion(content, finish="stop", **message):
+def completion(content, finish="stop", tokens=9, **message):
     """A server's reply that ends so, and has more in its message."""
     choice = {"message": {"content": content, **message}, "finish_reason": finish}
-    return (
-        200,
-        json.dumps({"model": "m", "choices": [choice], "usage": {"prompt_tokens": 9}}).encode(),
-        {},
-    )
+    body = {"model": "m", "choices": [choice], "usage": {"prompt_tokens": tokens}}
+    return 200, json.dumps(body).encode(), {}
 
 
 @pytest.mark.parametrize(
@@ -443,12 +440,11 @@ def test_an_error_in_a_success_is_tried_again_as_late_as_the_server_asks(body):
 
 
 def test_a_prompt_that_the_server_cut_is_not_answered_and_a_shorter_one_is_tried():
-    def counted(text, tokens):
-        choice = {"message": {"content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": tokens}
-        return 200, json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode(), {}
-
-    given = {"cut": counted("Empty?", 130), "rest": counted(SAYS, 170), "low": counted(SAYS, 120)}
+    given = {
+        "cut": completion("Empty?", tokens=130),
+        "rest": completion(SAYS, tokens=170),
+        "low": completion(SAYS, tokens=120),
+    }
     noise, words = "\r" * 1000, "word " * 400
     with FaultServer(given=given) as server:
         model = open_model("m", server.model())
