@@ -89,13 +89,13 @@ def test_refusals_beside_long_help_are_found():
 
 def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves():
     rows = read_rows(FLOORS / "minimal_pairs.jsonl")
-    right = {"first": 0, "second": 0}
+    right = {"first": 0, "second": 0, "third": 0}
     served = judged(JUDGE, *[(row["answer"], row["serves"]) for row in rows])
     evaded = judged(JUDGE, *[(row["answer"], row["evades"]) for row in rows])
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 18, "second": 33}
+    assert right == {"first": 23, "second": 55, "third": 46}
 
 
 def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():

@@ -261,12 +261,13 @@ def test_a_prompt_is_read_before_its_answer_and_of_a_long_one_the_beginning_and_
     )
 
 
-def test_what_redirects_counts_by_what_the_second_encoder_says_of_it():
+def test_what_says_no_to_nothing_is_shared_out_by_both_encoders():
     alone = (-2.0, -3.0, 0.0, 1.0)
-    for serves, compliance in [(-20.0, 0.0), (0.0, math.log(1 + math.e / 2)), (20.0, 1.3132616875)]:
+    # The first one's log-odds of 1, less the second one's and the doubt.
+    for serves, odds in [(-20.0, 20.0), (0.0, 0.0), (20.0, -20.0)]:
         full, partial, none, evades = weighed(alone, serves)
         assert (full, partial) == alone[:2]
-        assert none == pytest.approx(compliance, abs=1e-6)
+        assert evades - none == pytest.approx(odds)
         # No probability is lost: compliance and redirection share what they had.
         assert math.exp(none) + math.exp(evades) == pytest.approx(1 + math.e)
 

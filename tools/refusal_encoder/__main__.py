@@ -3,8 +3,7 @@
     python -m tools.refusal_encoder train FILES...      the encoders of RUNS, into --runs
     python -m tools.refusal_encoder join FILES...       the weights that ship: their mean, trained for
                                                         one epoch more
-    python -m tools.refusal_encoder serve FILES...      the second encoder, trained on written texts
-                                                        alone; the curves
+    python -m tools.refusal_encoder serve FILES...      the second encoder; the curves
     python -m tools.refusal_encoder table FILES...      how well each judge reads sources it never saw
 
 FILES are JSONL as `data.SOURCES` describes them. The cases in `cases/` are always trained on, and the
@@ -20,6 +19,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from refract.judges.refusal.encoder import (
     READS_ANSWER,
     READS_BOTH,
     Logits,
-    known_logits,
     scored,
     tokens_of,
     tokens_of_both,
@@ -127,14 +126,29 @@ def do_join(examples: list[Example], folder: Path) -> None:
 
 
 def do_serve(examples: list[Example]) -> None:
-    """The second encoder into the package, less what is the first one's; its log-odds of the answers
-    that it reads into ``LOGITS``; and the curves."""
-    weights = quantized(serving.train(encoder_folder()))
+    """The second encoder into the package, less what is the first one's; the log-odds of the answers
+    that it reads into ``LOGITS``, by a training that lacks their source; and the curves."""
+    base = encoder_folder()
+    taught = [example for example in examples if example.source in serving.TAUGHT]
+    weights = quantized(serving.train(base, taught))
     courses = [asdict(course) for course in serving.COURSES]
     own = {name: value for name, value in weights.items() if not name.startswith(serving.SHARED)}
-    put(READS_BOTH, own, {"courses": courses, "pairs": serving.counts()})
-    table.write_serving(LOGITS / table.SERVING, serving_of(examples))
+    answers = dict(sorted(Counter(example.source for example in taught).items()))
+    described = {"courses": courses, "pairs": serving.counts(), "serving_answers": answers}
+    put(READS_BOTH, own, described)
+    others = [example for example in taught if example.source not in serving.LACKING]
+    write_serving(examples, weights, quantized(serving.train(base, others)))
     fit_curves(examples)
+
+
+def write_serving(
+    examples: list[Example], ships: Mapping[str, Any], lacking: Mapping[str, Any]
+) -> None:
+    """The second encoder's log-odds: of answers of ``LACKING`` by the weights that lack them."""
+    kept = [example for example in examples if example.source in serving.LACKING]
+    others = [example for example in examples if example.source not in serving.LACKING]
+    log_odds = {**serving_of(others, ships), **serving_of(kept, lacking)}
+    table.write_serving(LOGITS / table.SERVING, log_odds)
 
 
 def put(name: str, weights: Any, described: dict[str, Any]) -> None:
@@ -149,8 +163,8 @@ def put(name: str, weights: Any, described: dict[str, Any]) -> None:
     write_json(description, {**before, **described, "sha256": hashes})
 
 
-def serving_of(examples: list[Example]) -> dict[str, float]:
-    """By digest the second encoder's log-odds of answers that it reads in one of the runs or in what
+def serving_of(examples: list[Example], quantized_weights: Mapping[str, Any]) -> dict[str, float]:
+    """By digest the log-odds of answers that the second encoder reads in one of the runs or in what
     ships."""
     by_digest = {example.digest: example for example in examples}
     open_ = {}
@@ -163,7 +177,8 @@ def serving_of(examples: list[Example]) -> dict[str, float]:
             if may_evade(each, alone):
                 open_[digest] = each
     pairs = [(each.prompt, each.text) for each in open_.values()]
-    rows = known_logits(READS_BOTH, tokens_of_both(pairs), double=False)
+    weights = arranged({n: value.numpy() for n, value in quantized_weights.items()}, "float32")
+    rows = scored(weights, tokens_of_both(pairs))
     return {
         digest: row[serving.SERVES] - row[serving.EVADES]
         for digest, row in zip(open_, rows, strict=True)

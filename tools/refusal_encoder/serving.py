@@ -1,21 +1,31 @@
 """Training of the second encoder, which says from prompt and answer whether what was asked is done.
 
-It learns from texts written for this project alone: `pairs/`, in which each answer stands under requests
-that it serves and under others of the same matter that it does not, and the cases of `cases/`. An answer
-that has nothing to do with its request counts as one that serves it: it evades nothing.
+It learns from texts written for this project: `pairs/`, in which each answer stands under requests that
+it serves and under others of the same matter that it does not, and the cases of `cases/`; and from the
+published answers of TAUGHT. An answer that has nothing to do with its request, or says nothing, counts
+as one that serves it: it evades nothing.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refract.core.jsonl import read_rows
 from refract.judges.refusal.encoder import tokens_of_both
-from tools.refusal_encoder.data import COMPLIANCE, PARTIAL, REDIRECTION, cases
+from tools.refusal_encoder.data import (
+    CASES,
+    COMPLIANCE,
+    FULL,
+    NO,
+    PARTIAL,
+    REDIRECTION,
+    Example,
+    cases,
+)
 from tools.refusal_encoder.training import Lesson, Recipe, fitted, pretrained
 
 PAIRS = Path(__file__).with_name("pairs")
@@ -35,18 +45,37 @@ class Course:
     share: float = 1.0  # of the pairs and cases that an epoch holds
     refusals: bool = False  # whether cases that say no are among those that do not serve
     unrelated: float = 0.15  # answers under requests of other matters, beside each row of pairs
+    empty: int = 0  # replies that say nothing, under any request
+    published: bool = False  # whether answers of TAUGHT are among the rows
 
 
 FIRST = ("everyday", "crime", "harmless", "health_and_politics")
+LATER = ("loaded_questions", "opinions_and_lectures", "people", "dangers", "claims", "ordinary")
 COURSES = (
     Course(FIRST, Recipe(epochs=3, seed=1)),
     Course(
-        (*FIRST, "loaded_questions", "opinions_and_lectures"),
-        Recipe(epochs=2, rate=1e-4, head_rate=5e-4, seed=2),
-        share=0.5,
+        (*FIRST, *LATER),
+        Recipe(epochs=1, rate=1e-4, head_rate=5e-4, seed=7),
+        share=0.8,
         refusals=True,
+        empty=2500,
+        published=True,
     ),
 )
+# Published sources that it learns from. Others it has not seen, as what is measured should be; those of
+# LACKING, which are measured, are read for tables by a second training that lacks them.
+LACKING = ("chatgpt_refusals", "wildguard")
+TAUGHT = ("real_answers", "harmbench", "jailbreakeval", *LACKING)
+# Published answers of one source and label in an epoch; redirections, which are few, count twice.
+MOST = {SERVES: 2500, EVADES: 700}
+# What answers do by the classes that their labels allow; of others it is not known.
+DOES = {
+    (COMPLIANCE,): SERVES,
+    (PARTIAL, COMPLIANCE): SERVES,
+    (REDIRECTION,): EVADES,
+    (FULL,): EVADES,
+    NO: EVADES,
+}
 
 
 def rows_of(item: Mapping[str, Any]) -> list[Row]:
@@ -82,29 +111,50 @@ def counts() -> dict[str, int]:
     return {name: sum(1 for _ in items((name,))) for name in names}
 
 
-def drawn(course: Course, rng: random.Random) -> list[Row]:
+def published(examples: Sequence[Example], rng: random.Random) -> list[Row]:
+    """Answers whose labels say whether they do what was asked, of each source up to a number."""
+    by_label: dict[tuple[str, tuple[int, ...]], list[Row]] = {}
+    for example in examples:
+        does = DOES.get(example.allowed)
+        if does is not None:
+            rows = by_label.setdefault((example.source, example.allowed), [])
+            rows.append((example.prompt, example.answer, does))
+    chosen = []
+    for (_, allowed), rows in sorted(by_label.items()):
+        rng.shuffle(rows)
+        chosen += rows * 2 if allowed == (REDIRECTION,) else rows[: MOST[rows[0][2]]]
+    return chosen
+
+
+def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> list[Row]:
     """The rows of one epoch."""
     pairs = [row for item in items(course.files) for row in rows_of(item)]
     rows = [row for row in pairs + written(course.refusals) if rng.random() < course.share]
-    prompts, answers = [row[0] for row in pairs], [row[1] for row in rows]
+    if course.published:
+        rows += published(examples, rng)
+    prompts, answers = [row[0] for row in rows], [row[1] for row in rows]
     for _ in range(round(course.unrelated * course.share * len(pairs))):
         rows.append((rng.choice(prompts), rng.choice(answers), SERVES))
+    says_nothing = [row["answer"] for row in read_rows(CASES / "empty_talk.jsonl")]
+    for _ in range(course.empty):
+        rows.append((rng.choice(prompts), rng.choice(says_nothing), SERVES))
     rng.shuffle(rows)
     return rows
 
 
-def train(folder: Path) -> dict[str, Any]:
-    """The weights after all courses, from the base model in ``folder``."""
+def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:
+    """The weights after all courses, from the base model in ``folder``; ``examples`` are the published
+    answers that it learns from."""
     import torch
 
     torch.manual_seed(COURSES[0].recipe.seed)
     weights = pretrained(folder, COURSES[0].recipe.layers, classes=2)
     for course in COURSES:
-        weights = taught(weights, course)
+        weights = taught(weights, course, examples)
     return weights
 
 
-def taught(weights: dict[str, Any], course: Course) -> dict[str, Any]:
+def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:
     """The weights after one course."""
     import torch
 
@@ -112,7 +162,7 @@ def taught(weights: dict[str, Any], course: Course) -> dict[str, Any]:
     rng = random.Random(course.recipe.seed)
     epochs: list[list[Lesson]] = []
     for _ in range(course.recipe.epochs):
-        rows = drawn(course, rng)
+        rows = drawn(course, examples, rng)
         inputs = tokens_of_both([(prompt, answer) for prompt, answer, _ in rows])
         epochs.append(list(zip(inputs, [(label,) for _, _, label in rows], strict=True)))
     return fitted(weights, epochs, course.recipe, rng)
