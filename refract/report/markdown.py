@@ -110,9 +110,10 @@ def environment(titles: wording.Titles) -> jinja2.Environment:
     other numbers as :mod:`refract.report.wording` does."""
     from markupsafe import Markup
 
-    templates = html_environment()
-    templates.finalize = lambda value: value if isinstance(value, Markup) else Markup(cell(value))
-    templates.keep_trailing_newline = True
+    templates = html_environment().overlay(
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(cell(value)),
+        keep_trailing_newline=True,
+    )
     templates.filters |= {
         "suite": titles.suite,
         "model": titles.model,

@@ -19,7 +19,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
-from refract.judges.bert import arranged
+from refract.judges.bert import Tokens, arranged
 from refract.judges.refusal import ToRead, may_evade, paragraphs_of
 from refract.judges.refusal.encoder import (
     FOLDER,
@@ -67,6 +67,12 @@ RUNS = (
 LAST = Recipe(epochs=1, cases=1.0, rate=3e-5, head_rate=1e-4, seed=16)
 
 
+def by_stored(weights: Mapping[str, Any], inputs: Sequence[Tokens]) -> list[Logits]:
+    """What quantized weights make of inputs, in float32 as the judge does."""
+    arrays = {name: value.numpy() for name, value in weights.items()}
+    return scored(arranged(arrays, "float32"), inputs)
+
+
 def logits_of(weights: Any, examples: list[Example]) -> dict[str, list[Logits]]:
     """By digest those of the answer and of each of its paragraphs, through the weights as they are
     stored."""
@@ -74,10 +80,8 @@ def logits_of(weights: Any, examples: list[Example]) -> dict[str, list[Logits]]:
     for example in examples:
         text = curves.text_of(example)
         texts.append([text, *[text[start:end] for start, end in paragraphs_of(text)]])
-    stored = {name: value.numpy() for name, value in quantized(weights).items()}
-    rows = iter(
-        scored(arranged(stored, "float32"), tokens_of([part for text in texts for part in text]))
-    )
+    inputs = tokens_of([part for text in texts for part in text])
+    rows = iter(by_stored(quantized(weights), inputs))
     return {
         example.digest: [next(rows) for _ in text]
         for example, text in zip(examples, texts, strict=True)
@@ -163,7 +167,7 @@ def put(name: str, weights: Any, described: dict[str, Any]) -> None:
     write_json(description, {**before, **described, "sha256": hashes})
 
 
-def serving_of(examples: list[Example], quantized_weights: Mapping[str, Any]) -> dict[str, float]:
+def serving_of(examples: list[Example], stored: Mapping[str, Any]) -> dict[str, float]:
     """By digest the log-odds of answers that the second encoder reads in one of the runs or in what
     ships."""
     by_digest = {example.digest: example for example in examples}
@@ -177,8 +181,7 @@ def serving_of(examples: list[Example], quantized_weights: Mapping[str, Any]) ->
             if may_evade(each, alone):
                 open_[digest] = each
     pairs = [(each.prompt, each.text) for each in open_.values()]
-    weights = arranged({n: value.numpy() for n, value in quantized_weights.items()}, "float32")
-    rows = scored(weights, tokens_of_both(pairs))
+    rows = by_stored(stored, tokens_of_both(pairs))
     return {
         digest: row[serving.SERVES] - row[serving.EVADES]
         for digest, row in zip(open_, rows, strict=True)

@@ -65,7 +65,10 @@ def test_the_traps_of_published_csv_files_lose_and_merge_nothing(tmp_path):
             b'{"prompt": "a\xe2\x80\xa8b", "category": "hate"}',
             "id prompt area",
             [("orbench-0001", "half \ufffd", "privacy"), ("orbench-0003", "a\u2028b", "hate")],
-            ["Rows without a prompt, left out: 1 (row 2)."],
+            [
+                "Rows with NUL characters or lone surrogates, each replaced by U+FFFD: 1 (row 1).",
+                "Rows without a prompt, left out: 1 (row 2).",
+            ],
         ),
         (
             *("wildguardtest", "w.jsonl"),
@@ -109,8 +112,7 @@ def test_what_a_file_holds_is_read_and_what_is_left_out_is_named(
     (tmp_path / name).write_bytes(content)
     imported = import_file(kind, tmp_path / name, suite="s")
     assert [tuple(row[field] for field in fields.split()) for row in imported.rows] == rows
-    assert set(notes) <= set(imported.notes)
-    assert bool(notes) == any("left out" in note for note in imported.notes)
+    assert imported.notes == notes
 
 
 def test_any_file_is_imported_by_its_columns(cli, tmp_path):

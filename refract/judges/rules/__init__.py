@@ -144,10 +144,11 @@ class ReadAnswer:
         were dropped from it.
         """
         sentence = self.sentences[place]
-        whole = Hit(rule=rule, place=place, start=sentence.start, end=sentence.end)
         if len(sentence.text) == sentence.end - sentence.start >= end:
-            whole.start, whole.end = sentence.start + start, sentence.start + end
-        return whole
+            return Hit(
+                rule=rule, place=place, start=sentence.start + start, end=sentence.start + end
+            )
+        return Hit(rule=rule, place=place, start=sentence.start, end=sentence.end)
 
     def hits(self, id_: str, places: range) -> list[Hit]:
         """Where an entry occurs in the speaker's own voice, among the sentences

@@ -44,9 +44,16 @@ def harmbench(folder: Folder, published: Published) -> list[Cell]:
                     )
             elif alone is not None and rounds_to(alone, numbers[column]):
                 explanation = "it is the agreement with the first of the three annotators alone"
-            agreed, needed = _agreement(own, judge, _majority), sum(kinds[kind] for kind in chosen)
-            name, stated = numbers["name"], numbers[column]
-            cells.append(Cell(name, column, stated, agreed, len(own), needed, explanation))
+            cell = Cell(
+                row=numbers["name"],
+                column=column,
+                published=numbers[column],
+                computed=_agreement(own, judge, _majority),
+                held=len(own),
+                needed=sum(kinds[kind] for kind in chosen),
+                explanation=explanation,
+            )
+            cells.append(cell)
     return cells
 
 
@@ -118,9 +125,16 @@ def lm_refusal_eval(folder: Folder, published: Published) -> list[Cell]:
         needed = sum(sizes.values())
         shares = {name: _share(own) for name, own in {"overall": verdicts, **refused}.items()}
         for column, value in {**shares, "from": low, "to": high}.items():
-            held = len(refused.get(column, verdicts))
-            of_column = sizes.get(column, needed)
-            cells.append(Cell(numbers["name"], column, numbers[column], value, held, of_column))
+            of = refused.get(column, verdicts)
+            cell = Cell(
+                row=numbers["name"],
+                column=column,
+                published=numbers[column],
+                computed=value,
+                held=len(of),
+                needed=sizes.get(column, needed),
+            )
+            cells.append(cell)
     return cells
 
 
@@ -158,13 +172,23 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
             )
         pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
         agreed = sum(first == second for first, second in pairs)
-        stated, needed = numbers["annotators"], sizes["safe"] + sizes["unsafe"]
+        stated = numbers["annotators"]
         for column, number, computed in (
             ("agreement", stated["agreement"], percent(agreed, len(pairs))),
             ("Fleiss' κ", stated["kappa"], fleiss_kappa(pairs)),
         ):
+            needed = sizes["safe"] + sizes["unsafe"]
             title = f"{name}, two annotators"
-            cells.append(Cell(title, column, number, computed, len(pairs), needed))
+            cells.append(
+                Cell(
+                    row=title,
+                    column=column,
+                    published=number,
+                    computed=computed,
+                    held=len(pairs),
+                    needed=needed,
+                )
+            )
     return cells
 
 
@@ -196,7 +220,16 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
     cells = []
     for (label, name), number in zip(LABELS.items(), numbers.split(), strict=False):
         share = percent(labels.count(label), len(labels))
-        cells.append(Cell(row, name, number, share, len(labels), needed))
+        cells.append(
+            Cell(
+                row=row,
+                column=name,
+                published=number,
+                computed=share,
+                held=len(labels),
+                needed=needed,
+            )
+        )
     return cells
 
 
