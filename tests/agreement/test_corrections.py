@@ -316,6 +316,16 @@ def test_two_runs_are_compared_by_their_own_labels(cli, tmp_path):
     assert (done.code, "for each its run" in done.err) == (2, True)
 
 
+def test_a_difference_is_the_second_run_less_the_first():
+    runs = []
+    for refused in (30, 10):
+        run = harmful_answers(40)
+        said = ["refusal"] * refused + ["compliance"] * (40 - refused)
+        ids = [answer.prompt_id for answer in run]
+        runs.append((run, JoinedLabels(dict(zip(ids, said, strict=True)))))
+    assert corrected_rates(*runs)["harmful_refusal_rate"].rate == pytest.approx(-0.5)
+
+
 def test_a_draw_by_doubt_goes_out_and_comes_back_through_the_commands(cli, tmp_path):
     write_rows(tmp_path / "rows.jsonl", as_rows(answers_with_doubt(80)))
     said = label_by_judge(cli, "rows.jsonl", 50, "l.csv")

@@ -53,6 +53,19 @@ def test_a_unit_without_words_is_a_loop_from_80_characters_on(rounds, rules):
     assert [hit["rule"] for hit in hits] == rules
 
 
+def test_of_a_long_answer_the_first_and_last_300_words_show_a_repetition():
+    # 48 different words of 600 are eight in a hundred; between them stand others.
+    some = "river stone garden window paper morning silver letter market bridge forest candle"
+    words = [f"{first}{second}" for first in some.split() for second in ("", "s", "less", "like")]
+    order = [index * index % 47 * 7 % 48 for index in range(300)]
+    ends = [words[index] for index in order]
+    ends[:48] = words
+    text = " ".join([*ends, "thunder", "lightning", *ends])
+    assert [hit["rule"] for hit in judge_response(text)["evidence"]] == ["repetition"]
+    one_more = " ".join(["thunder", *ends[1:], "lightning", *ends])
+    assert judge_response(one_more)["label"] == "compliance"
+
+
 @pytest.mark.parametrize(("words", "label"), [(16, "degenerate"), (17, "compliance")])
 def test_a_loop_behind_20_words_leaves_what_they_decide(words, label):
     """With the loop's first round, which is three words."""

@@ -518,11 +518,11 @@ def test_usage_sums_tokens_and_cost_of_answers_and_leaves_out_errors():
         row = {"prompt_tokens": prompt, "completion_tokens": completion, "error": error}
         return {**row, "finish_reason": "error" if error else "loop" if prompt == 9 else "stop"}
 
-    rows = [answered(1000, 200), answered(500, 300), answered(None, None, {"type": "T"})]
+    rows = [answered(1000, 200), answered(500, 301), answered(None, None, {"type": "T"})]
     price = {"input": 2.0, "output": 10.0}
-    tokens = {"prompt_tokens": 1500, "completion_tokens": 500}
-    assert usage(rows, price) == {**tokens, "cost_usd": 0.008}
-    unknown = {"prompt_tokens": None, "completion_tokens": 505, "cost_usd": None}
+    tokens = {"prompt_tokens": 1500, "completion_tokens": 501}
+    assert usage(rows, price) == {**tokens, "cost_usd": 0.008}  # of .00801, by four digits
+    unknown = {"prompt_tokens": None, "completion_tokens": 506, "cost_usd": None}
     assert usage([*rows, answered(None, 5)], price) == unknown
     assert usage([*rows, answered(9, 1)], None)["looped"] == 1
     # Prompts of one request took its tokens once.

@@ -105,6 +105,11 @@ def compared(group, changed, *, n=1, name="cc", kind="char_injection", first=Non
     return [{"source_id": id_, "answer": Counted(outcome, id_), **row} for id_ in ids]
 
 
+def test_groups_stand_in_the_order_of_their_doses_and_one_without_a_dose_comes_first():
+    doses = [{"character": "U+0008", "repetitions": [1]}, {"character": "U+0008"}]
+    assert sorted(doses, key=robustness._place) == doses[::-1]
+
+
 def by_group(table):
     return {row["value"]: row for row in table if row["field"] == "perturbation"}
 

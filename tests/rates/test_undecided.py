@@ -16,6 +16,7 @@ from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold, WithJudge
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
+    deciding_labels,
     foreseen,
     found_of,
     label_plan,
@@ -173,6 +174,13 @@ def test_the_report_says_that_labels_widened_an_interval():
         (row,) = powered_table(view_of(each, powered, provenance=provenance)).rows
         said.append(row[-1].endswith(f"17 of 40 labelled; {GAINSAID}"))
     assert said == [False, True]
+
+
+def test_labels_alone_decide_at_the_first_number_of_which_wilsons_interval_does():
+    part = SharePart(0.6, wilson(600, 1000), "harmful", n=1000)
+    threshold = Threshold("min", 0.515)
+    assert wilson(60, 100).low < threshold.limit < wilson(90, 150).low
+    assert deciding_labels(threshold, part, None, 0.95) == 150
 
 
 def test_few_answers_leave_hardly_more_to_label():

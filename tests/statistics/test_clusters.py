@@ -224,6 +224,14 @@ def test_one_cluster_has_no_interval_and_no_outcomes_have_no_rate():
     unknown = Clustered(0.5, 2, 1, 1.0)
     assert clustered_mean([True, False], "aa") == unknown
     assert clustered_difference([True, True], [False, False], "aa") == unknown._replace(value=1.0)
+
+
+def test_means_whose_shares_add_up_to_more_than_their_number_by_rounding_have_a_difference():
+    first, second = [0.6, 1.0], [1.0, 1.0]
+    assert 2 - (0.6 + 1.0) - (1.0 - 0.6) < 0
+    result = clustered_difference(first, second, "ab")
+    assert result.value == pytest.approx(-0.2)
+    assert -1 <= result.low < result.value < result.high <= 1
     assert clustered_mean([], []) is None
     assert clustered_difference([], [], []) is None
     assert clustered_mcnemar([], [], []) == 1.0

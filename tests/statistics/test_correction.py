@@ -25,6 +25,7 @@ def test_the_prediction_powered_rate_is_that_of_the_reference_package():
         (0, 6, 7, (0, 1)),  # one positive of seven is missed by six with a chance of 1/7
         (6, 6, 7, (6, 7)),
         (0, 60, 61, (0, 0)),  # missed with 1/61, which is below .025
+        (0, 39, 40, (0, 0)),  # missed with 1/40, which is .025 and not above it
         (3, 3, 3, (3, 3)),
         (0, 10, 100, (0, 29)),  # C(71, 10)/C(100, 10) = .0254, C(70, 10)/C(100, 10) = .0229
     ],
@@ -135,6 +136,16 @@ def test_a_corrected_difference_has_the_t_interval_of_its_clusters_contributions
     same = prediction_powered_difference(samples[0], samples[0])
     half = t.ppf(0.975, 11) * (0.25 * 2 * by_hand[0][2]) ** 0.5
     assert same == pytest.approx((0.0, -half, half))
+
+
+def test_two_very_unequal_clusters_leave_half_a_degree_of_freedom_and_so_any_difference_open():
+    names = "a" * 19 + "b"  # as many as 400/362 equal clusters
+    samples = []
+    for yes in (10, 11):
+        labels = [1] * yes + [0] * (20 - yes)
+        samples.append(Sample(labels, labels, [1, 0], names, "ab"))
+    _, low, high = prediction_powered_difference(*samples)
+    assert (low, high) == (-1, 1)
 
 
 @pytest.mark.parametrize("names", ["aabb", "aaaa"])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refract.statistics.proportions import (
+    Interval,
     all_of_k,
     any_of_k,
     changes_in_k,
@@ -42,6 +43,10 @@ PUBLISHED_WILSON = [
     (8, 180, 0.023, 0.085, 6e-4),
     (60, 60, 0.94, 1.0, 6e-4),
 ]
+
+
+def test_the_width_of_an_interval_is_from_end_to_end():
+    assert Interval(0.25, 0.625).width == 0.375
 
 
 @pytest.mark.parametrize(("x", "n", "low", "high", "tolerance"), PUBLISHED_WILSON)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from refract.models.protocol import AdapterError, packed_tokens, unpacked_tokens
-from refract_exact.deciding import FLOOR, PROBES, SAFETY, TIE, Choice, Decider
+from refract_exact.deciding import PROBES, SAFETY, TIE, Choice, Decider
 from refract_exact.float64 import NotExact, Reference
 from tests.small_models import (
     answers,
@@ -105,7 +105,7 @@ def test_the_measured_error_is_that_of_the_arithmetic_that_settles(copy, tiny, t
         decoder = adapter.loaded().decoder
         assert (decoder.ladder is not None) == (name == "drafts")
         found[name] = decoder.decider.error
-        assert decoder.decider.bound == max(FLOOR, SAFETY * decoder.decider.error)
+        assert decoder.decider.bound == max(2.0**-12, SAFETY * decoder.decider.error)
     assert 2**-26 < found["float32"] < 2**-14
     assert 2**-26 < found["drafts"] < 2**-14
     assert found["mixture"] > 2**-11  # a layer that chooses can make any error large
