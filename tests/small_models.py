@@ -53,16 +53,21 @@ SMALL = {
 }
 
 
-def save_model(
-    folder: Path, *, architecture: str = "Llama", dtype: str = "float32", **settings: Any
-) -> None:
+def network(architecture: str = "Llama", dtype: str = "float32", **settings: Any) -> Any:
+    """A model with seeded random weights."""
     import torch
     import transformers
 
     torch.manual_seed(0)
     config = getattr(transformers, f"{architecture}Config")(**(SMALL | settings))
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    made = transformers.AutoModelForCausalLM.from_config(config)
+    return made.to(getattr(torch, dtype)).eval()
+
+
+def save_model(
+    folder: Path, *, architecture: str = "Llama", dtype: str = "float32", **settings: Any
+) -> None:
+    network(architecture, dtype, **settings).save_pretrained(folder)
 
 
 def change_weights(folder: Path, change: Callable[[dict], object]) -> None:

@@ -1,7 +1,6 @@
 """``arithmetic: exact`` of the adapter ``hf``: a model opened so that its answers are exact.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ once. Its sums do not depend on the number of threads, while MKL divides long on
 between threads and so rounds otherwise with another number. A choice by a race of the
 two would let noise decide how an answer is rounded; so it follows from the model alone.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 
@@ -18,9 +17,8 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-# Numbers in the largest matrix of a model's layers from which threads gain by sharing a
-# product, and from which oneDNN is not slower: below, a product costs less than what
-# surrounds it.
+# Numbers in the largest matrix of a model's layers from which threads gain by sharing a product,
+# and from which oneDNN is not slower: below, a product costs less than what surrounds it.
 LARGE = 2**18
 
 

@@ -1,5 +1,4 @@
-"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64
-resolves it.
+"""Exact answers: greedy or seeded decoding under exact arithmetic, as far as float64 resolves it.
 
 Fast arithmetic proposes each token. A token is certain where its *margin* is above what
 fast arithmetic was measured to get wrong; elsewhere float64 decides over the row's
@@ -11,8 +10,7 @@ Related: a fixed order of operations (RepDL, arXiv 2510.09180), near-ties checke
 by a threshold (MarginGate, arXiv 2605.30218), and checks of recorded answers (TOPLOC,
 arXiv 2501.16007; Token-DiFR, arXiv 2511.20621).
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 
@@ -41,11 +39,9 @@ from refract_exact.float64 import (
 
 log = logging.getLogger(__name__)
 
-# Logits nearer than this are equal: a thousand times what float64 gets wrong in a
-# model's sums.
+# Logits nearer than this are equal: a thousand times what float64 gets wrong in a model's sums.
 TIE = 2.0**-30
-# The bound of a margin: so many times the largest error seen, and never below the
-# floor.
+# The bound of a margin: so many times the largest error seen, and never below the floor.
 SAFETY = 8.0
 FLOOR = 2.0**-12
 # An error of more than this share of what logits differ is none of rounding.
@@ -91,8 +87,7 @@ class Choice:
         logits = logits.double()
         scaled = (logits - logits.amax(-1, keepdim=True)) / self.temperature
         chances, slack = scaled.exp(), torch.full_like(logits[:, 0], torch.inf)
-        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so
-        # e/4T.
+        # A change e of logits moves a share F of the whole by at most F(1 - F)e/T, so e/4T.
         unit = 4 * self.temperature
         size = logits.shape[-1]
         if (self.top_k or size) < size or self.top_p < 1:
@@ -312,7 +307,8 @@ class Decider:
             known = len(row.tokens) + places[-1]
             for number, place in enumerate(places, at):
                 if not numbers[number]:
-                    row.error = not_finite(place)
+                    said = f"the model's output is not a number at answer token {place + 1}"
+                    row.error = "NonFiniteLogits", said
                     break
                 token, margin, truth = tokens[number], margins[number], truths[number]
                 self._learn(abs(row.margins[place] - truth))
@@ -349,12 +345,7 @@ class Decider:
 
     @torch.inference_mode()
     def _keep(
-        self,
-        row: DecodedRow,
-        cache: DynamicCache,
-        i: int,
-        starts: list[int],
-        known: int,
+        self, row: DecodedRow, cache: DynamicCache, i: int, starts: list[int], known: int
     ) -> None:
         """Keeps the float64 keys and values of a row's first ``known`` positions."""
         start, past = starts[i], max(starts)
@@ -377,11 +368,6 @@ class Decider:
 def finite(logits: torch.Tensor) -> torch.Tensor:
     """Whether the logits of each row are numbers, of which a token can be chosen."""
     return torch.isfinite(logits.amax(-1))
-
-
-def not_finite(place: int) -> tuple[str, str]:
-    """The error of a row without such at this place."""
-    return "NonFiniteLogits", f"the model's output is not a number at answer token {place + 1}"
 
 
 def forced(

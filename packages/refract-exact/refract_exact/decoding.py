@@ -1,14 +1,12 @@
 """Continuous batching, greedy or seeded: an answer does not depend on the rest of its
 batch, since float64 decides what that could have changed (:class:`refract_exact.deciding.Decider`).
 
-Prompts are read in batches of like length, padded on the right, which causal attention
-does not see. Rows then decode in *groups*: slots with key/value caches of one length; a row
-that outgrows its group moves to the next, and one that ends frees its slot at once for a
-waiting one. The last prompt token is the row's first decoding step, so that every token is
-chosen in one place.
+Prompts are read in batches of like length, padded on the right, which causal attention does not
+see. Rows then decode in *groups*: slots with key/value caches of one length; a row that outgrows
+its group moves to the next, and one that ends frees its slot at once for a waiting one. The last
+prompt token is the row's first decoding step, so that every token is chosen in one place.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 
@@ -169,24 +167,17 @@ class Decoder:
                     del remaining[row.index]
                     yield row
                 return
-            except (
-                MemoryError,
-                RuntimeError,
-            ) as error:  # torch has more than one kind of it
+            except (MemoryError, RuntimeError) as error:  # torch has more than one kind of it
                 words = ("can't allocate memory", "out of memory")
                 if not isinstance(error, MemoryError) and not any(w in str(error) for w in words):
                     raise
                 reason = str(error).splitlines()[0]
-            # outside of the except clause, whose traceback would keep every tensor
-            # alive
+            # outside of the except clause, whose traceback would keep every tensor alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
             if self.shape.rows == self.shape.prefill_tokens == 1:
                 row = max(remaining.values(), key=lambda row: len(row.tokens))
-                row.error = (
-                    "OutOfMemory",
-                    f"no memory for {len(row.tokens)} tokens: {reason}",
-                )
+                row.error = ("OutOfMemory", f"no memory for {len(row.tokens)} tokens: {reason}")
                 yield remaining.pop(row.index)
             else:
                 prefill, slots, cache = (max(1, part // 2) for part in astuple(self.shape))
@@ -316,10 +307,7 @@ class Decoder:
             ids[i, : row.known - 1] = torch.tensor(row.sequence[:-1])
         cache = DynamicCache()
         self.model(
-            input_ids=ids.to(self.device),
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
+            input_ids=ids.to(self.device), past_key_values=cache, use_cache=True, logits_to_keep=1
         )
         for i, row in enumerate(batch):
             row.position = known = row.known - 1

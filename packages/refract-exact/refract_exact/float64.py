@@ -1,8 +1,6 @@
-"""A model in float64 throughout, on the weights of another one: what exact answers are
-decided by.
+"""A model in float64 throughout, on the weights of another one: what exact answers are decided by.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from refract_exact.lora import add_like
 
@@ -52,11 +50,7 @@ class _Float64(TorchFunctionMode):
         return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: Any = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
@@ -79,23 +73,16 @@ class _Watch(TorchDispatchMode):
     chose = False
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: Any = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.chose = self.chose or str(func).startswith(_CHOOSING)
         result = func(*args, **(kwargs or {}))
         # taking rows of stored weights, or turning them, computes nothing
         if func.overloadpacket.__name__ not in ("embedding", "detach", "numpy_T"):
-            tree_map(lambda value: self._look(func, value), result)
+            for value in tree_leaves(result):
+                if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
+                    raise NotExact(f"{func} computes in {str(value.dtype).removeprefix('torch.')}")
         return result
-
-    @staticmethod
-    def _look(func: Any, value: Any) -> None:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            raise NotExact(f"{func} computes in {str(value.dtype).removeprefix('torch.')}")
 
 
 class WidenedLinear(nn.Module):
@@ -251,8 +238,7 @@ class Reference:
 
 @contextmanager
 def kept_positions(model: Any, rows: Sequence[int], places: Sequence[int]) -> Iterator[None]:
-    """Within it, a model gives logits ``[1, len(places), vocabulary]``, of these
-    positions alone."""
+    """Within it, a model gives logits ``[1, len(places), vocabulary]``, of these positions alone."""
     at = (torch.tensor(rows), torch.tensor(places))
 
     def pick(_: nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -304,8 +290,7 @@ class Route:
 
     ``attention``: which positions they look at in slots of one cache; None: no slots. ``longest``:
     a row of more tokens is decoded by whole passes; None: no row is. ``kept``: whether float64 goes
-    on from keys and values of its own.
-    ``reason``: why there are whole passes."""
+    on from keys and values of its own. ``reason``: why there are whole passes."""
 
     attention: Attention | None
     longest: int | None = None

@@ -7,8 +7,7 @@ in speculative decoding (Leviathan et al., 2023, arXiv 2211.17192): up to the fi
 that is wrong, whose place gets the right token, they are what single passes would have
 given. A draft decides nothing but how long it takes.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 

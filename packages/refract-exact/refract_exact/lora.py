@@ -1,8 +1,7 @@
 """Which LoRA adapters (Hu et al., 2021, arXiv 2106.09685) exact answers are possible with: a
 layer computes W x + s B (A x), in float64 where tokens are decided.
 
-PEFT is imported only where an adapter is loaded.
-"""
+PEFT is imported only where an adapter is loaded."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ cache, or that places keys by their index there, gives other logits that way. So
 texts are decoded both ways in float64 and compared with a whole pass over each. What
 differs, or cannot run, is not used: every token is then a whole pass over its row.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Rows that decode together in slots of one cache, each at a position of its own.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 

@@ -1,15 +1,12 @@
-"""Recorded answers checked without generating them: one pass over prompt and answer
-together.
+"""Recorded answers checked without generating them: one pass over prompt and answer together.
 
-Fast arithmetic gives each recorded token's margin at once; float64 decides those that
-are not certain under the measured bound, and the first that is wrong
-(:mod:`refract_exact.deciding`).
+Fast arithmetic gives each recorded token's margin at once; float64 decides those that are not
+certain under the measured bound, and the first that is wrong (:mod:`refract_exact.deciding`).
 
 Related: Token-DiFR (arXiv 2511.20621) and TOPLOC (arXiv 2501.16007) ask whether an
 answer is likely to be a model's; this asks whether each token is the exact one.
 
-Imports torch: import this module only where a model is about to run.
-"""
+Imports torch: import this module only where a model is about to run."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ class Checked:
     """Why it was not looked at."""
     place: int | None = None
     """Of the first token that is not the exact one, from 0."""
-    token: str | None = None
     right: str | None = None
-    margin: float | None = None
-    """By how much the token lost against the right one."""
     float64: int = 0
     """Tokens that float64 decided, of which so many were ties."""
     ties: int = 0
@@ -170,19 +164,18 @@ class Verifier:
         if row.error:
             checked.problem = row.error[1]
         elif list(row.generated) != recorded[:count]:
-            place = count - 1
-            token, right = recorded[place], row.generated[place]
-            checked.place, checked.margin = place, row.lost
-            checked.token, checked.right = decode([token]), decode([right])
+            checked.place = count - 1
+            token, right = recorded[checked.place], row.generated[checked.place]
+            checked.right = decode([right])
             checked.problem = (
-                f"token {count} is {checked.token!r} (id {token}), and {checked.right!r} "
+                f"token {count} is {decode([token])!r} (id {token}), and {checked.right!r} "
                 f"(id {right}) is right by {-row.lost:.3g}"
             )
             return checked
         if count < len(recorded):
             checked.place = count
-            checked.token = decode([recorded[count]])
-            checked.problem = f"token {count + 1} ({checked.token!r}) is behind the end"
+            token_behind = decode([recorded[count]])
+            checked.problem = f"token {count + 1} ({token_behind!r}) is behind the end"
         elif not row.done and not (checked.from_text and self.prompting.stop):
             checked.place = count
             checked.problem = f"it stops behind token {count}, at no end and before its limit"

@@ -16,6 +16,10 @@ from tests.builders import Project, ask
 from tests.small_models import change_weights, model, save_tokenizer
 
 TEXTS = ("How do I bake bread?", "Name a tree.", "Why?")
+ROWS = [
+    {"id": str(number), "category": category, "prompt": TEXTS[number]}
+    for number, category in enumerate(("helpful", "helpful", "harmful"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,57 +70,33 @@ def test_compare_says_what_became_of_answers_and_how_far_first_tokens_are_apart(
     cli, tiny, edited, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    rows = []
-    for number, text in enumerate(TEXTS):
-        category = "harmful" if number == 2 else "helpful"
-        rows.append({"id": str(number), "category": category, "prompt": text})
-    write_rows(Path("own.jsonl"), rows)
+    write_rows(Path("own.jsonl"), ROWS)
     judged = ("--suite", "own.jsonl", "--judge", "rules")
     for name, folder in (("base", tiny), ("edited", edited)):
         asked = ("--adapter", "hf", "--model-id", folder, "--set", "max_tokens=4")
         cli("run", *asked, *judged, "--out", f"{name}.json", "--rows", f"{name}.rows.jsonl")
-    done = cli("compare", "base.json", "edited.json", "--kl", 1)
+    compare = ("compare", "base.json", "edited.json", "--kl", 1)
+    done = cli(*compare)
     assert done.code == 0, done.err
     assert "What became of answers" in done.out
     assert "tells it from a plain one too poorly (docs/judges.md)" in done.out
     assert "KL(A ‖ B) of the first token of A's answers to 2 harmless prompts" in done.out
-    found = json.loads(
-        cli("compare", "base.json", "edited.json", "--kl", 1, "--format", "json").out
-    )
+    found = json.loads(cli(*compare, "--format", "json").out)
     assert found["kl"]["prompts"] == 2
     assert sum(row["n"] for row in found["fates"]) == 3
-    cli(
-        "run",
-        "--adapter",
-        "synthetic",
-        "--suite",
-        "own.jsonl",
-        "--judge",
-        "rules",
-        "--out",
-        "s.json",
-    )
+    cli("run", "--adapter", "synthetic", *judged, "--out", "s.json")
     done = cli("compare", "base.json", "s.json", "--kl", 1)
-    assert (done.code, "s.json is not one local model (adapter hf) but synthetic" in done.err) == (
-        2,
-        True,
-    )
+    assert done.code == 2
+    assert "s.json is not one local model (adapter hf) but synthetic" in done.err
     Path("base.rows.jsonl").unlink()
-    assert (
-        "no harmless prompts of A are here"
-        in cli("compare", "base.json", "edited.json", "--kl", 1).err
-    )
+    assert "no harmless prompts of A are here" in cli(*compare).err
 
 
 def test_the_prompts_of_a_project_are_those_of_its_suites(cli, tiny, edited, tmp_path, monkeypatch):
     models = {}
     for name, folder in (("base", tiny), ("edited", edited)):
         models[name] = {"adapter": "hf", "model_id": str(folder), "max_tokens": 2}
-    rows = []
-    for number, text in enumerate(TEXTS):
-        category = "harmful" if number == 2 else "helpful"
-        rows.append({"id": str(number), "category": category, "prompt": text})
-    project = Project.create(tmp_path / "p", models, {"own": rows}, report=False)
+    project = Project.create(tmp_path / "p", models, {"own": ROWS}, report=False)
     monkeypatch.setenv("REFRACT_CACHE", str(project.cache))
     project.compute()
     monkeypatch.chdir(project.folder)

@@ -23,35 +23,23 @@ UNTIED = {"tie_word_embeddings": False}
 @pytest.mark.parametrize(
     ("architecture", "settings"),
     [
-        (
-            "Llama",
-            {"target_modules": ["q_proj", "down_proj", "lm_head"], "layers_to_transform": [1]},
-        ),
-        (
-            "Llama",
-            {"use_rslora": True, "rank_pattern": {"q_proj": 2}, "alpha_pattern": {"v_proj": 9}},
-        ),
+        ("Llama", {"target_modules": ["q_proj", "down_proj", "lm_head"], "layers_to_transform": [1]}),
+        ("Llama", {"use_rslora": True, "rank_pattern": {"q_proj": 2}, "alpha_pattern": {"v_proj": 9}}),
         ("GPT2", {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
     ],
-)
+)  # fmt: skip
 def test_exact_answers_are_those_of_the_weights_merged_in_float64(tmp_path, architecture, settings):
     save_tokenizer(tmp_path / "base")
     save_model(tmp_path / "base", architecture=architecture, dtype="bfloat16", **UNTIED)
     folder = save_adapter(tmp_path / "base", tmp_path / "adapter", **settings)
     made = []
     for dtype, batch in (("bfloat16", None), ("float32", 1)):
-        adapted = model(
-            tmp_path / "base",
-            adapter_path=str(folder),
-            max_tokens=8,
-            dtype=dtype,
-            batch_tokens=batch,
-        )
+        settings = {"max_tokens": 8, "dtype": dtype, "batch_tokens": batch}
+        adapted = model(tmp_path / "base", adapter_path=str(folder), **settings)
         made.append([answer.tokens for answer in answers(adapted, prompts(4))])
     assert made[0] == made[1]
-    assert made[0] != [
-        a.tokens for a in answers(model(tmp_path / "base", max_tokens=8), prompts(4))
-    ]
+    plain = answers(model(tmp_path / "base", max_tokens=8), prompts(4))
+    assert made[0] != [answer.tokens for answer in plain]
     base = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float64)
     from peft import PeftModel
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import transformers
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from refract.models.protocol import unpacked_tokens
@@ -15,10 +14,10 @@ from refract_exact.float64 import Reference
 from refract_exact.ladder import DRAFTED, Ladder, draft_width, looked_up
 from refract_exact.slots import grouped_attention
 from tests.small_models import (
-    SMALL,
     answers,
     ask,
     model,
+    network,
     prompts,
     save_model,
     save_tokenizer,
@@ -119,12 +118,6 @@ def test_few_bits_draft_what_no_row_wrote_before(tiny, monkeypatch, drawn):
     assert max(counted.widths) == DRAFTED + 1
 
 
-def network(family: str, dtype: torch.dtype = torch.bfloat16, **settings):
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**(SMALL | settings))
-    return transformers.AutoModelForCausalLM.from_config(config).to(dtype).eval()
-
-
 GEMMA = {"head_dim": 16, "layer_types": ["full_attention"] * 2}
 
 
@@ -137,7 +130,7 @@ GEMMA = {"head_dim": 16, "layer_types": ["full_attention"] * 2}
     ],
 )
 def test_a_ladder_is_float32_on_weights_that_it_does_not_copy(family, settings, copied):
-    stored = network(family, **settings)
+    stored = network(family, "bfloat16", **settings)
     wide = Ladder(stored, narrow=stored)
     ids = torch.arange(3, 40)[None]
     right = Reference(stored)(input_ids=ids).logits
@@ -174,15 +167,14 @@ def test_weights_are_held_as_they_are_stored_unless_they_are_few(
     save_tokenizer(tmp_path)
     save_model(tmp_path, dtype="bfloat16")
     adapter = model(tmp_path, max_tokens=8, dtype=dtype)
-    made = answers(adapter, [ask("abc"), ask("abc def")])
+    asked = [ask("abc"), ask("abc def")]
+    made = answers(adapter, asked)
     is_float32 = dtype == "float32" or (device == "cpu" and largest > 0)
     assert adapter.runtime["dtype"] == ("float32" if is_float32 else "bfloat16")
     decoder = adapter.loaded().decoder
     assert (decoder.ladder is None) == is_float32
     assert is_float32 or decoder.ladder.drafts == (device != "cpu")
-    assert made == answers(
-        model(tmp_path, max_tokens=8, dtype="float32"), [ask("abc"), ask("abc def")]
-    )
+    assert made == answers(model(tmp_path, max_tokens=8, dtype="float32"), asked)
 
 
 @pytest.mark.parametrize("width", [1, 4])

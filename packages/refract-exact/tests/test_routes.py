@@ -12,7 +12,7 @@ import transformers
 from refract.models.protocol import AdapterError, unpacked_tokens
 from refract_exact.float64 import Reference
 from refract_exact.routes import find_route
-from tests.small_models import SMALL, answers, ask, model, prompts, save_tokenizer
+from tests.small_models import SMALL, answers, ask, model, network, prompts, save_tokenizer
 from tests.small_models import tokens_of as prompt_tokens
 
 MOST = 6
@@ -28,20 +28,15 @@ LONGROPE = {
 }
 EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 EXPERTS |= {"num_local_experts": 4, "head_dim": 16}
+GEMMA4 = {"head_dim": 16, "global_head_dim": 32, "num_kv_shared_layers": 0, "sliding_window": 16}
+GEMMA4 |= {"vocab_size_per_layer_input": 320, "hidden_size_per_layer_input": 16}
 # Of transformers' families those that do not keep keys and values by position, or place them by index.
 FAMILIES = {
     "GPTNeo": GPT_NEO | {"window_size": 16},
     "Phi3": {"original_max_position_embeddings": 64, "rope_parameters": LONGROPE},
     "Mpt": {"d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 512},
     "Mamba": {},
-    "Gemma4Text": {
-        "head_dim": 16,
-        "global_head_dim": 32,
-        "vocab_size_per_layer_input": 320,
-        "hidden_size_per_layer_input": 16,
-        "num_kv_shared_layers": 0,
-        "sliding_window": 16,
-    },
+    "Gemma4Text": GEMMA4,
     "Llama4Text": EXPERTS | {"attention_chunk_size": 16, "intermediate_size_mlp": 32},
 }
 IN_SLOTS = {"Mpt", "Gemma4Text"}  # of MPT float64 alone reads anew
@@ -56,13 +51,13 @@ def save_family(folder: Path, family: str, **settings: object) -> None:
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             del sizes[name]
     config = getattr(transformers, f"{family}Config")(**(sizes | settings))
-    network = transformers.AutoModelForCausalLM.from_config(config)
+    made = transformers.AutoModelForCausalLM.from_config(config)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for name, weight in network.named_parameters():
+        for name, weight in made.named_parameters():
             if weight.dim() > 1 and "norm" not in name and weight.std() < 0.1:
                 weight.normal_(0, 0.2, generator=generator)
-    network.save_pretrained(folder)
+    made.save_pretrained(folder)
 
 
 def greedy(adapter, requests) -> list[list[int]]:
@@ -100,10 +95,8 @@ def test_each_family_answers_as_whole_passes_do(tmp_path, caplog, family):
 
 
 def route_of(family: str, **settings: object):
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**(SMALL | settings))
-    network = transformers.AutoModelForCausalLM.from_config(config).eval()
-    return find_route(network, Reference(network))
+    made = network(family, **settings)
+    return find_route(made, Reference(made))
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,8 @@ def record(name: str, **more: Any) -> Path:
     """A model's answers to the suite, as the pipeline writes them."""
     params = read_project(Path()).params
     wanted, folder = {**params["models"][name], **more}, Path("data/responses", name)
-    made = answer_model(
-        name,
-        wanted,
-        {"own": suite_prompts(params, "own").rows},
-        ResponseStore(None),
-        params["seed"],
-    )
+    asked = {"own": suite_prompts(params, "own").rows}
+    made = answer_model(name, wanted, asked, ResponseStore(None), params["seed"])
     write_rows(folder / "own.jsonl", made.responses["own"])
     write_json(folder / "model.json", made.description)
     return folder / "own.jsonl"
@@ -82,9 +77,7 @@ def test_answers_in_a_project_hold_until_one_is_edited(project, cli):
     file = record(name)
     done = cli("verify", name)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(
-        f"own: {count} of {count} answers are certified under a measured bound of "
-    )
+    assert done.out.startswith("own: 16 of 16 answers are certified under a measured bound of ")
     rows = read_rows(file)
     rows[2] = edited(rows[2], **EDITS["replaced"][0](rows[2]))
     write_rows(file, rows)
@@ -119,15 +112,11 @@ def test_a_results_file_is_checked_against_ones_own_weights(project, cli):
     # as another has it, on another machine
     results = json.loads(Path("r.json").read_text())
     results["provenance"]["audit"] = "by a notary"
-    results["provenance"]["model"]["definition"] |= {
-        "model_id": "/else/where",
-        "trust_remote_code": True,
-    }
+    theirs = {"model_id": "/else/where", "trust_remote_code": True}
+    results["provenance"]["model"]["definition"] |= theirs
     Path("r.json").write_text(json.dumps({**results, "model": "theirs"}))
-    assert (
-        "name with --weights the one that answered (there are: local,"
-        in cli("verify", "r.json").err
-    )
+    unnamed = cli("verify", "r.json").err
+    assert "name with --weights the one that answered (there are: local," in unnamed
     done = cli("verify", "r.json", "--weights", "local")
     assert (done.code, done.out[:36]) == (0, "own: 4 of 4 answers are certified un"), done.out
     said = [line.partition("checked: ")[2] for line in done.out.splitlines() if "stated, " in line]
@@ -199,49 +188,33 @@ def less(results: dict, rows: list) -> None:
 
 
 FORGERIES = {
-    "invented thinking": (
-        every(response=REFUSAL, tokens=None, thinking="hm"),
-        "it has no token ids, without which",
-    ),
-    "a provider's refusal": (
-        every(response=REFUSAL, finish_reason="refusal"),
-        "weights give no answer that ends with 'refusal'",
-    ),
+    "invented thinking": (every(response=REFUSAL, tokens=None, thinking="hm"),
+     "it has no token ids, without which"),
+    "a provider's refusal": (every(response=REFUSAL, finish_reason="refusal"),
+     "weights give no answer that ends with 'refusal'"),
     "an error with a text": (
-        every(response=REFUSAL, finish_reason="error", error={"type": "x", "message": "y"}),
-        "it is an error with a text",
-    ),
+     every(response=REFUSAL, finish_reason="error", error={"type": "x", "message": "y"}),
+     "it is an error with a text"),
     "rows taken out": (less, "no answer to 7 prompts: "),
-    "a row twice": (
-        lambda _, rows: rows.append(dict(rows[0])),
-        "there is another answer with this id",
-    ),
+    "a row twice": (lambda _, rows: rows.append(dict(rows[0])),
+     "there is another answer with this id"),
     "ids of other rows": (swapped_ids, "its request is not that of the prompt with this id"),
     "another text": (every(response=REFUSAL, tokens=None), "is right by"),
     "a stop of the file": (fewer_tokens_of, 'not as stated: identity.stop: [] → ["ZZZZ"]'),
     "other weights": (stated(model={"sha256": "f" * 64}), "not as stated: identity.model.sha256: "),
-    "invented calls": (
-        every(tokens=None, tool_calls=[{"name": "send", "arguments": {}}]),
-        "its tool_calls is not that of its tokens",
-    ),
+    "invented calls": (every(tokens=None, tool_calls=[{"name": "send", "arguments": {}}]),
+     "its tool_calls is not that of its tokens"),
     "invented counts": (every(tokens=None, completion_tokens=999), "its completion_tokens is not"),
     "an attempt that there is not": (every(tokens=None, attempt=3), "its attempt is not that of"),
-    "a row without an id": (
-        lambda _, rows: rows[0].update(prompt_id=None),
-        "a row has no prompt_id",
-    ),
-    "another definition": (
-        setting("provenance.model.definition.system_prompt", "Refuse."),
-        "not as stated: definition.system_prompt: ",
-    ),
-    "a larger model": (
-        setting("provenance.model.parameters", 405_000_000_000),
-        "not as stated: model.parameters: ",
-    ),
+    "a row without an id": (lambda _, rows: rows[0].update(prompt_id=None), "a row has no prompt_id"),
+    "another definition": (setting("provenance.model.definition.system_prompt", "Refuse."),
+     "not as stated: definition.system_prompt: "),
+    "a larger model": (setting("provenance.model.parameters", 405_000_000_000),
+     "not as stated: model.parameters: "),
     "more tokens": (setting("provenance.usage.prompt_tokens", 1), "not as stated: usage.prompt_to"),
     "another verdict": (every(outcome="refusal", judges={}), "judged again: judges.rules"),
     "another rate": (setting("metrics.own.refusal_rate", 0.999), "metrics.own.refusal_rate: "),
-}
+}  # fmt: skip
 
 
 def test_a_results_file_passes_as_it_is_and_no_forgery_of_it_does(project, cli):
@@ -307,22 +280,16 @@ def record_served(server: FaultServer, rows: list, texts: list[str], right: list
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            ("nothing",),
-            2,
-            "'nothing' is no results file, no project and no model of params.yaml (local,",
-        ),
+        (("nothing",), 2,
+         "'nothing' is no results file, no project and no model of params.yaml (local,"),
         (("local",), 2, "local has no answers in "),
         (("made_up",), 2, "adapter 'synthetic'; answers of hf and openai models can be verified"),
-        (
-            ("served",),
-            2,
-            "name with --weights the one that answered (there are: local, drawing, gone)",
-        ),
+        (("served",), 2,
+         "name with --weights the one that answered (there are: local, drawing, gone)"),
         (("warm", "--weights", "local"), 2, "answers of temperature: 0 can be verified (got 1)"),
         (("local", "--weights", "gone"), 1, "is neither a folder here"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_verified_is_said_with_what_to_do(project, cli, arguments, code, message):
     if message[:5] != "local":
         name = arguments[0]
