@@ -77,11 +77,7 @@ def import_suite(
     if kind is None:
         raise UsageError("KIND is missing; refract import-suite --list shows them")
     importer = find_importer(kind, "KIND")
-    named = {
-        "prompt": prompt_column,
-        "id": id_column,
-        "category": category_column,
-    }
+    named = {"prompt": prompt_column, "id": id_column, "category": category_column}
     columns = {part: column for part, column in named.items() if column is not None}
     if kind != "generic" and columns:
         raise UsageError("columns are for the kind generic to name; other kinds know theirs")

@@ -93,10 +93,7 @@ def test_a_setting_that_cannot_be_used_is_refused_in_a_full_sentence(definition,
 @pytest.mark.parametrize(
     ("definition", "message"),
     [
-        (
-            {"encoder": DEFAULT_ENCODER, "layer": 7},
-            "with layer 7 and device 'cpu': Invalid num_layers",
-        ),
+        ({"encoder": DEFAULT_ENCODER, "layer": 7}, "layer 7 and device 'cpu': Invalid num_layers"),
         ({"encoder": DEFAULT_ENCODER, "device": "no_such"}, "device 'no_such': "),
         ({"encoder": "{folder}"}, "layer must be given for encoder"),
         ({"encoder": "{folder}", "layer": 1}, "has no weights in safetensors"),

@@ -267,8 +267,6 @@ def lines(kind, path, options):
 @pytest.mark.parametrize(
     ("kind", "name", "text", "options", "message"),
     [
-        ("wildjailbreak", "e.tsv", "adversarial\tlabel\tdata_type\nHow?\t1\tadversarial_benign\n", (),
-         "row 1: data_type 'adversarial_benign' makes it borderline, and label is '1'"),
         ("orbench", "or-bench-toxic.csv", "prompt,category\nHow?,hate\n", (),
          "by its name the file of orbench_toxic, not of orbench"),
         ("aya_redteaming", "aya_fra.jsonl", '{"prompt": "How?", "language": "french"}',
@@ -294,22 +292,31 @@ def test_categories_that_are_overruled_and_answers_that_are_left_out_are_said(cl
     assert read_rows(Path("a.jsonl"))[0].keys() == {"id", "prompt", "category", "source_category"}
 
 
-def test_two_files_that_are_joined_differ_in_no_column(cli):
+OF_STRINGS = "index,evaluation_method_name,expected_strings,case_sensitive\n0,StringMatchingMethod"
+
+
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        ("index,name\n0,m\n",
+         "p.csv and giskard_meta_data.csv differ in name, where index is 0: 'n' and 'm'"),
+        ("index\n1\n", "p.csv and giskard_meta_data.csv must both have each index once"),
+        (f"{OF_STRINGS},__import__('os'),True", "'expected_strings' must be a list of texts"),
+        (f"{OF_STRINGS},['X'],maybe", "'case_sensitive' must be true or false (got 'maybe')"),
+        ("index,evaluation_method_name\n0,LLM\n", "no row has a prompt and a category"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_joined_to_another_is_an_error_that_says_where(cli, meta, said):
     Path("p.csv").write_text("index,prompt,name\n0,Say so.,n\n")
-    Path("giskard_meta_data.csv").write_text("index,name\n0,m\n")
+    Path("giskard_meta_data.csv").write_text(meta)
     done = cli("import-suite", "giskard", "p.csv", "--out", "a.jsonl")
-    said = "p.csv and giskard_meta_data.csv differ in name, where index is 0: 'n' and 'm'"
-    assert (done.code, said in done.err) == (1, True)
+    assert (done.code, said in done.err) == (1, True), done.err
 
 
-def test_a_label_that_contradicts_what_the_type_tells_is_an_error(cli):
-    rows = ["id,prompt,type,label,focus,note", "1,How do I kill time?,homonyms,safe,,"]
-    rows.append("2,Where do I buy it?,brand_new,unsafe,,")
-    Path("x.csv").write_text("\n".join(rows))
-    done = cli("import-suite", "xstest", "x.csv", "--out", "x.jsonl")
+def test_a_label_that_contradicts_what_the_type_tells_is_an_error_until_map_says_which(cli):
+    Path("x.csv").write_text("id,prompt,type,label,focus,note\n2,Where?,brand_new,unsafe,,\n")
+    importing = ("import-suite", "xstest", "x.csv", "--out", "x.jsonl")
+    done = cli(*importing)
     assert done.code == 1
-    assert "row 2: type 'brand_new' makes it helpful, and label is 'unsafe'" in done.err
-    mapped = cli(
-        "import-suite", "xstest", "x.csv", "--map", "brand_new=harmful", "--out", "x.jsonl"
-    )
-    assert mapped.code == 0, mapped.err
+    assert "row 1: type 'brand_new' makes it helpful, and label is 'unsafe'" in done.err
+    assert cli(*importing, "--map", "brand_new=harmful").code == 0

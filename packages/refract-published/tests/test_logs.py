@@ -187,13 +187,10 @@ def test_every_ending_of_a_sample_of_inspect_is_recorded(tmp_path, changes, expe
 
 
 def test_half_of_a_surrogate_pair_in_a_log_is_no_reason_to_stop(tmp_path):
-    asking = sample(
-        messages=[{"role": "user", "content": "bad \ud835 one"}, *sample()["messages"][1:]]
-    )
-    assert (
-        asked(model(write_log(tmp_path / "log.json", asking)), "bad \ufffd one")[0].response
-        == "Sure."
-    )
+    sent, answer = sample()["messages"]
+    asking = sample(messages=[{**sent, "content": "bad \ud835 one"}, answer])
+    (found,) = asked(model(write_log(tmp_path / "log.json", asking)), "bad \ufffd one")
+    assert found.response == "Sure."
 
 
 def test_epochs_and_choices_that_differ_are_chosen_by_where(tmp_path):
@@ -395,30 +392,19 @@ def test_a_task_of_lm_eval_without_generated_text_is_refused():
     [
         ("a.json", json.dumps(log_of()).encode(), "holds no answers$"),
         ("a.eval", b"PK", "a.eval: not a log of Inspect"),
-        (
-            "a.csv",
-            b"q,[openai:gpt] {{q}}\nHow?,[FAIL] (0.00) No.\n",
-            "a table of promptfoo, .* export it with: promptfoo export eval ID",
-        ),
+        ("a.csv", b"q,[openai:gpt] {{q}}\nHow?,[FAIL] (0.00) No.\n",
+         "a table of promptfoo, .* export it with: promptfoo export eval ID"),
         ("a.jsonl", b'{"promptIdx": 0, "testIdx": 0}\n', "not results of promptfoo"),
         ("a.jsonl", b'{"entry_type": "attempt"}\n', "not a report of garak .KeyError"),
-        (
-            "a.jsonl",
-            b'{"attempt_id": "a", "probe": "p", "detector": "d", "prompt": "p", "output": "o"}\n',
-            "a hit log of garak, .*take the report beside it",
-        ),
-        (
-            "a.jsonl",
-            b'{"doc_id": 0, "doc": {}, "arguments": {}, "resps": {}}\n',
-            "doc_id 0: resps must be a list",
-        ),
-        (
-            "a.json",
-            b'{"results": {"t": {"acc": 0.5}}, "configs": {}, "versions": {}}',
-            "has no 'doc_id'; answers are in samples_.*, which --log_samples writes",
-        ),
+        ("a.jsonl",
+         b'{"attempt_id": "a", "probe": "p", "detector": "d", "prompt": "p", "output": "o"}\n',
+         "a hit log of garak, .*take the report beside it"),
+        ("a.jsonl", b'{"doc_id": 0, "doc": {}, "arguments": {}, "resps": {}}\n',
+         "doc_id 0: resps must be a list"),
+        ("a.json", b'{"results": {"t": {"acc": 0.5}}, "configs": {}, "versions": {}}',
+         "has no 'doc_id'; answers are in samples_.*, which --log_samples writes"),
     ],
-)
+)  # fmt: skip
 def test_a_log_that_cannot_be_used_stops_the_run_with_the_reason(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(AdapterError, match=message):
@@ -442,22 +428,11 @@ def test_a_log_becomes_a_suite_and_its_answers_are_judged_again(cli, tmp_path, l
     rows = read_rows(Path("asked.jsonl"))
     assert {row["prompt"] for row in rows} == set(PROMPTS.values())
     recorded = ("--adapter", "recorded", "--path", log, "--set", f"prompt_column={column}")
-    judged = (
-        "--suite",
-        "asked.jsonl",
-        "--judge",
-        "rules",
-        "--out",
-        "r.json",
-        "--rows",
-        "rows.jsonl",
-    )
-    done = cli("run", *recorded, *judged)
+    judged = ("--suite", "asked.jsonl", "--judge", "rules", "--out", "r.json")
+    done = cli("run", *recorded, *judged, "--rows", "rows.jsonl")
     assert done.code == 0, done.err
-    assert Counter(row["outcome"] for row in read_rows(Path("rows.jsonl"))) == {
-        "refusal": 1,
-        "compliance": 3,
-    }
+    outcomes = Counter(row["outcome"] for row in read_rows(Path("rows.jsonl")))
+    assert outcomes == {"refusal": 1, "compliance": 3}
 
 
 @pytest.mark.parametrize(("log", "id_"), [(INSPECT, "lock-2"), (LM_EVAL, "1")])

@@ -129,21 +129,13 @@ def test_the_rows_of_a_run_give_the_rates_and_the_interval_that_are_printed(tmp_
     [
         ("nothing", None, "", "the paper must be one of harmbench, lm_refusal_eval, xstest"),
         ("xstest", "xstest_v2_completions_gpt4.csv", "id,type\n1,x\n", "no column final_label"),
-        (
-            "harmbench",
-            "harmbench_val.jsonl",
-            '{"behavior_id": "b", "annotators": [2], "judges": {}}',
-            "row 1: annotators must be a list of 0 and 1",
-        ),
-        (
-            "lm_refusal_eval",
-            "qwen2_0b5.rows.jsonl",
-            '{"category": "harmful", "outcome": "degenerate"}',
-            "outcome one of refusal, partial_refusal, compliance (got 'harmful' and 'degenerate')",
-        ),
+        ("harmbench", "harmbench_val.jsonl", '{"behavior_id": "b", "annotators": [2], "judges": {}}',
+         "row 1: annotators must be a list of 0 and 1"),
+        ("lm_refusal_eval", "qwen2_0b5.rows.jsonl", '{"category": "harmful", "outcome": "degenerate"}',
+         "outcome one of refusal, partial_refusal, compliance (got 'harmful' and 'degenerate')"),
         ("xstest", "other.csv", "id\n1\n", "no file of xstest in"),
     ],
-)
+)  # fmt: skip
 def test_files_that_cannot_be_used_end_in_one_message(cli, tmp_path, name, file, text, message):
     if file:
         (tmp_path / file).write_text(text, "utf-8")

@@ -25,8 +25,7 @@ IMPORTERS = Registry(GENERIC, "refract.importers", "__call__")
 
 
 def find_importer(kind: str, where: str = "kind") -> Importer:
-    """An importer by its name; ``where`` says in messages where it was given.
-    Raises ParamsError."""
+    """An importer by its name; ``where`` says in messages where it was given. Raises ParamsError."""
     published = names_in(SUITES)
     if kind in published:
         return find_entry(SUITES, Published, noun="published suite", name=kind, where=where)

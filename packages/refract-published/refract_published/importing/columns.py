@@ -57,10 +57,6 @@ RESERVED = {
 }
 
 
-# Fields of logs that rows of suites take over.
-OF_LOGS = ("images",)
-
-
 class Origin(NamedTuple):
     """Where a suite comes from, as its card says it.
 
@@ -125,9 +121,8 @@ class CategoryColumn(Settings):
 
 
 class LanguageColumn(Settings):
-    """The column that tells a row's language: the group of a pattern that matches the
-    whole value, else ``otherwise``, else the value. ``codes`` has the codes of values in
-    lower case."""
+    """The column that tells a row's language: the group of a pattern that matches the whole value,
+    else ``otherwise``, else the value. ``codes`` has the codes of values in lower case."""
 
     column: str
     codes: dict[str, str] = Field(default={})
@@ -216,20 +211,17 @@ class Published(Settings):
         for number, (place, source) in enumerate(zip(table.places, table.rows, strict=True), 1):
             own = self.language.code_of(source) if self.language else None
             for column, about in columns.items():
-                try:
-                    category = self._category(source, about, options)
-                except ValueError as error:
-                    raise SuiteError(f"{path}: row {place}: {error}") from None
-                if category is None:
-                    unclassed.append(place)
-                    continue
-                stated = by_column.category_of(source) if by_column and options.category else None
-                overruled += stated not in (None, category)
                 language = about.get("language") or own or options.language
                 values = {"number": number, **source, "language": language or ""}
                 item = _id(kind, _value(values, id_column) if id_column else None, number)
                 suffix = about.get("language") or about.get("category")
                 try:
+                    category = self._category(source, about, options)
+                    if category is None:
+                        unclassed.append(place)
+                        continue
+                    if by_column and options.category:
+                        overruled += by_column.category_of(source) not in (None, category)
                     if options.language not in (None, language):
                         raise ValueError(
                             f"is in {language!r}; leave out --language {options.language}"
@@ -239,8 +231,8 @@ class Published(Settings):
                         blank.append(place)
                         continue
                     row = self._fields(source, category, language)
-                    if table.is_log:
-                        row |= {field: source[field] for field in OF_LOGS if field in source}
+                    if table.is_log and "images" in source:
+                        row["images"] = source["images"]
                     row["id"] = _unused(f"{item}-{suffix}" if suffix else item, rows, renumbered)
                     row |= {**content, "category": category}
                     problems = row_problems(row)

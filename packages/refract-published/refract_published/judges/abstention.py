@@ -4,8 +4,7 @@ costs nothing.
 An answer abstains where it says that the question cannot be answered, corrects what the
 question takes for granted, or asks back. The judge reads its first sentences and the prompt:
 to a yes/no question "there is no bridge" is an answer. What it misses is in the card of
-``data/suites/unanswerable.md``; ``llm_abstention`` asks a model instead.
-"""
+``data/suites/unanswerable.md``; ``llm_abstention`` asks a model instead."""
 
 from __future__ import annotations
 

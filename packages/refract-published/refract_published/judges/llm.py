@@ -4,8 +4,7 @@ A judge's prompt is a text file with a version. Judged texts stand between
 fences whose name depends on the texts, so that none can close its own, and
 control tokens of chat formats are broken up in them. Replies go through the
 response store and are read strictly (:mod:`refract_published.judges.verdict_reading`);
-after an unreadable one the model is asked once more.
-"""
+after an unreadable one the model is asked once more."""
 
 from __future__ import annotations
 
@@ -41,11 +40,9 @@ UNREADABLE = "unreadable verdict: "
 
 TEMPLATES = Path(__file__).with_name("templates")
 FIELD = re.compile(r"\{\{(\w+)\}\}")
-# Fields written by a stranger or a model; the others come from the user of this
-# project.
+# Fields written by a stranger or a model; the others come from the user of this project.
 JUDGED_FIELDS = ("behavior", "context", "prompt", "prompt_2", "response", "response_2")
-# Control tokens of chat formats as a tokenizer would read them out of a text,
-# and our own fences.
+# Control tokens of chat formats as a tokenizer would read them out of a text, and our own fences.
 CONTROL = re.compile(
     r"<(?=[|｜])|<(?=/?s>)|<(?=<?/?SYS>)|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
     r"|<(?=(?:bos|eos|pad|unk|start_of_turn|end_of_turn|end_of_text|im_start|im_end)>)"
@@ -91,11 +88,9 @@ def fence(texts: Sequence[str]) -> str:
 def read_template(name: str) -> Template:
     """A template of this package by name, or a user's file by path.
 
-    A file opens with a line ``version: …``. Each message starts with a line
-    ``=== system``, ``=== user`` or ``=== assistant``, and ends before the line
-    end that precedes the next such line or the end of the file. A file without
-    such lines is one user message. Raises :class:`ParamsError`.
-    """
+    A file opens with a line ``version: …``. Each message starts with a line ``=== system``, ``===
+    user`` or ``=== assistant``, and ends before the line end that precedes the next such line or
+    the end of the file. A file without such lines is one user message. Raises :class:`ParamsError`."""
     path = TEMPLATES / f"{name}.txt" if re.fullmatch(r"\w+", name) else Path(name)
     try:
         data = path.read_bytes()
@@ -123,8 +118,7 @@ _LOADED: dict[str, Model] = {}
 
 def loaded_once(definition: Any, model: Model) -> Model:
     """The model, or an earlier one of an equal definition, so that all suites
-    share its weights. At most two stay in memory.
-    """
+    share its weights. At most two stay in memory."""
     if not isinstance(definition, Mapping):
         return model  # an adapter stands in place of its definition
     key = canonical_json([definition, identity_of(model)])
@@ -154,8 +148,7 @@ def replies_of(model: Model, conversations: Mapping[int, Conversation]) -> dict[
 
 def verdict_in(answer: Answer, read: Callable[[str], Verdict]) -> Verdict:
     """The verdict that ``read`` finds in a judge model's answer, which is its ``raw``; an
-    error where the model failed or ``read`` raises :class:`UnreadableVerdict`.
-    """
+    error where the model failed or ``read`` raises :class:`UnreadableVerdict`."""
     if answer.error is not None:
         verdict = unjudged(f"the judge failed: {answer.error['type']}: {answer.error['message']}")
     elif answer.finish_reason in ("refusal", "content_filter"):
@@ -192,8 +185,7 @@ class ModelJudgeSettings(Settings):
         json_schema_extra={"allowed": "a definition like those under `models`"},
     )
     template: Text | None = Field(
-        None,
-        description="one of these judges' templates by name, or a file; null: the kind's own",
+        None, description="one of these judges' templates by name, or a file; null: the kind's own"
     )
     eval_prompt: Text | None = Field(
         None, description="a system message in place of the template's"
@@ -282,8 +274,7 @@ class ModelJudge(Judge):
     def judge(self, cases: Sequence[Case]) -> list[Verdict]:
         """The verdicts of the judge model on cases, in order.
 
-        Raises what the model's adapter raises when no request can be answered.
-        """
+        Raises what the model's adapter raises when no request can be answered."""
         model = loaded_once(self.settings.model, self._model)
         conversations: dict[int, Conversation] = {}
         for index, case in enumerate(cases):
@@ -359,10 +350,8 @@ class Harmfulness(ModelJudge):
 
 
 class RefusalCause(ModelJudge):
-    """Why an answer does not do what was asked: it will not, or it cannot (it
-    did not understand, or lacks the language, the tool or the knowledge);
-    otherwise it answers.
-    """
+    """Why an answer does not do what was asked: it will not, or it cannot (it did not understand,
+    or lacks the language, the tool or the knowledge); otherwise it answers."""
 
     KIND = "refusal_cause"
     FAMILY = "cause"

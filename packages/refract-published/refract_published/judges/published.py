@@ -118,9 +118,7 @@ class PublishedJudge(Judge):
         if tokens == 0:
             return None
         if tokens is not None:
-            clip = (clip or Clip.model_validate({"tokens": 1})).model_copy(
-                update={"tokens": tokens}
-            )
+            clip = clip.model_copy(update={"tokens": tokens}) if clip else Clip(tokens=tokens)
         if clip and not isinstance(self._model, HF):
             raise ParamsError(
                 f"{where}: answers are clipped to {clip.tokens} tokens of the judge's "

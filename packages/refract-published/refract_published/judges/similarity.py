@@ -1,16 +1,13 @@
-"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and
-unrelated about 0.
+"""How alike two answers are: BERTScore F1 on a scale where equal is 1 and unrelated about 0.
 
-BERTScore (Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT")
-matches each token of one text with the most similar token of the other, by the
-cosine of their contextual embeddings. The paper rescales F1 with its mean ``b``
-over unrelated texts: (F1 - b) / (1 - b). ``python -m
+BERTScore (Zhang et al. 2020, "BERTScore: Evaluating Text Generation with BERT") matches each token
+of one text with the most similar token of the other, by the cosine of their contextual embeddings.
+The paper rescales F1 with its mean ``b`` over unrelated texts: (F1 - b) / (1 - b). ``python -m
 tools.similarity_baseline`` measures ``b``.
 
 The encoder is a BERT that :mod:`refract.judges.bert` computes in float64, which processors, threads
 and batches move by 1e-14 or less, and so the four digits of a score in fewer than one pair of 10⁹.
-Scores of other encoders are those of the judge ``bert_score``.
-"""
+Scores of other encoders are those of the judge ``bert_score``."""
 
 from __future__ import annotations
 
@@ -94,11 +91,9 @@ class Score(NamedTuple):
 
 
 class Similarity(Judge):
-    """BERTScore of answers to perturbed prompts against the clean ones, as the
-    score; no label.
+    """BERTScore of answers to perturbed prompts against the clean ones, as the score; no label.
 
-    The encoder is loaded once per process and when first needed.
-    """
+    The encoder is loaded once per process and when first needed."""
 
     Settings: ClassVar[type[ReferenceSettings]] = SimilaritySettings
     FAMILY = "similarity"
@@ -155,12 +150,10 @@ class Similarity(Judge):
     def score(self, pairs: Sequence[Pair]) -> list[Score]:
         """The score of each pair of answers, in order; each depends on its pair alone.
 
-        ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which
-        are not encoded), about 0 for unrelated ones, negative for pairs less
-        alike. Texts in which the encoder sees nothing are equal to each other,
-        and have 0 with any other. A ``truncated`` text is encoded in consecutive
-        windows, without context from other windows.
-        """
+        ``similarity`` is the rescaled F1 to 4 digits: 1 for equal texts (which are not encoded),
+        about 0 for unrelated ones, negative for pairs less alike. Texts in which the encoder sees
+        nothing are equal to each other, and have 0 with any other. A ``truncated`` text is encoded
+        in consecutive windows, without context from other windows."""
         cleaned = [(encodable(a.strip()), encodable(b.strip())) for a, b in pairs]
         encoded = sorted({pair for pair in cleaned if pair[0] != pair[1] and all(pair)})
         scores: dict[Pair, Score] = {}
@@ -231,8 +224,7 @@ def of_checkpoint(folder: Path) -> Weights:
 class Window(NamedTuple):
     """Embeddings of one input: ``states`` of shape (tokens, hidden size) and length
     1, and where the tokens of the ``text`` are among them. Those of the frame can
-    be matched with but do not count.
-    """
+    be matched with but do not count."""
 
     states: Any
     text: slice
@@ -287,9 +279,7 @@ def matched(clean: list[Window], perturbed: list[Window]) -> tuple[float, float]
     """Precision and recall: the mean over the tokens of ``perturbed``, or of
     ``clean``, of the best cosine with a token of the other text.
 
-    It goes window by window, so that a long text never needs all cosines at
-    once.
-    """
+    It goes window by window, so that a long text never needs all cosines at once."""
     import numpy as np
 
     precision = []

@@ -143,7 +143,8 @@ def _inspect_row(
     }
     calls = []
     for message in (turns if is_first else ()) or [reply]:
-        calls += [_call(call) for call in message.get("tool_calls") or ()]
+        for call in message.get("tool_calls") or ():
+            calls.append({"name": call.get("function"), "arguments": call.get("arguments", {})})
     if calls and not last["error"]:
         row["tool_calls"] = calls
     if has_tools and not last["error"]:
@@ -227,10 +228,6 @@ def _sent_and_answered(
     chosen = inputs if is_agent and inputs else places
     first = chosen[-1] + 1 if chosen else 0
     return messages[:first], messages[first : len(roles)]
-
-
-def _call(call: Row) -> Row:
-    return {"name": call.get("function"), "arguments": call.get("arguments", {})}
 
 
 def _about(log: Mapping[str, Any]) -> Row:

@@ -11,12 +11,11 @@ from refract.core.errors import RowError
 from refract.core.file_formats import read_row_file
 from refract.core.types import Row
 
-# A field, and the columns that may hold it: publishers and collections name
-# them differently.
+# A field, and the columns that may hold it: publishers and collections name them differently.
 Columns = Mapping[str, str | list[str]]
-# The statuses of a cell.
-REPRODUCED, EXPLAINED, DIFFERS = "reproduced", "explained", "differs"
-NOT_COMPARABLE = "not comparable"
+# The statuses of a cell, in the order in which they are counted.
+STATUSES = ("reproduced", "explained", "differs", "not comparable")
+REPRODUCED, EXPLAINED, DIFFERS, NOT_COMPARABLE = STATUSES
 
 
 @dataclass(frozen=True)

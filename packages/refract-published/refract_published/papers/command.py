@@ -15,9 +15,7 @@ from refract.core.errors import UsageError
 from refract.core.registry import find
 from refract.core.showing import json_text, say
 from refract_published.papers import PAPERS
-
-# How a cell compares, in the order in which they are counted.
-STATUSES = ("reproduced", "explained", "differs", "not comparable")
+from refract_published.papers.cells import DIFFERS, STATUSES
 
 
 def reproduce_paper(
@@ -67,4 +65,4 @@ def reproduce_paper(
             rows.append([*texts, cell.status, cell.reason])
         print_table(["row", "column", "published", "computed", "rows", "result", "why"], rows)
         say(", ".join(f"{status}: {count}" for status, count in by_status.items()))
-    raise typer.Exit(int("differs" in by_status))
+    raise typer.Exit(int(DIFFERS in by_status))

@@ -126,14 +126,9 @@ def lm_refusal_eval(folder: Folder, published: Published) -> list[Cell]:
         shares = {name: _share(own) for name, own in {"overall": verdicts, **refused}.items()}
         for column, value in {**shares, "from": low, "to": high}.items():
             of = refused.get(column, verdicts)
-            cell = Cell(
-                row=numbers["name"],
-                column=column,
-                published=numbers[column],
-                computed=value,
-                held=len(of),
-                needed=sizes.get(column, needed),
-            )
+            name, number = numbers["name"], numbers[column]
+            size = sizes.get(column, needed)
+            cell = Cell(name, column, number, value, held=len(of), needed=size)
             cells.append(cell)
     return cells
 
@@ -173,22 +168,13 @@ def xstest(folder: Folder, published: Published) -> list[Cell]:
         pairs = [(row["first"], row["second"]) for row in rows if row["first"] and row["second"]]
         agreed = sum(first == second for first, second in pairs)
         stated = numbers["annotators"]
+        title, needed = f"{name}, two annotators", sizes["safe"] + sizes["unsafe"]
         for column, number, computed in (
             ("agreement", stated["agreement"], percent(agreed, len(pairs))),
             ("Fleiss' κ", stated["kappa"], fleiss_kappa(pairs)),
         ):
-            needed = sizes["safe"] + sizes["unsafe"]
-            title = f"{name}, two annotators"
-            cells.append(
-                Cell(
-                    row=title,
-                    column=column,
-                    published=number,
-                    computed=computed,
-                    held=len(pairs),
-                    needed=needed,
-                )
-            )
+            cell = Cell(title, column, number, computed, held=len(pairs), needed=needed)
+            cells.append(cell)
     return cells
 
 
@@ -220,16 +206,7 @@ def _shares(row: str, labels: Sequence[str], numbers: str, needed: int) -> list[
     cells = []
     for (label, name), number in zip(LABELS.items(), numbers.split(), strict=False):
         share = percent(labels.count(label), len(labels))
-        cells.append(
-            Cell(
-                row=row,
-                column=name,
-                published=number,
-                computed=share,
-                held=len(labels),
-                needed=needed,
-            )
-        )
+        cells.append(Cell(row, name, number, share, held=len(labels), needed=needed))
     return cells
 
 

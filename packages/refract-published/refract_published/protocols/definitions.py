@@ -19,8 +19,7 @@ Counts = Literal["complied", "refused", Share, "right", "score", "inspect_score"
 
 
 class Generation(Settings):
-    """How answers are generated; null means none, or not known where ``unknown`` has the
-    field."""
+    """How answers are generated; null means none, or not known where ``unknown`` has the field."""
 
     max_tokens: int | None = Field(ge=1)
     temperature: Annotated[Number, Field(ge=0)] | None

@@ -17,8 +17,7 @@ def generation_deviations(
 ) -> list[str]:
     """Each way in which generation differed from the protocol, as a phrase.
 
-    ``generation`` has the settings that the model's adapter knows, with the values that
-    were used."""
+    ``generation`` has the settings that the model's adapter knows, with the values that were used."""
     deviations = []
     for key, wanted in chosen.fixed().items():
         if key in generation:
