@@ -321,8 +321,7 @@ def judge_rows(
                 reason = f"the row holds nothing that {name} judges by (docs/judges.md)"
             reason = errors.get(number, reason)
             verdict = {**verdict, "error": f"not judged: {reason}"}
-        # What tells this answer from another model's to the same prompt, where the
-        # row says it.
+        # What tells this answer from another model's to the same prompt, where the row says it.
         scope = {key: row[key] for key in ("model", "suite") if isinstance(row.get(key), str)}
         text = {**row, "response": rows[number].get("response")}
         scope["response_sha256"] = response_sha256(text)

@@ -1,8 +1,7 @@
 """The ``refract`` command. Each command is a function of a module here, which is imported when
 the command is called, or its help is shown.
 
-Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage.
-"""
+Exit codes: 0 done, 1 the work failed or a check did not hold, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ PLACES = Registry(
         "judge.validate": "refract.cli.human_labels:validate",
         "judge.kappa": "refract.cli.verdicts:kappa",
         "judge.did": "refract.cli.verdicts:did",
-        "label": "refract.cli.label:label",
+        "label": "refract.cli.human_labels:label",
         "correct": "refract.cli.human_labels:correct",
         "lint": "refract.cli.project:lint",
         "cache": "refract.cli.cache:cache",

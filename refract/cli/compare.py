@@ -36,10 +36,7 @@ def compare(
     flips: Annotated[bool, Option("--flips", help="List every prompt that flipped.")] = False,
     format_: Annotated[
         Literal["table", "json", "md"],
-        Option(
-            "--format",
-            help="How it is printed; json has every number, md is for a comment.",
-        ),
+        Option("--format", help="How it is printed; json has every number, md is for a comment."),
     ] = "table",
     fail_on: Annotated[
         Literal["regression", "inconclusive"] | None,

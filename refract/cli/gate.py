@@ -11,10 +11,7 @@ import typer
 from typer import Argument, Option
 
 from refract.agreement.label_files import LABEL_FILE
-from refract.cli.options import (
-    PIPELINE,
-    keep_inputs,
-)
+from refract.cli.options import PIPELINE, keep_inputs
 from refract.core.errors import RefractError, UsageError
 from refract.core.jsonl import write_bytes
 from refract.core.params import decision_settings, grid
@@ -85,9 +82,7 @@ def gate(
     raise typer.Exit(int(unshown or any(fails(rate, fail_on) for rate in rates)))
 
 
-def decided_rates(
-    models: Sequence[str],
-) -> tuple[list[Rate], dict[Key, str], dict[str, str]]:
+def decided_rates(models: Sequence[str]) -> tuple[list[Rate], dict[Key, str], dict[str, str]]:
     """Every rate with a threshold of some models of the grid (none: all), what would decide
     those that the judge's error leaves open, and by model and suite why its labels are not in
     them. Raises :class:`RefractError` for numbers of other params."""

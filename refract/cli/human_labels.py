@@ -1,4 +1,4 @@
-"""``refract judge validate`` and ``correct``: judges and rates against human labels."""
+"""``refract judge validate``, ``label`` and ``correct``: judges and rates against human labels."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from refract.agreement.corrections import corrected_numbers, gainsaid_notes, label_plans
+from refract.agreement.label_files import LABEL_FILE, JoinedLabels, draw, write_sample
 from refract.agreement.labelled_files import labels_of, read_labelled, shown_counts
 from refract.agreement.ledger import LedgerEntry, shown_gap, worst_first
-from refract.cli.options import (
-    AsJson,
-    Confidence,
-    NumbersFile,
-    keep_inputs,
-    listed,
-    mapping,
-)
+from refract.cli.options import AsJson, Confidence, NumbersFile, keep_inputs, listed, mapping
 from refract.cli.printing import estimate_cell, print_confusion, print_table
 from refract.core.errors import UsageError
 from refract.core.jsonl import sha256_file, write_json
@@ -27,8 +21,8 @@ from refract.core.params import decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.evaluate.judge_errors import measure_judges
-from refract.evaluate.labelled import labelled_answers, run_error
-from refract.project import find_judge, find_project
+from refract.evaluate.labelled import labelled_answers, run_answers, run_error
+from refract.project import find_judge, find_project, project_root
 from refract.project.inputs import files_named
 from refract.rates.judge_error import JUDGE_NOTE
 from refract.statistics.raters import more_labels
@@ -139,6 +133,46 @@ def _print_scores(entries: Sequence[LedgerEntry], results: Mapping[str, Row], pe
         if more_labels(numbers["n"]):
             say(f"κ of {judge}{more_labels(numbers['n'])}")
         print_confusion("human \\ judge", numbers["confusion"])
+
+
+def label(
+    model: Annotated[str | None, Option(help="A model whose results the pipeline has.")] = None,
+    suite: Annotated[str | None, Option(help="Its suite; or the suite of --rows.")] = None,
+    rows: Annotated[
+        Path | None, Option(help="Instead of --model: the --rows file of `refract run`.")
+    ] = None,
+    n: Annotated[int, Option(min=1, help="How many answers to draw.")] = 100,
+    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    out: Annotated[
+        Path | None, Option(help="The CSV; default: data/labels/MODEL/SUITE.csv.")
+    ] = None,
+) -> None:
+    """Draw a sample of a run's judged answers as a CSV for people to label.
+
+    Where the judge gives probabilities, answers whose label teaches more are drawn more often.
+
+    Example: refract label --model synthetic --suite harmful_helpful --n 100
+    """
+    keep_inputs({"--out": out}, [rows])
+    answers = run_answers(model, suite, rows)
+    if not answers:
+        raise UsageError("the run has no judged answer to label")
+    if out is None:
+        if model is None:
+            raise UsageError("--rows needs --out")
+        out = project_root() / LABEL_FILE.format(model=model, suite=suite)
+    if out.exists():
+        raise UsageError(f"{out} exists and may hold labels; name another file with --out")
+    sample = draw(answers, n, seed)
+    write_sample(out, sample)
+    doubt = ", drawn by the judge's doubt" if "size" in sample[0] else ""
+    count = f"{len(sample)} of {len(answers)} judged answers{doubt}"
+    say(f"{out}: {count}, to be labelled in this order")
+    plans = label_plans(answers, JoinedLabels({}), run_error(answers, model, rows))
+    for plan in plans.values():
+        say(plan)
+    if plans:
+        say(f"{JUDGE_NOTE}. After these labels, refract correct says what more would leave.")
 
 
 def correct(

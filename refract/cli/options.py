@@ -65,8 +65,7 @@ def keep_inputs(written: Mapping[str, Path | None], read: Iterable[Path | str | 
     """Refuses, before anything is done, to write over what a command reads.
 
     ``written`` are files by what messages call them, ``read`` files, and folders whose files are read.
-    Raises :class:`UsageError`, also where two files to be written are one, or one is a folder.
-    """
+    Raises :class:`UsageError`, also where two files to be written are one, or one is a folder."""
     inputs = [Path(path).resolve() for path in (*PROJECT_FILES, *read) if path]
     names: dict[Path, str] = {}
     for name, path in written.items():
@@ -113,8 +112,7 @@ def mapping(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def yaml_values(option: str, pairs: Sequence[str] | None) -> dict[str, Any]:
-    """The values of a repeatable option of the form key=value, as YAML. Raises
-    :class:`UsageError`."""
+    """The values of a repeatable option of the form key=value, as YAML. Raises :class:`UsageError`."""
     values = {}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")

@@ -33,7 +33,7 @@ def power(
     difference: Annotated[
         float | None, Option(help="The drop to be shown, as a difference of rates: 0.05.")
     ] = None,
-    n: Annotated[int | None, Option("--n", help="The number of prompts there are.")] = None,
+    n: Annotated[int | None, Option("--n", min=1, help="The number of prompts there are.")] = None,
     discordant: Annotated[
         float | None,
         Option(
@@ -44,8 +44,9 @@ def power(
     design_effect: Annotated[
         float,
         Option(
+            min=1,
             help="By how much variants of one request widen the interval, as `refract compare` prints "
-            "it; 1: one prompt a request."
+            "it; 1: one prompt a request.",
         ),
     ] = 1.0,
     power_: Annotated[float, Option("--power", help="Chance to show the drop.")] = 0.8,
@@ -80,15 +81,12 @@ def power(
         raise UsageError("give --difference or --n: the one says how large the other must be")
     if difference is not None and not 0 < abs(difference) <= 1:
         raise UsageError(f"--difference must be above 0 and at most 1 (got {difference})")
-    if design_effect < 1:
-        raise UsageError(f"--design-effect must be 1 or more (got {design_effect:g})")
     rows = []
     try:
         for churn in CHURN if discordant is None else (discordant,):
             flips = f"{100 * churn:g} %"
             if n is not None:
-                # An n below 1 is passed on as it is, so that the error names it.
-                requests = n if n < 1 else max(1, round(n / design_effect))
+                requests = max(1, round(n / design_effect))
                 drop = smallest_drop(requests, churn, power_, alpha=alpha)
                 rows.append([flips, str(n), "none" if drop is None else f"{drop:.3f}"])
             elif difference is not None and abs(difference) + churn <= 1:

@@ -25,8 +25,7 @@ NAME = 32  # cells of a text column; longer texts are wrapped where the terminal
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, rule: bool = True) -> None:
     """A table for people: text stands left, numbers right, and no number or short text is wrapped.
 
-    A pipe has no width. Without a ``rule`` below the header numbers stand left, too.
-    """
+    A pipe has no width. Without a ``rule`` below the header numbers stand left, too."""
     lines = [[printable(value) for value in row] for row in rows]
     texts = text_columns(lines, len(header))
     # A box has a blank of its own.

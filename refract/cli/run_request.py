@@ -78,14 +78,12 @@ class RunOptions:
         ),
     ] = None
     model_id: Annotated[
-        str | None,
-        of_model(metavar="ID", help="Folder, hub id or the provider's name for it."),
+        str | None, of_model(metavar="ID", help="Folder, hub id or the provider's name for it.")
     ] = None
     base_url: Annotated[str | None, of_model(metavar="URL", help="Its server.")] = None
-    path: Annotated[
-        str | None,
-        of_model(metavar="FILE", help="Answers of a recorded model."),
-    ] = None
+    path: Annotated[str | None, of_model(metavar="FILE", help="Answers of a recorded model.")] = (
+        None
+    )
     name: Annotated[
         str | None,
         of_model(
@@ -98,8 +96,7 @@ class RunOptions:
         of_answers(min=0, metavar="T", help="0 is greedy; above 0 each prompt is sampled."),
     ] = None
     max_tokens: Annotated[
-        int | None,
-        of_answers(min=1, metavar="N", help="Longer answers are cut off."),
+        int | None, of_answers(min=1, metavar="N", help="Longer answers are cut off.")
     ] = None
     samples: Annotated[
         int | None,
@@ -162,8 +159,7 @@ class RunOptions:
     )
 
     def command(self) -> list[str]:
-        """The arguments of ``refract`` that say the same, but for what is written where, and
-        shown."""
+        """The arguments of ``refract`` that say the same, but for what is written where, and shown."""
         words = ["run"]
         for option in fields(self):
             value = getattr(self, option.name)

@@ -134,7 +134,8 @@ def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
     """What columns that look like a verdict say otherwise than the verdicts."""
     notes = []
     for column in ("label", "outcome", "refused", "is_refusal"):
-        stated = [_refused_by(row.get(column)) for row in rows]
+        # None where a value may mean anything else.
+        stated = [MEANS_REFUSED.get(str(row.get(column)).strip().lower()) for row in rows]
         both = [(a, b["refused"]) for a, b in zip(stated, verdicts, strict=True)]
         differing = [n for n, pair in enumerate(both, 1) if None not in pair and len({*pair}) > 1]
         if differing:
@@ -144,11 +145,6 @@ def _contradicted(rows: Sequence[Row], verdicts: Sequence[Row]) -> list[str]:
                 f"validate --labelled FILE --label-column {column} measures a judge by it)"
             )
     return notes
-
-
-def _refused_by(value: object) -> bool | None:
-    """Whether a value of a file means refused; None where it may mean anything else."""
-    return MEANS_REFUSED.get(str(value).strip().lower())
 
 
 def kappa(

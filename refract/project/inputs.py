@@ -307,7 +307,9 @@ def write_inputs(params: Mapping[str, Any]) -> int:
             code = code | hashes.of_code(catalogue[path])
         files = hashes.of_definition(named[path], before) | code
         written[path] = {**catalogue[path], "files": files}
-    written["report.json"] = hashes.of_packages(shown_by_packages())
+    # The measures and sections of the report that installed packages bring.
+    shown = [(registry, name) for registry in (MEASURES, SECTIONS) for name in registry.installed()]
+    written["report.json"] = hashes.of_packages(shown)
     for path, value in written.items():
         write_json(INPUTS / path, value)
     for file in INPUTS.rglob("*.json"):
@@ -315,11 +317,6 @@ def write_inputs(params: Mapping[str, Any]) -> int:
             file.unlink()
     write_json(STATE, {"version": VERSION, "hashes": hashes.seen})
     return len(hashes.seen)
-
-
-def shown_by_packages() -> list[tuple[Registry, str]]:
-    """The measures and sections of the report that installed packages bring."""
-    return [(registry, name) for registry in (MEASURES, SECTIONS) for name in registry.installed()]
 
 
 def _catalogue(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:

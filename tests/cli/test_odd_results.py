@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from refract.cli import app
 from refract.core.jsonl import sha256_json, write_bytes, write_rows
+from tests.builders import SMALL_PARAMS, suite_rows
 
 DEEP = "[" * 100_000
 RUN = ("run", "--suite", "s.jsonl", "--out", "r")
@@ -29,11 +30,7 @@ COMMANDS = [
 def written(tmp_path_factory) -> Path:
     """A folder with what a run wrote into ok.json, and its outcomes, twice, beside it."""
     folder = tmp_path_factory.mktemp("run")
-    rows = [
-        {"id": f"r{n}", "prompt": f"question {n}", "category": category}
-        for n, category in enumerate(["harmful", "helpful"] * 3)
-    ]
-    write_rows(folder / "s.jsonl", rows)
+    write_rows(folder / "s.jsonl", suite_rows("s", 3, 3))
     arguments = ("--adapter", "synthetic", "--suite", "s.jsonl", "--out", "ok.json")
     with contextlib.chdir(folder):
         done = CliRunner().invoke(app, ["run", *arguments, "--rows", "ok.rows.jsonl"])
@@ -85,10 +82,7 @@ def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results
     ],
 )
 def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, facts):
-    params = {"seed": 0, "grid": {"models": ["m"], "suites": ["s"]}}
-    params |= {"judges": {"rules": {"kind": "rules"}}, "models": {"m": {"adapter": "synthetic"}}}
-    params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
-    Path("params.yaml").write_text(json.dumps(params))
+    Path("params.yaml").write_text(json.dumps(SMALL_PARAMS))
     outcomes = Path("ok.outcomes.csv").read_text()
     for path, text in (("m.json", "{}"), ("outcomes/m.csv", outcomes), ("tables/m.csv", "")):
         write_bytes(Path("metrics", path), [text.encode()])

@@ -54,19 +54,20 @@ PLANNED = "--threshold (must be|goes with)"
         ((), "--difference or --n"),
         (("--difference", 0.1, "--n", 5), "--difference or --n"),
         (("--difference", 2), "--difference"),
-        (("--n", 0), "0"),
+        (("--n", 0), "'--n': 0 is not"),
         (("--n", 10, "--alpha", 2), "alpha"),
         (("--n", 10, "--design-effect", 0.5), "--design-effect"),
         (("--n", 10, "--threshold", "x >= .8"), PLANNED),
         (("--n", 10, "--threshold", "over_refusal_rate > .8"), PLANNED),
-        (("--n", 0, "--threshold", "over_refusal_rate >= .8"), PLANNED),
+        (("--n", 1, "--design-effect", 2, "--threshold", "over_refusal_rate >= .8"), PLANNED),
         (("--threshold", "over_refusal_rate >= .8"), PLANNED),
         (("--n", 10, "--difference", 0.1, "--threshold", "over_refusal_rate >= .8"), PLANNED),
     ],
 )
-def test_what_cannot_be_computed_is_wrong_usage(arguments, named):
-    with pytest.raises(UsageError, match=named):
-        run(*arguments)
+def test_what_cannot_be_computed_is_wrong_usage(cli, arguments, named):
+    done = cli("power", *arguments)
+    assert done.code == 2
+    assert re.search(named, done.err)
 
 
 def test_a_threshold_is_decided_from_the_rates_on_that_are_printed():

@@ -22,6 +22,9 @@ ROWS = [
 ]
 
 
+DATED = pd.DataFrame(ROWS).assign(when=pd.Timestamp(0))
+
+
 def scripted(refused: str) -> Replying:
     """A model of a user's own, which refuses what it is told to."""
     return Replying(lambda text: NO if refused in text else YES, refused=refused)
@@ -72,20 +75,14 @@ def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
         (("synthetic", {"mine": ROWS}, {}), "needs its kind"),
         (("synthetic", {"mine": []}), "'mine': no rows"),
         (("synthetic", []), "'prompts': no rows"),
-        (
-            ("synthetic", {"mine": [*ROWS, ROWS[0]]}),
-            "row 11: duplicate id 'harmful-0' (first in row 1)",
-        ),
+        (("synthetic", {"mine": [*ROWS, ROWS[0]]}), "row 11: duplicate id 'harmful-0' (first in r"),
         (("synthetic", {"mine": [{"id": "a", "prompt": "x"}]}), "row 1: 'category' must be one"),
         (("synthetic", {"mine": ["x"]}), "suite 'mine': row 1 must be a dictionary (got 'x')"),
         (("synthetic", {"mine": 7}), "must be a DataFrame or a list of dictionaries (got 7)"),
         (("synthetic", {"mine": ROWS}, []), "name a judge (got none)"),
         (("synthetic", ROWS, ["rules", {"kind": "rules"}]), "two judges are called 'rules'"),
         ((7, {"mine": ROWS}), "a model is a name, a definition, a function or an object"),
-        (
-            ("synthetic", pd.DataFrame(ROWS).assign(when=pd.Timestamp(0))),
-            "suite 'prompts': a cell has no form in JSON",
-        ),
+        (("synthetic", DATED), "suite 'prompts': a cell has no form in JSON"),
     ],
 )
 def test_what_cannot_be_measured_is_an_error_that_says_what_is_allowed(arguments, message):

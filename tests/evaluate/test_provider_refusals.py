@@ -17,11 +17,8 @@ DECISIONS = {
     "": ("0.70 [0.40, 0.89]°, of these 0.70 by the provider", (7, 10, 7), (0, 3, None)),
     "provider_refusals: excluded": ("0.00 [0.00, 0.56]", (0, 3, None), None),
     "content_filters: refused": (
-        "0.75 [0.47, 0.91]°, of these 0.75 by the provider",
-        (9, 12, 9),
-        (0, 3, None),
-    ),
-}
+     "0.75 [0.47, 0.91]°, of these 0.75 by the provider", (9, 12, 9), (0, 3, None)),
+}  # fmt: skip
 
 
 def suite(folder: Path) -> Path:

@@ -21,18 +21,12 @@ from refract.models.lora import WEIGHTS as WEIGHTS_OF_ADAPTER
 from refract.project import inputs as named_files
 from refract.project.inputs import STATE, Hashes
 from stages.check_inputs import main
-from tests.builders import Project, cells, suite_rows
+from tests.builders import SMALL_PARAMS, Project, cells, suite_rows
 
 
 def write_params(**changes) -> None:
-    params = {
-        "grid": {"models": ["m"], "suites": ["s"]},
-        "seed": 1,
-        "suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}},
-        "judges": {"rules": {"kind": "rules"}},
-        "models": {"m": {"adapter": "recorded", "path": "other/answers.jsonl"}},
-    }
-    YAML().dump({**params, **changes}, Path("params.yaml"))
+    models = {"m": {"adapter": "recorded", "path": "other/answers.jsonl"}}
+    YAML().dump({**SMALL_PARAMS, "models": models, **changes}, Path("params.yaml"))
 
 
 @pytest.fixture
@@ -161,12 +155,8 @@ def test_files_that_judges_and_suites_name_are_watched_too(project):
     main()
     middle = inputs()
     files = middle["judges.json"]["files"]
-    assert files.keys() == {
-        "asked.template",
-        "asked.model.model_id",
-        "refract_exact",
-        "refract_published",
-    }
+    of_asked = {"asked.template", "asked.model.model_id"}
+    assert files.keys() == of_asked | {"refract_exact", "refract_published"}
     assert middle["judges.json"] != before["judges.json"]
     noted = [{**row, "notes": "more"} for row in suite_rows("s", 2, 2)]
     write_rows(project / "s.jsonl", noted)
@@ -260,12 +250,10 @@ def test_a_state_that_cannot_be_read_is_no_state(project):
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory) -> Project:
+    recorded = {"adapter": "recorded", "path": "../answers.jsonl"}
     project = Project.create(
         tmp_path_factory.mktemp("inputs") / "project",
-        {
-            "rec": {"adapter": "recorded", "path": "../answers.jsonl"},
-            "other": {"adapter": "synthetic"},
-        },
+        {"rec": recorded, "other": {"adapter": "synthetic"}},
         {"alpha": suite_rows("alpha")},
         report=False,
     )

@@ -52,6 +52,7 @@ ROBOT = {"role": "robot", "content": "x"}
         (line(prompt=..., messages=[{"role": "user", "content": text} for text in (" ", "Hi")]),
          "'messages' has an empty message"),
         (line(pair_id=3), "'pair_id' must be the id of a row (got 3)"),
+        (line(language=3), "'language' must be a code such as en or pt-BR (got 3)"),
         (line(images=["cat.png"]),
          "'images' must be a list of SHA-256 hashes, since no image is sent (got ['cat.png'])"),
         (line(expected_strings=["ok", " \t"]), "'expected_strings' holds ' \\t'"),
@@ -89,12 +90,6 @@ def test_other_fields_are_metadata(tmp_path, field):
 @pytest.mark.parametrize("content", [b"", b"\n \n"])
 def test_an_empty_file_is_a_problem_of_line_1(tmp_path, content):
     assert problems_of(tmp_path, content) == [(1, "the suite is empty: it needs at least one row")]
-
-
-def test_a_language_that_is_no_text_is_a_problem(tmp_path):
-    ((number, text),) = problems_of(tmp_path, line(language=3))
-    assert number == 1
-    assert "must be a code such as en or pt-BR (got 3)" in text
 
 
 def test_all_problems_come_in_one_pass(tmp_path):
