@@ -49,13 +49,7 @@ FOLDERS = ("model_id", "adapter_path", "encoder")
 LOCAL = {"hf": ("model_id", "adapter_path"), "recorded": ("path",)}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
-    "file",
-    "sample",
-    "stratified",
-    "perturbations",
-    "template",
-    "tools",
-    "samples",
+    *("file", "sample", "stratified", "perturbations", "template", "tools", "samples"),
     "protocol",
 )
 OF_JUDGES = ("file", "judges", "perturbations")

@@ -271,6 +271,7 @@ WRONG = r"""
 2 | judge --in own.jsonl --out v.jsonl --judge x | no judge 'x'; th
 2 | judge --in own.jsonl --out v.jsonl --judge rules --judge-model a:b | 'rules' asks no model
 1 | judge --in answers.csv --out v.jsonl --judge strings | the row holds nothing that strings judges by
+1 | judge --in answers.csv --out /proc/x/v | /proc/x cannot be used (No such … ): free it, or name an
 1 | judge --in broken.jsonl --out v.jsonl | broken.jsonl:2: not JSON
 1 | judge --in damaged.xlsx --out v.jsonl | damaged.xlsx: cannot be read … export it anew, perhaps as CSV
 2 | compare own.jsonl own.jsonl | own.jsonl: cannot be read … results are what `refract run --out
@@ -359,13 +360,6 @@ def test_judging_prints_the_rates_of_a_run_on_the_same_answers(cli, suite):
     judged = cli("judge", "--judge", "rules", "--in", "answers.jsonl", "--out", "v.jsonl").out
     lines = [line.partition(" [0")[0] for line in judged.splitlines()[1:3]]
     assert lines == ["refused [95 %], m: 0.00 (no interval) of 2", "refused [95 %], n: 0.00"]
-
-
-def test_a_place_that_cannot_be_written_is_said(cli):
-    write_rows(Path("rows.jsonl"), [{"prompt": "How?", "response": "No."}])
-    done = cli("judge", "--judge", "rules", "--in", "rows.jsonl", "--out", "/proc/x/v.jsonl")
-    assert done.code == 1
-    assert "/proc/x cannot be used (No such file or directory): free it, or name an" in done.err
 
 
 def judged(cli, *rows: dict) -> list[dict]:

@@ -1,8 +1,7 @@
 """Texts that a model, a suite or a stranger's file could hold pass through every reader and output.
 
 A reader uses what it is given or refuses it in a message; nothing that is printed or written for people
-does anything. The page in a browser: tests/report/test_page_in_a_browser.py.
-"""
+does anything. The page in a browser: tests/report/test_page_in_a_browser.py."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Exact:
         choice = Choice(float(settings.temperature), float(settings.top_p), settings.top_k)
         rungs = None
         with running_on(self.threads):
-            reference = self._reference(stored)
             try:
+                reference = Reference(stored, keep=True)
                 # the margins of a mixture say nothing, whatever gives them
                 if is_narrow and not reference.routes:
                     rungs = ladder.Ladder(stored, narrow=model)
@@ -132,19 +132,6 @@ class Exact:
         if getattr(model, "is_quantized", False) or size > float64.KEPT_WEIGHTS:
             return model
         return model.float()
-
-    def _reference(self, stored: Any) -> Reference:
-        """The model in float64."""
-        try:
-            return Reference(stored, keep=True)
-        except Exception as error:  # whatever a model's code raises
-            reason = str(error)
-            if not isinstance(error, NotExact):
-                reason = f"in float64 it ends in {type(error).__name__}: {first_line(error)}"
-            raise AdapterError(
-                f"{self.loader.where}: exact answers of this architecture are not possible: "
-                f"{reason}; set arithmetic: fast"
-            ) from error
 
     def _as_stored(self, model: Any) -> Any:
         """The model with its weights as the checkpoint has them: ``model`` itself, or where that

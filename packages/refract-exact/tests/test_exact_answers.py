@@ -8,7 +8,6 @@ import math
 
 import pytest
 import torch
-import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -21,14 +20,12 @@ from tests.small_models import (
     ask,
     change_weights,
     model,
+    network,
     prompts,
     save_model,
     seeded,
     tokens_of,
 )
-
-WIDE = {"vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-WIDE |= {"num_key_value_heads": 2, "intermediate_size": 96, "pad_token_id": 0}
 
 
 def asked(count: int = 10):
@@ -259,19 +256,15 @@ def test_weights_are_quantised_from_the_type_that_is_stored(tiny, bits):
     ],
 )
 def test_a_reference_is_float64_throughout_and_near_the_model(family, more):
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(
-        **WIDE, **more, bos_token_id=1, eos_token_id=2
-    )
-    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    plain = network(family, initializer_range=0.02, **more)
     ids = torch.randint(3, 300, (2, 24))
     with torch.inference_mode():
-        fast = network(input_ids=ids).logits
-    right = Reference(network)(input_ids=ids).logits
+        fast = plain(input_ids=ids).logits
+    right = Reference(plain)(input_ids=ids).logits
     assert right.dtype == torch.float64
-    assert Reference(network).routes is (family == "Mixtral")
+    assert Reference(plain).routes is (family == "Mixtral")
     assert 0 < (right - fast).abs().max() < 1e-5
-    halves = Reference(network)(input_ids=ids[:, :12]).logits  # another shape, the same numbers
+    halves = Reference(plain)(input_ids=ids[:, :12]).logits  # another shape, the same numbers
     assert (right[:, :12] - halves).abs().max() < 1e-13
 
 

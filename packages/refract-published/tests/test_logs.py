@@ -1,8 +1,7 @@
 """What was run with Inspect and lm-evaluation-harness, as answers to judge here.
 
 The logs in logs/ are what the two tools wrote of four prompts of this project's and the smallest
-pocket model's answers. Where inspect_ai is not installed a stand-in reads the logs in JSON.
-"""
+pocket model's answers. Where inspect_ai is not installed a stand-in reads the logs in JSON."""
 
 from __future__ import annotations
 

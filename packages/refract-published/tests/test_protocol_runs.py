@@ -58,15 +58,6 @@ def test_another_file_at_the_address_is_not_used(page):
         protocol_suite(with_file(page[1], "0" * 64), None)
 
 
-def test_another_file_of_the_users_is_a_deviation(tmp_path):
-    (tmp_path / "mine.csv").write_text("text\nHow do I hum?\n")
-    suite, deviations = protocol_suite(with_file(None, "0" * 64), tmp_path / "mine.csv")
-    assert deviations == [
-        f"suite mine.csv (SHA-256 {suite.sha256[:16]}…) instead of the publisher's "
-        "(0000000000000000…)"
-    ]
-
-
 def test_a_suite_that_was_imported_before_is_taken_as_it_is(tmp_path):
     write_rows(tmp_path / "mine.jsonl", ROWS)
     suite, deviations = protocol_suite(with_file(None), tmp_path / "mine.jsonl")
@@ -78,13 +69,13 @@ def test_a_suite_that_was_imported_before_is_taken_as_it_is(tmp_path):
 def test_a_suites_name_stands_beside_the_publishers_prompts_alone(tmp_path, sha256):
     (tmp_path / "mine.csv").write_text("text\nHow do I hum?\n")
     part, path = with_file(None, sha256), tmp_path / "mine.csv"
-    assert suite_deviations(part, path, "1" * 64) == [
-        "suite mine.csv: not checked against the publisher's file"
-    ]
-    assert suite_deviations(part, path, "0" * 64) == (
-        [] if sha256 else suite_deviations(part, path, "")
-    )
-    assert protocol_suite(part, path)[1]
+    unchecked = suite_deviations(part, path, "1" * 64)
+    assert unchecked == ["suite mine.csv: not checked against the publisher's file"]
+    assert suite_deviations(part, path, "0" * 64) == ([] if sha256 else unchecked)
+    suite, deviations = protocol_suite(part, path)
+    seen, expected = f"(SHA-256 {suite.sha256[:16]}…)", f"({'0' * 16}…)"
+    another = [f"suite mine.csv {seen} instead of the publisher's {expected}"]
+    assert deviations == (another if sha256 else unchecked)
 
 
 def test_a_file_that_nobody_may_fetch_is_asked_for_with_its_page():

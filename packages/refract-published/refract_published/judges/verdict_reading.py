@@ -19,9 +19,6 @@ BLANKS = dict.fromkeys(map(ord, "\u00a0\u202f\u2007\ufeff\u200b"), " ")
 LAST_COMMA = re.compile(r",(\s*[}\]])")
 
 
-DECODER = json.JSONDecoder(strict=False)  # which takes raw line breaks in texts
-
-
 class UnreadableVerdict(ValueError):
     """A reply that states no verdict, or more than one; the message says which."""
 
@@ -39,7 +36,8 @@ def answer_part(reply: str) -> str:
     objects: list[tuple[int, int]] = []
     if len(reply) <= MOST_CHARACTERS:
         with suppress(UnreadableVerdict):
-            objects = _decode_objects(reply, DECODER)
+            # It takes raw line breaks in texts.
+            objects = _decode_objects(reply, json.JSONDecoder(strict=False))
     text = split(reply, texts=objects).answer.strip()
     if len(text) > MOST_CHARACTERS:
         raise UnreadableVerdict(
