@@ -118,7 +118,8 @@ class PublishedJudge(Judge):
         if tokens == 0:
             return None
         if tokens is not None:
-            clip = clip.model_copy(update={"tokens": tokens}) if clip else Clip(tokens=tokens)
+            given = {"tokens": tokens}
+            clip = clip.model_copy(update=given) if clip else Clip.model_validate(given)
         if clip and not isinstance(self._model, HF):
             raise ParamsError(
                 f"{where}: answers are clipped to {clip.tokens} tokens of the judge's "
