@@ -198,7 +198,7 @@ def judge(rows: str | Path | Rows, judge: Judges = "refusal") -> pd.DataFrame | 
     """
     where, notes = "rows", list[str]()
     if isinstance(rows, str | Path):
-        log = read_log(Path(rows))[0]
+        log = read_log(Path(rows))
         where, notes, rows = str(rows), list(log.notes), log.rows
     read = given_rows(rows, "rows")
     if read or where != "rows":

@@ -93,7 +93,7 @@ def judge(
     settings = yaml_values("--judge-set", judge_set)
     definition = find_judge(name, find_project(), model, judge_base_url, settings)
     keep_inputs({"--out": out}, [in_, *files_named(definition)])
-    log = read_log(in_)[0]
+    log = read_log(in_)
     rows, notes = named_answers(log.rows, f"--in: {in_}")
     for warning in (*log.notes, *notes, *reading_warnings(rows, {name: definition})):
         say(f"{in_}: {warning}", file=sys.stderr)

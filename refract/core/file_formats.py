@@ -25,6 +25,7 @@ SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
 # Names of several columns in one cell.
 _SEVERAL = re.compile(r"\w+ *([;,|\t] *\w+)+")
 DEEPEST = 200  # lists and objects within each other
+MOST_LISTED = 30  # names of columns in a message
 # Columns that tell several answers to one prompt apart.
 TELLING = (
     *("model", "suite", "source", "annotator", "judge", "epoch", "choice", "repeat", "sample"),
@@ -53,27 +54,28 @@ LOGS = Logs({}, "refract.logs")
 
 
 class Log(NamedTuple):
-    """Rows of answers, what is known of the run that they are of (None: nothing), and what
-    whoever reads a rate of them must know."""
+    """Rows of answers, what is known of the run that they are of (None: nothing), what whoever
+    reads a rate of them must know, and the tool whose log they are ("": rows of no tool)."""
 
     rows: list[Row]
     about: Row | None = None
     notes: Sequence[str] = ()
+    tool: str = ""
 
 
-def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> tuple[Log, bool]:
-    """The rows of a file, and whether it is the log of another tool, which a package reads.
-    Raises RowError and MissingPackage."""
+def read_log(path: Path, encoding: str = "utf-8", *, header: bool = True) -> Log:
+    """The rows of a file, which may be the log of another tool; a package reads these. Raises
+    RowError and MissingPackage."""
     rows: list[Row] = []
     if path.suffix != ".eval":
         rows = read_row_file(path, encoding, header=header)
     kind = log_kind(path, rows)
     if kind is None:
-        return Log(rows), False
+        return Log(rows)
     read: Callable[[Path], Log] = find(LOGS, kind, f"{path}: this kind of log")
     log = read(path)
     try:
-        return log._replace(rows=finite(log.rows)), True
+        return log._replace(rows=finite(log.rows), tool=kind)
     except ValueError as error:
         raise RowError(f"{path}: {error}") from None
 
@@ -206,31 +208,22 @@ def _decoded(content: bytes, encoding: str) -> str:
 
 
 def _csv_cells(text: str, separator: str) -> list[list[str]]:
-    import pandas
-
     # A carriage return ends a row for the reader. Where rows end in LF it is text.
     mark = next(chr(code) for code in range(0xE000, 0x110000) if chr(code) not in text)
     if "\n" in text:
         text = re.sub("\r(?!\n)", mark, text)
     csv.field_size_limit(sys.maxsize)  # answers can be long
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    hint = f"a cell with {separator!r}, quotes or line breaks stands in double quotes"
     try:
-        frame = pandas.read_csv(
-            io.StringIO(text, newline=""),
-            sep=separator,
-            header=None,
-            dtype=str,
-            keep_default_na=False,
-            engine="python",  # which is strict about quotes
-        )
-    except pandas.errors.EmptyDataError:
-        return []
-    except pandas.errors.ParserError as error:
-        hint = f"a cell with {separator!r}, quotes or line breaks stands in double quotes"
-        raise ValueError(f"{str(error).splitlines()[0]}; {hint}") from None
-    short = frame.isna().any(axis=1)
-    if short.any():
-        raise ValueError(f"row {int(short.idxmax()) + 1} has fewer cells than the first")
-    return [[cell.replace(mark, "\r") for cell in row] for row in frame.to_numpy().tolist()]
+        rows = [row for row in lines if len(row) > 1 or "".join(row).strip()]
+    except csv.Error as error:
+        raise ValueError(f"{error}; {hint}") from None
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(rows[0]):
+            counts = f"row {number} and the first differ in their number of cells"
+            raise ValueError(f"{counts} ({len(row)} and {len(rows[0])}); {hint}")
+    return [[cell.replace(mark, "\r") for cell in row] for row in rows]
 
 
 def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
@@ -275,11 +268,11 @@ def check_ids(ids: Iterable[Any], rows: Iterable[Mapping[str, Any]], where: str)
             )
 
 
-def listed(columns: Iterable[str], most: int = 30) -> str:
+def listed(columns: Iterable[str]) -> str:
     """The names of columns for a message; of many the first."""
     names = list(columns)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(f"{name:.60}" for name in names[:most]) + more
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(f"{name:.60}" for name in names[:MOST_LISTED]) + more
 
 
 def finite(rows: Sequence[Row]) -> list[Row]:

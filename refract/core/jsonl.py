@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from refract.core.errors import RowError
-from refract.core.played import OwnAnswers
+from refract.core.played import with_own_answers
 from refract.core.types import PromptRow, ResponseRow, Row, Verdict, VerdictRow, sample_prompts
 
 BOM = b"\xef\xbb\xbf"
@@ -197,12 +197,12 @@ def stored_rows(prompts: Path, responses: Path, verdicts: Path | None = None) ->
     if samples < 2 and not played:
         return StoredRows(RowsById(prompts, numbers), answers, judged)
     rows: dict[str, PromptRow] = {}
-    own = OwnAnswers()
+    earlier: dict[str, Any] = {}
     numbers.clear()
     for number, row in enumerate(sample_prompts(iter_prompts(prompts), max(1, samples))):
         id_ = row["prompt_id"]
         numbers[id_] = number
-        rows[id_] = own.into(row, answers.get(id_) if played else None)
+        rows[id_] = with_own_answers(row, answers.get(id_) if played else None, earlier)
     return StoredRows(rows, answers, judged)
 
 

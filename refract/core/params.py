@@ -194,35 +194,29 @@ class DecisionSettings(Settings):
     confidence: Annotated[Number, Field(ge=0.8, lt=1)] = Field(
         0.95, description="of intervals and decisions"
     )
-
     interval: IntervalOf = Field(
         "prompts_and_judge",
         description="what decisions and the report allow for: the draw of prompts, or also the "
         "judge's error, where it is known",
     )
-
     estimand: Estimand = Field(
         "prompts_like_these",
         description="what rates and thresholds are about: prompts like these, of which a suite is a "
         "sample, or these very prompts",
     )
-
     provider_refusals: Literal["refused", "excluded"] = Field(
         "refused",
         description="whether what the provider itself refused counts as refused or is left out of "
         "every rate",
     )
-
     content_filters: Literal["refused", "excluded"] = Field(
         "excluded", description="the same of an answer that a content filter took away"
     )
-
     labels_ask: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         None,
         description="what labels of your own ask of an answer, where that is not whether it refuses "
         "in any part, redirecting included",
     )
-
     reference: str | None = Field(
         None, description="model that the report compares every other one with; null: the first"
     )

@@ -24,30 +24,26 @@ def played(part: str) -> Any:
     return find(PLAYED, part, "what plays conversations")
 
 
-class OwnAnswers:
-    """Puts the model's own answers into the turns of conversations, which come in order."""
-
-    def __init__(self) -> None:
-        self._earlier: dict[str, Any] = {}
-
-    def into(self, prompt: PromptRow, response: ResponseRow | None) -> PromptRow:
-        """A turn with the answers before it (an empty text where there is none), and its
-        attempts without them as ``script``; any other prompt as it is. The ``response`` to
-        it is taken into later turns."""
-        if "turn" not in prompt:
-            return prompt
-        filled: PromptRow = played("answers")(prompt, response, self._earlier)
-        return filled
+def with_own_answers(
+    prompt: PromptRow, response: ResponseRow | None, earlier: dict[str, Any]
+) -> PromptRow:
+    """A turn with the model's own answers before it (an empty text where there is none), and its
+    attempts without them as ``script``; any other prompt as it is. ``earlier``, at first empty, holds
+    what came before, so that turns have to come in order."""
+    if "turn" not in prompt:
+        return prompt
+    filled: PromptRow = played("answers")(prompt, response, earlier)
+    return filled
 
 
 def answered_prompts(
     prompts: Sequence[PromptRow], responses: Sequence[ResponseRow]
 ) -> list[PromptRow]:
-    """Prompt rows with as many samples as were answered, as :class:`OwnAnswers` fills them."""
+    """Prompt rows with as many samples as were answered, as :func:`with_own_answers` fills them."""
     samples = len(responses) // max(1, len(prompts))
-    own = OwnAnswers()
     answers = {row["prompt_id"]: row for row in responses}
+    earlier: dict[str, Any] = {}
     return [
-        own.into(row, answers.get(row["prompt_id"]))
+        with_own_answers(row, answers.get(row["prompt_id"]), earlier)
         for row in sample_prompts(prompts, max(1, samples))
     ]

@@ -74,24 +74,15 @@ def entry_points(group: str) -> EntryPoints:
     """What installed packages name in a group. They are read once: one reading opens a file of each
     package, and a project asks a hundred times. A package that is installed meanwhile changes a
     folder's time, and they are read again."""
-    folders = []
-    for folder in sys.path:
-        try:
-            folders.append((folder, os.stat(folder or ".").st_mtime_ns))
-        except OSError:
-            continue
-    return _in_group(group, tuple(folders))
-
-
-@lru_cache(maxsize=64)
-def _in_group(group: str, folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    points: EntryPoints = _all_entry_points(folders).select(group=group)
-    return points
+    folders = [folder or "." for folder in sys.path if os.path.isdir(folder or ".")]
+    times = tuple((folder, os.path.getmtime(folder)) for folder in folders)
+    return _by_group(times).get(group, EntryPoints())
 
 
 @lru_cache(maxsize=1)
-def _all_entry_points(folders: tuple[tuple[str, int], ...]) -> Any:
-    return importlib.metadata.entry_points()
+def _by_group(folders: tuple[tuple[str, float], ...]) -> dict[str, EntryPoints]:
+    points = importlib.metadata.entry_points()
+    return {group: points.select(group=group) for group in points.groups}
 
 
 class Registry(dict[str, str]):

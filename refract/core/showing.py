@@ -24,12 +24,12 @@ def printable(text: object, keep: str = "") -> str:
     return shown
 
 
-def say(*values: object, end: str = "\n", file: TextIO | None = None, flush: bool = False) -> None:
+def say(*values: object, file: TextIO | None = None, flush: bool = False) -> None:
     """Prints as ``print`` does, with nothing in it that a terminal would obey.
 
     Everything that this package prints goes through here or through a table of Rich's."""
     text = printable(" ".join(map(str, values)), keep="\n\t")
-    print(text, end=end, file=file, flush=flush)
+    print(text, file=file, flush=flush)
 
 
 def text_columns(rows: Sequence[Sequence[str]], columns: int) -> list[bool]:

@@ -67,7 +67,13 @@ class RecordedAnswer(NamedTuple):
 
     prompt: Any
     answer: Answer
-    category: Any = None
+    category: Any
+
+    @property
+    def said(self) -> list[Any]:
+        """What must be equal in two answers to one prompt."""
+        answer = self.answer
+        return [answer.response, answer.finish_reason, answer.error, answer.tool_calls]
 
 
 # Answers by id and text, or by text; None where several differ.
@@ -245,7 +251,7 @@ class Recorded(Model):
     @cached_property
     def _log(self) -> Log:
         try:
-            log = read_log(self.path)[0]
+            log = read_log(self.path)
         except RowError as error:
             raise AdapterError(f"{self.model}: {error}") from None
         for note in log.notes:
@@ -294,13 +300,5 @@ def _folded(prompt: Any) -> str:
 
 def _add(answers: Answers, key: tuple[str, str | None], row: RecordedAnswer) -> None:
     known = answers.setdefault(key, row)
-    if known is not None and _differ(known, row):
+    if known is not None and known.said != row.said:
         answers[key] = None
-
-
-def _differ(one: RecordedAnswer, other: RecordedAnswer) -> bool:
-    def content(row: RecordedAnswer) -> list[Any]:
-        answer = row.answer
-        return [answer.response, answer.finish_reason, answer.error, answer.tool_calls]
-
-    return one is not other and content(one) != content(other)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from refract.core.errors import RowError
 from refract.core.jsonl import canonical_json, iter_prompts, iter_responses, iter_verdicts
-from refract.core.played import OwnAnswers
+from refract.core.played import with_own_answers
 from refract.core.tables import iter_table
 from refract.core.tool_calls import with_calls
 from refract.core.types import (
@@ -74,7 +74,7 @@ class StoredAnswers:
             for suite, about in facts["suites"].items():
                 names = [path.format(model=model, suite=suite) for path in ROWS.values()]
                 prompts, responses, verdicts = (self.root / name for name in names)
-                own = OwnAnswers()
+                earlier: dict[str, Any] = {}
                 # Stages write all three in the order of the prompts.
                 for prompt, response, verdict in zip(
                     sample_prompts(iter_prompts(prompts), draw_of(about).samples),
@@ -89,7 +89,7 @@ class StoredAnswers:
                     yield Answered(
                         model=self.view.titles.model(model),
                         suite=self.view.titles.suite(suite),
-                        prompt=own.into(prompt, response),
+                        prompt=with_own_answers(prompt, response, earlier),
                         response=response,
                         verdicts=verdict["judges"],
                         outcome=outcome,

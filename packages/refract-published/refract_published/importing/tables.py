@@ -125,10 +125,10 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
 
     NUL characters and lone surrogates, which a prompt may not hold, become U+FFFD; ``notes`` say
     where. Raises SuiteError and RowError."""
-    log, is_log = read_log(path, encoding, header=header)
+    log = read_log(path, encoding, header=header)
     notes = [*log.notes]
     rows = log.rows
-    if is_log:
+    if log.tool:
         rows = _asked(rows)
         if len(rows) < len(log.rows):
             again = len(log.rows) - len(rows)
@@ -143,7 +143,7 @@ def read_table(path: Path, encoding: str = "utf-8", *, header: bool = True) -> T
         notes.append(f"{title}: {len(replaced)} (row {first}).")
     columns = dict.fromkeys(column for row in usable for column in row)
     places = [str(number) for number in range(1, len(usable) + 1)]
-    return Table(usable, places, list(columns), notes, is_log=is_log)
+    return Table(usable, places, list(columns), notes, is_log=bool(log.tool))
 
 
 def _asked(rows: Sequence[Row]) -> list[Row]:
