@@ -14,7 +14,7 @@ from refract.core.jsonl import parse_json
 from refract.core.tool_calls import tool_call
 from refract.core.types import Row
 from refract.models.protocol import Answer, stop_details
-from refract.models.replies import CALLED, FINISHED, TEMPLATE
+from refract.models.replies import CALLED, FINISHED, TEMPLATE, token_count
 
 ID_COLUMNS = ("prompt_id", "id")
 PROMPT_COLUMNS = ("prompt", "goal", "question")
@@ -153,13 +153,9 @@ def recorded_answer(row: Row, response: Any) -> Answer:
     return Answer(
         response,
         ending,
-        prompt_tokens=_count(log.get("prompt_tokens")),
-        completion_tokens=_count(log.get("completion_tokens")),
+        prompt_tokens=token_count(log.get("prompt_tokens")),
+        completion_tokens=token_count(log.get("completion_tokens")),
         thinking=str(log["thinking"]) if log.get("thinking") else None,
         tool_calls=calls or None,
         stop_details=stop_details(row.get("stop_details")),
     )
-
-
-def _count(tokens: Any) -> int | None:
-    return tokens if isinstance(tokens, int) and tokens >= 0 else None

@@ -16,9 +16,8 @@ from pydantic import Field, field_validator
 from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
 from refract.models.protocol import Answer, stop_details
-from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
 from refract.models.replies import finish_reason, refuse_unread
-from refract.models.sending import Served
 from refract.models.turn import with_call_ids
 
 
@@ -42,7 +41,7 @@ class AnthropicSettings(ServedSettings):
         return value
 
 
-class Anthropic(Served):
+class Anthropic(Provider):
     """The messages API."""
 
     adapter = "anthropic"

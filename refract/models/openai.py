@@ -18,7 +18,7 @@ from refract.core.thinking import split
 from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
 from refract.models.protocol import Answer
-from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, ServedSettings
+from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
 from refract.models.replies import (
     FINISHED,
     InvalidResponse,
@@ -28,7 +28,6 @@ from refract.models.replies import (
     refuse_unread,
     says_filtered,
 )
-from refract.models.sending import Served
 from refract.models.turn import Markers, refuse_ambiguous, with_call_ids
 
 # OpenAI's models that take tools beside reasoning, or any request, in the Responses API
@@ -100,7 +99,7 @@ class OpenAISettings(ServedSettings):
         return needed and self.at_provider and not of_chat
 
 
-class OpenAI(Served):
+class OpenAI(Provider):
     """Chat completions, or responses."""
 
     adapter = "openai"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
@@ -19,6 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from refract.core.registry import Registry, find
 from refract.core.secrets import without_secrets
 from refract.core.settings import Number, Settings
 from refract.core.showing import say
@@ -33,6 +36,7 @@ from refract.models.replies import (
     error_parts,
     kind_of,
     say_once,
+    token_count,
 )
 
 Emit = Callable[[tuple[int, Answer]], None]
@@ -58,6 +62,10 @@ WORD = re.compile(r"[^\W\d_]+")
 NO_PARAMETERS = {"type": "object", "properties": {}}  # the schema of a function without any
 # How the names of environment variables are written, and no key.
 VARIABLE = re.compile(r"(?!\w*[A-Za-z0-9]{20})(?:[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*)")
+
+# How requests are sent, by ``mode``: classes of a model, its requests, and what takes each index with
+# its answer (``emit``). ``run`` has all answered; ``finish`` is called once every answer was taken.
+RUNS = Registry({"live": "refract.models.sending:LiveRun"}, "refract.sending", "run", "finish")
 
 Positive = Annotated[Number, Field(gt=0)]
 Usd = Annotated[Number, Field(ge=0)]
@@ -360,6 +368,46 @@ class Provider(Model):
             text = f"asked for {asked}, and the server says that these answered: {counts}"
             say(f"{self.name}: {text}{' and others' * (len(names) > 5)}", file=sys.stderr)
 
+    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """Answers as they arrive, from an event loop in a thread of its own: a consumer that is
+        slow, or runs in an event loop itself, keeps no call waiting. One that stops early ends the
+        calls.
+
+        Raises :class:`AdapterError` for a missing or rejected key and a server that cannot be
+        reached or fails on and on, after the answers until then."""
+        from anyio.from_thread import start_blocking_portal
+
+        if not requests:
+            return
+        self.check_key()
+        items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
+        run = find(RUNS, self.settings.mode, f"{self.where}: mode")(self, requests, items.put)
+
+        async def work() -> None:
+            try:
+                await run.run()
+            except AdapterError:
+                raise
+            except Exception as error:
+                text = f"{type(error).__name__}: {self.clean(error)}"
+                raise AdapterError(f"{self.where}: {text}") from error
+
+        models: Counter[str] = Counter()
+        with start_blocking_portal() as portal:
+            future = portal.start_task_soon(work, name="provider")
+            future.add_done_callback(lambda _: items.put(None))
+            try:
+                for item in iter(items.get, None):
+                    model = item[1].said_model
+                    if model:
+                        models[model] += 1
+                    yield item
+            finally:
+                future.cancel()  # which closes what it opened
+            future.result()
+        self.check_models(models)
+        run.finish()
+
     def payload(self, request: Request, attempt: int) -> bytes:
         """The body for one of a request's attempts, in ASCII: so a lone surrogate passes too."""
         settings = self.settings
@@ -407,8 +455,8 @@ class Provider(Model):
             answer,
             response=text,
             thinking=thinking,
-            prompt_tokens=_count(answer.prompt_tokens),
-            completion_tokens=_count(answer.completion_tokens),
+            prompt_tokens=token_count(answer.prompt_tokens),
+            completion_tokens=token_count(answer.completion_tokens),
             said_model=answered_by,
         )
 
@@ -536,8 +584,3 @@ def _asks_for(headers: Any) -> float:
         return float(headers.get("retry-after", 0))
     except ValueError:
         return 0.0
-
-
-def _count(tokens: object) -> int | None:
-    # No request has more; a sum of such counts could not be written.
-    return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None

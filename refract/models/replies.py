@@ -129,6 +129,12 @@ def error_inside(payload: Any) -> tuple[int, str] | None:
     return (status, str(error.get("message") or code)) if status else None
 
 
+def token_count(tokens: object) -> int | None:
+    """A count of tokens as it was stated; None for what can be none."""
+    # No request has more; a sum of such counts could not be written.
+    return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
+
+
 def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
     """The answer. Raises :class:`InvalidResponse` for one that ended by itself and holds
     nothing but parts of such kinds, which the adapter does not read. Beside words they are said."""

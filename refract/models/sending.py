@@ -8,12 +8,9 @@ mends, what the run's own limits allow, and when a server is given up.
 from __future__ import annotations
 
 import asyncio
-import queue
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from refract.core.registry import Registry, find
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
 
@@ -21,11 +18,6 @@ from refract.models.provider import Emit, Provider
 FIRST_RETRIES = 2
 # Calls that fail one after the other, each with all its repeats, before the run ends.
 MOST_FAILURES = 32
-
-
-# How requests are sent, by ``mode``: classes of a model, its requests, and what takes each index with
-# its answer (``emit``). ``run`` has all answered; ``finish`` is called once every answer was taken.
-RUNS = Registry({"live": "refract.models.sending:LiveRun"}, "refract.sending", "run", "finish")
 
 
 class LiveRun:
@@ -152,47 +144,3 @@ class LiveRun:
                 f"{at}: {self.failures} calls in a row failed, the last with {text}; what was "
                 "answered is stored, run again to go on"
             )
-
-
-class Served(Provider):
-    """A model behind a provider that answers: by live requests, or by the provider's batch API."""
-
-    def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """Answers as they arrive, from an event loop in a thread of its own: a consumer that is
-        slow, or runs in an event loop itself, keeps no call waiting. One that stops early ends the
-        calls.
-
-        Raises :class:`AdapterError` for a missing or rejected key and a server that cannot be
-        reached or fails on and on, after the answers until then."""
-        from anyio.from_thread import start_blocking_portal
-
-        if not requests:
-            return
-        self.check_key()
-        items: queue.SimpleQueue[tuple[int, Answer] | None] = queue.SimpleQueue()
-        run = find(RUNS, self.settings.mode, f"{self.where}: mode")(self, requests, items.put)
-
-        async def work() -> None:
-            try:
-                await run.run()
-            except AdapterError:
-                raise
-            except Exception as error:
-                text = f"{type(error).__name__}: {self.clean(error)}"
-                raise AdapterError(f"{self.where}: {text}") from error
-
-        models: Counter[str] = Counter()
-        with start_blocking_portal() as portal:
-            future = portal.start_task_soon(work, name="provider")
-            future.add_done_callback(lambda _: items.put(None))
-            try:
-                for item in iter(items.get, None):
-                    model = item[1].said_model
-                    if model:
-                        models[model] += 1
-                    yield item
-            finally:
-                future.cancel()  # which closes what it opened
-            future.result()
-        self.check_models(models)
-        run.finish()

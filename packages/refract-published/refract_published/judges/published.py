@@ -24,7 +24,7 @@ from refract.judges.cases import SHOWN_COLUMNS, Case, Judge, labelled, unjudged
 from refract.models import open_model
 from refract.models.hf import HF
 from refract.models.protocol import Model
-from refract.models.sending import Served
+from refract.models.provider import Provider
 from refract_published.judges.classifier import Classifier, ClassifierSettings
 from refract_published.judges.entry import Clip, Empty, JudgeEntry, Scale, find_judge
 from refract_published.judges.llm import loaded_once, replies_of, verdict_in
@@ -157,10 +157,10 @@ class PublishedJudge(Judge):
         :class:`RefractError` where a text, a key or the weights are missing."""
         model, needs = self._model, self.entry.needs
         try:
-            if not isinstance(model, Served):
+            if not isinstance(model, Provider):
                 need_local("torch", "transformers")
             self.texts()
-            if isinstance(model, Served):
+            if isinstance(model, Provider):
                 model.check_key()
             else:
                 model.identity()
@@ -172,7 +172,7 @@ class PublishedJudge(Judge):
             raise RefractError(
                 f"{error}. It needs {needs}. `refract judge fetch {name}` gets its text{weights}"
             ) from None
-        if not isinstance(model, Served) and self.definition.get("device") != "cpu":
+        if not isinstance(model, Provider) and self.definition.get("device") != "cpu":
             import torch
 
             if not torch.cuda.is_available():
