@@ -48,7 +48,6 @@ FILES = (
 )
 # What configurations call the positions that a model was built for.
 LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-MODEL_IDS = "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -86,7 +85,7 @@ class HFSettings(Settings):
     model_id: Text = Field(
         description="a folder with a checkpoint (safetensors, or with gguf_file GGUF), a hub id "
         "`owner/name`, or with gguf_file a package `name==version` of the package index",
-        json_schema_extra={"allowed": MODEL_IDS},
+        json_schema_extra={"allowed": "a folder or a hub id such as Qwen/Qwen2.5-0.5B-Instruct"},
     )
     revision: Text | None = Field(None, description="branch, tag or commit on the hub; null: main")
     system_prompt: SystemPrompt = None
@@ -548,8 +547,6 @@ class Loader:
     def source(self) -> dict[str, Any]:
         """Where transformers loads from, as arguments of its ``from_pretrained``."""
         settings, folder, file = self.settings, self.folder, self.gguf_file
-        if folder and not file:
-            weight_files(folder)  # raises where they are missing or pickled
         where = file.parent if file else folder or settings.model_id
         source: dict[str, Any] = {"pretrained_model_name_or_path": str(where)}
         source |= {"local_files_only": True} if folder else {"revision": self.commit}

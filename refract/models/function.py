@@ -16,10 +16,6 @@ class PromptTooLong(ValueError):
     """Raised by a model function that rejects a prompt as too long."""
 
 
-class NotOneText(ValueError):
-    """A function that takes texts was asked a conversation of several messages."""
-
-
 class FunctionModel(Model):
     """A function that takes a prompt and returns the answer to it. Its answers are not to be stored:
     nothing tells whether a function of this ``name`` is still the one that gave them."""
@@ -42,9 +38,12 @@ class FunctionModel(Model):
     def _answer(self, request: Request) -> Answer:
         """The answer to the first attempt at a request that is not too long."""
         last = len(request.attempts) - 1
-        for attempt in range(last + 1):
+        for attempt, messages in enumerate(request.attempts):
+            if len(messages) > 1:
+                message = "a function takes one text, and this prompt has"
+                return Answer.failed("NotOneText", f"{message} {len(messages)} messages", attempt)
             try:
-                text: object = self._function(_text(request, attempt))
+                text: object = self._function(messages[0]["content"])
             except Exception as error:
                 status = getattr(error, "status_code", None)
                 status = status if isinstance(status, int) else None
@@ -63,10 +62,3 @@ def function_name(function: Callable[..., object]) -> str:
     """What a function is called; a lambda ``lambda``, an object by its class."""
     name: str = getattr(function, "__name__", type(function).__name__)
     return name.strip("<>")
-
-
-def _text(request: Request, attempt: int) -> str:
-    messages = request.attempts[attempt]
-    if len(messages) > 1:
-        raise NotOneText(f"a function takes one text, and this prompt has {len(messages)} messages")
-    return messages[0]["content"]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from refract.core.registry import find
 from refract.core.showing import say
 from refract.models import checkpoint, lora, turn
-from refract.models.arithmetic import ARITHMETICS, Arithmetic
+from refract.models.arithmetic import ARITHMETICS, Arithmetic, Row
 from refract.models.checkpoint import HFSettings, Loader
-from refract.models.prompting import OPTIONS, Prompting
+from refract.models.prompting import OPTIONS, Prompting, ReadyPrompt
 from refract.models.protocol import AdapterError, Answer, Model, Request
 
 # Hashed for every answer.
@@ -30,7 +29,6 @@ class HF(Model):
     adapter = "hf"
     version = "3"
     Settings = HFSettings
-    IMPLIES = MappingProxyType({"arithmetic": "exact"})
 
     def __init__(self, name: str, settings: HFSettings) -> None:
         self.name, self.settings = name, settings
@@ -118,13 +116,20 @@ class HF(Model):
     def answer(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
         """Answers as they are made. A prompt that does not fit is rejected
         (``PromptTooLong``) before weights are loaded. Raises AdapterError."""
-        prompts, rejected = self.prompting.prepared(requests)
-        yield from rejected.items()
+        self.prompting.load()
+        prompts: dict[int, ReadyPrompt] = {}
+        rows = []
+        for index, request in enumerate(requests):
+            prompt = self.prompting.prepare(request)
+            if isinstance(prompt, Answer):
+                yield index, prompt
+            else:
+                prompts[index] = prompt
+                rows.append(Row(index, prompt.tokens, self.prompting.limit(prompt), request.seed))
         if not prompts:
             return
         arithmetic = self.loaded()
-        ends = self.prompting.endings(prompts)
-        for row in arithmetic.run(self.prompting.rows(prompts, requests), ends):
+        for row in arithmetic.run(rows, self.prompting.endings(prompts)):
             yield row.index, self.prompting.answer_of(row, prompts[row.index])
 
     def verify(

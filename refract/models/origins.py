@@ -95,7 +95,7 @@ def latency_lines(paths: Mapping[str, Path]) -> list[str]:
 def made_rows(
     rows: Sequence[Row],
     origins: Mapping[str, AnswerOrigin],
-    certificates: Mapping[str, Certificate] = MappingProxyType({}),
+    certificates: Mapping[str, Certificate],
 ) -> Row:
     """What :func:`made_by` says of the rows of one ``refract run``. Their checksums
     stand for the hash of a file."""

@@ -199,22 +199,6 @@ class Prompting:
         ends.update(id_ for id_ in tokens[:1] if id_ in self._special)
         return ends
 
-    def prepared(
-        self, requests: Sequence[Request]
-    ) -> tuple[dict[int, ReadyPrompt], dict[int, Answer]]:
-        """What is put to the model for each request, by its index, and the answers to those that
-        cannot be put. Raises AdapterError."""
-        self.load()
-        prompts: dict[int, ReadyPrompt] = {}
-        rejected: dict[int, Answer] = {}
-        for index, request in enumerate(requests):
-            prompt = self.prepare(request)
-            if isinstance(prompt, Answer):
-                rejected[index] = prompt
-            else:
-                prompts[index] = prompt
-        return prompts, rejected
-
     def prepare(self, request: Request) -> Answer | ReadyPrompt:
         """The first attempt that fits, or why there is none. A prompt fits when the context
         leaves room behind it for ``max_tokens`` or for half the context, whichever is less."""
@@ -282,13 +266,6 @@ class Prompting:
             before and text.startswith(before) and split(text[len(before) :], markers).unfinished
         )
         return turn.begun(prefill, markers, bool(opens) or text.rstrip().endswith(markers[0]))
-
-    def rows(self, prompts: dict[int, ReadyPrompt], requests: Sequence[Request]) -> list[Row]:
-        """The rows to decode for prompts."""
-        rows = []
-        for index, prompt in prompts.items():
-            rows.append(Row(index, prompt.tokens, self.limit(prompt), requests[index].seed))
-        return rows
 
     def limit(self, prompt: ReadyPrompt) -> int:
         """The most tokens of an answer to a prompt."""

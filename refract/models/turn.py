@@ -18,7 +18,6 @@ from refract.models.protocol import AdapterError
 
 # The day of a chat template that asks for the date: what Llama 3's takes without a clock.
 DATE = "2024-07-26"
-REMEDY = "set chat_template: false, or change the template in a copy of the checkpoint"
 _CLOCK = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _UNFIXED = re.compile(r"""strftime_now(?!\s+is\s)|(\||map\(["'])\s*random\b|\blipsum\b""")
 
@@ -116,7 +115,7 @@ def at_day(where: str, template: Any, day: str) -> Any:
     if unfixed:
         raise AdapterError(
             f"{where}: with {unfixed[0]!r} in the checkpoint's chat template a prompt would not be the "
-            f"same tomorrow; {REMEDY}"
+            "same tomorrow; set chat_template: false, or change the template in a copy of the checkpoint"
         )
     return fixed
 

@@ -21,7 +21,7 @@ from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
 from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
-from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
+from refract.models import ADAPTERS, checkpoint, lora, open_model
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
 from refract.models.checkpoint import WEIGHT_FILES, is_hub_id, is_package
@@ -162,9 +162,14 @@ class Hashes:
     def of_code(self, definitions: object) -> dict[str, str]:
         """The hash of the code of other packages that definitions name, by package."""
         names = []
-        for _, key, text in texts_of(with_implied([definitions])):
+        texts = list(texts_of([definitions]))
+        places = {place for place, _, _ in texts}
+        for place, key, text in texts:
             names += [(registry, text) for registry in KINDS.get(key, ())]
             names += [(WEIGHT_FILES, "gguf")] if key == "gguf_file" else []
+            if (key, text) == ("adapter", "hf"):  # whose arithmetic is exact unless it says another
+                says = place.removesuffix(key) + "arithmetic" in places
+                names += [] if says else [(ARITHMETICS, "exact")]
         return self.of_packages(names)
 
     def of_packages(self, names: Iterable[tuple[Registry, str]]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from refract.core.jsonl import read_rows
 from refract.models import open_model
 from refract.models.answering import request_of
 from refract.models.hf import HF
+from refract.models.prompting import ReadyPrompt
 from refract.models.protocol import AdapterError, Request
 from refract.results.sources import Side
 
@@ -55,11 +56,13 @@ def divergences(
     answer, as far as it goes: the sum over the whole vocabulary, in float64. Prompts that do not
     fit are left out. Raises AdapterError where the two models' tokens are not the same."""
     by_prompt = {}
-    prepared = [model.prompting.prepared([*requests.values()])[0] for model in (base, edited)]
+    for model in (base, edited):
+        model.prompting.load()
     loaded = [model.loader.model(model.prompting.config) for model in (base, edited)]
     ends = base.prompting.ends_of(loaded[0].config, loaded[0].generation_config)
-    for index, name in enumerate(requests):
-        prompts = [each[index].tokens for each in prepared if index in each]
+    for name, request in requests.items():
+        prepared = [model.prompting.prepare(request) for model in (base, edited)]
+        prompts = [prompt.tokens for prompt in prepared if isinstance(prompt, ReadyPrompt)]
         if len(prompts) < 2:
             continue
         if prompts[0] != prompts[1]:
