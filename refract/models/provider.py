@@ -1,6 +1,6 @@
 """A model behind a provider: its settings, what it is sent, and how its replies are read.
 
-:mod:`refract.models.sending` asks through this, and knows no provider. Whatever is wrong
+The calls are those of :mod:`refract.models.sending`, which knows no provider. Whatever is wrong
 with a reply is an error of its own row alone.
 """
 
