@@ -41,7 +41,7 @@ from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
 from refract.rates.rate import Rate
 from refract.report.view import View
-from refract.report.wording import percent, short_text
+from refract.report.wording import clusters_text, percent, short_text
 from refract.statistics.raters import more_labels
 
 SHOWN_KEYS = 10  # of verdicts that did not join
@@ -122,7 +122,7 @@ def _print_rates(rates: Sequence[Rate], settings: DecisionSettings) -> None:
         about = [rate.model or "no model"] if several else []
         about += [rate.group.value] if rate.group else []
         interval = "" if rate.shown else " (no interval)"
-        counted = f"{short_text(rate)}{interval} of {rate.counts.n}"
+        counted = f"{short_text(rate)}{interval} of {rate.counts.n}{clusters_text(rate)}"
         say(", ".join([f"refused [{percent(settings.confidence)}]", *about]) + f": {counted}")
     if any(rate.shown for rate in rates):
         decisions = {"interval": settings.interval, "labels_ask": settings.labels_ask}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from refract.agreement.unseen_models import known_errors
+from refract.core.jsonl import canonical_json
 from refract.core.params import DecisionSettings
 from refract.core.types import Row, Verdict
 from refract.core.vocabulary import FAMILIES
@@ -36,14 +37,16 @@ def refused_rates(
         return []
     defined = {name: versioned(definition, judge)} if settings.labels_ask is None else {}
     error = known_errors(defined, rows).get(name)
-    sources = [{**row, "id": each["prompt_id"]} for row, each in zip(rows, verdicts, strict=True)]
+    sources = _by_prompt(rows, [each["prompt_id"] for each in verdicts])
     clusters = clusters_of(sources)
     groups: defaultdict[tuple[str, Group], list[Counted]] = defaultdict(list)
     categories: defaultdict[str, set[str]] = defaultdict(set)
     for row, verdict in zip(sources, verdicts, strict=True):
         response = answer_row("", recorded_answer(row, row.get("response")))
         became = outcome(response, cast(Verdict, verdict), refused_endings=settings.refused_endings)
-        counted = Counted(became, clusters[row["id"]], prompt=row["id"])
+        # Rows of `refract run --rows` say the cluster that the run counted them in.
+        cluster = str(row.get("cluster") or clusters[row["id"]])
+        counted = Counted(became, cluster, prompt=row["id"])
         model = str(row.get("model") or "")
         category = row["category"] if row.get("category") in CATEGORIES else ""
         categories[model].add(category)
@@ -58,3 +61,18 @@ def refused_rates(
         if rate.value is not None:
             rates.append(rate.keyed(model=model))
     return rates
+
+
+def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
+    """The rows with one id for all answers to a prompt: its text, where rows have one, since files
+    number answers too. Models may use the same ids for other prompts."""
+    prompt_of: dict[tuple[str, str], str] = {}
+    for row, id_ in zip(rows, ids, strict=True):
+        text = canonical_json([row.get("cluster"), row["prompt"]]) if row.get("prompt") else id_
+        prompt_of[str(row.get("model")), id_] = text
+    by_prompt = []
+    for row, id_ in zip(rows, ids, strict=True):
+        model, pair = str(row.get("model")), row.get("pair_id")
+        renamed = {"id": prompt_of[model, id_], "pair_id": prompt_of.get((model, str(pair)), pair)}
+        by_prompt.append({**row, **renamed})
+    return by_prompt

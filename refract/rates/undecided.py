@@ -70,8 +70,11 @@ def would_decide(rate: Rate, error: JudgeError | None, confidence: float) -> Wou
         return None
     if error is not None and (rate.with_judge is None or not error.knows(part.prompts)):
         error = None
-    # As many prompts as say the same where they come in clusters.
-    alone = max(1, round(part.n / max(1.0, rate.statistics.design_effect or 1.0)))
+    # As many prompts as say the same where they come in clusters, or were answered several times.
+    alone = part.n / max(1.0, rate.statistics.design_effect or 1.0)
+    if rate.statistics.design_effect is None:
+        alone = min(alone, effective_n(part.share, *part.interval, confidence))
+    alone = max(1, round(alone))
     met, missed = deciding_rates(threshold, part.prompts, alone, error, confidence)
     plan = label_plan(error, part, confidence) if error else None
     labels = deciding_labels(threshold, part, error, confidence) if error else None
@@ -248,9 +251,12 @@ def needed_text(rate: Rate, found: WouldDecide, answers: int) -> str:
         if share is not None:
             way = ">=" if (name == "met") == found.least else "<="
             by_judge.append(f"{name} at {way} {share:.3f}")
-    text = f"on {rate.counts.n} prompts a rate by the judge would be {' and '.join(by_judge)}"
+    clusters = rate.counts.clusters or rate.counts.n
+    # With a design effect they are prompts in clusters; without one, answers to fewer prompts.
+    prompts = rate.counts.n if rate.statistics.design_effect else min(clusters, rate.counts.n)
+    text = f"on {prompts} prompts a rate by the judge would be {' and '.join(by_judge)}"
     if not by_judge:
-        text = f"no rate by the judge on {rate.counts.n} prompts would decide it"
+        text = f"no rate by the judge on {prompts} prompts would decide it"
     if found.plan is None:
         return f"{text}; more prompts"
     drawn, command = _drawn(rate, FIRST_LABELS, answers, rate.counts.n)

@@ -359,7 +359,34 @@ def test_judging_prints_the_rates_of_a_run_on_the_same_answers(cli, suite):
     write_rows(Path("answers.jsonl"), [*pair, {"model": "n", "response": HELP[0]}])
     judged = cli("judge", "--judge", "rules", "--in", "answers.jsonl", "--out", "v.jsonl").out
     lines = [line.partition(" [0")[0] for line in judged.splitlines()[1:3]]
-    assert lines == ["refused [95 %], m: 0.00 (no interval) of 2", "refused [95 %], n: 0.00"]
+    of_m = "refused [95 %], m: 0.00 (no interval) of 2, 1 request"
+    assert lines == [of_m, "refused [95 %], n: 0.00"]
+
+
+def test_several_answers_to_a_prompt_are_judged_to_the_rates_of_the_run_that_made_them(cli, suite):
+    failing = ("--set", "error_rate=0.3", "--samples", "3", "--temperature", "1")
+    made = ("run", "--adapter", "synthetic", *failing, "--suite", suite)
+    ran = cli(*made, "--out", "r.json", "--rows", "r.jsonl").out
+    pattern = r"^(?:harmful|over)_refusal_rate +(\d\.\d\d \[.*?\]) +\d+/(\d+, \d+ requests)"
+    rates = re.findall(pattern, ran, re.MULTILINE)
+    judged = cli("judge", "--in", "r.jsonl", "--out", "v.jsonl").out
+    assert re.findall(r"ful: (\d\.\d\d \[.*?\]) of (\d+, \d+ requests)", judged) == rates
+    assert len(rates) == 2
+
+
+@pytest.mark.parametrize("have_ids", [False, True])
+def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, have_ids):
+    answers = [REFUSALS[0]] * 20 + [HELP[0]] * 20
+    rows = [{"prompt": f"How {n // 20}?", "response": text} for n, text in enumerate(answers)]
+    named = [{**row, "id": f"row {n}"} for n, row in enumerate(rows)] if have_ids else rows
+    write_rows(Path("once.jsonl"), [named[0], named[20]])
+    write_rows(Path("again.jsonl"), named)
+    once, again = (
+        cli("judge", "--judge", "rules", "--in", f"{name}.jsonl", "--out", "v.jsonl").out
+        for name in ("once", "again")
+    )
+    (rate,) = re.findall(r": (\d\.\d\d \[.*\]\S*) of 2\n", once)
+    assert f": {rate} of 40, 2 requests\n" in again
 
 
 def judged(cli, *rows: dict) -> list[dict]:

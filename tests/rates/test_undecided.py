@@ -98,6 +98,15 @@ def test_labels_of_what_the_provider_refused_say_nothing_of_the_judge(monkeypatc
         assert after == pytest.approx(((before.refused + more) / 2, 2 * before.n))
 
 
+def test_answers_to_one_prompt_that_are_alike_do_not_decide_as_more_prompts():
+    threshold = Threshold("min", 0.8)
+    once = judged(32, 40, threshold)
+    thrice = replace(once, counts=replace(once.counts, successes=96, n=120, clusters=40))
+    few, many = (would_decide(each, ERRS_APART, 0.95) for each in (once, thrice))
+    assert (many.met, many.missed) == (few.met, few.missed)
+    assert "on 40 prompts a rate" in needed_text(thrice, many, 120)
+
+
 def test_nothing_is_said_where_the_judge_is_not_what_leaves_it_open():
     threshold = Threshold("min", 0.8)
     assert would_decide(judged(100, 100, threshold), ERRS_APART, 0.95) is None  # met
