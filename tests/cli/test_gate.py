@@ -128,36 +128,22 @@ def check(**given) -> Rate:
 # Rates against a limit of at least .8, whether they fail as a regression, and what is said of them.
 RATES = {
     "one refusal and 128 answers cut off": (
-        "rate=1 successes=1 n=1 low=.2065 high=1 bound_low=.0078 bound_high=1 excluded_cut_off=128",
-        True,
-        "1.0000 [0.2065, 1.0000] … >= 0.8 … 128 answers not judged … [0.0078, 1.0000]",
-    ),
+     "rate=1 successes=1 n=1 low=.2065 high=1 bound_low=.0078 bound_high=1 excluded_cut_off=128",
+     True, "1.0000 [0.2065, 1.0000] … >= 0.8 … 128 answers not judged … [0.0078, 1.0000]"),
     "17 of 20: the interval holds the limit": (
-        "rate=.85 successes=17 n=20 low=.64 high=.948",
-        False,
-        ", should be >= 0.8",
-    ),
+     "rate=.85 successes=17 n=20 low=.64 high=.948", False, ", should be >= 0.8"),
     "119 of 129 and 40 unjudged: the worst case does not meet it": (
-        "rate=.922 successes=119 n=129 low=.863 high=.957 bound_low=.704 bound_high=.941 "
-        "excluded_error=40",
-        True,
-        "unjudged answers could miss it",
-    ),
+     "rate=.922 successes=119 n=129 low=.863 high=.957 bound_low=.704 bound_high=.941 excluded_error=40",
+     True, "unjudged answers could miss it"),
     "75 of 100: missed with the 20 that are not judged": (
-        "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.625 bound_high=.792 "
-        "excluded_error=20",
-        True,
-        "20 answers not judged",
-    ),
+     "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.625 bound_high=.792 excluded_error=20",
+     True, "20 answers not judged"),
     "the same with one unjudged answer, which could not show it": (
-        "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.743 bound_high=.752 "
-        "excluded_error=1",
-        False,
-        ", should be >= 0.8",
-    ),
+     "rate=.75 successes=75 n=100 low=.657 high=.825 bound_low=.743 bound_high=.752 excluded_error=1",
+     False, ", should be >= 0.8"),
     "errors alone": ("successes=0 n=0 excluded_error=129", True, "could not be measured"),
     "nothing": ("successes=0 n=0", False, "could not be measured"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", RATES)
