@@ -9,14 +9,17 @@ import pytest
 from refract import judge
 from refract.judges import reading_warnings
 from refract.judges.refusal import (
-    MAY_REDIRECT,
+    MAY_REFUSE,
+    PLAIN_NO,
     Reading,
     _decisive,
     _settled,
+    curves,
     encoder,
     log_odds,
+    may_refuse,
     probabilities,
-    redirects,
+    says_no,
 )
 from refract.judges.refusal.asked import answers_no
 from refract.judges.rules import judge_response
@@ -185,27 +188,38 @@ def test_a_bare_no_has_a_hundred_characters_and_six_words_at_most():
 START = 0.15
 
 
-def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit():
-    low, high = START, START + 0.02  # log-odds of a refusal, within which one digit changes
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        same = probabilities((middle, 1.0)) == probabilities((START, 1.0))
-        low, high = (middle, high) if same else (low, middle)
-    assert probabilities((high, 1.0)) != probabilities((START, 1.0))
-    for errors, settled in ((-2.5, True), (-1.5, False), (1.5, False), (2.5, True)):
-        refused = high + errors * encoder.ERROR
+@pytest.mark.parametrize("serves", [None, 0.3])
+def test_a_verdict_is_settled_where_twice_the_error_of_a_logit_moves_no_digit(serves):
+    def read(refused: float) -> Reading:
         # A redirection is compliance here, and too unlikely to count.
         logits = (1.0, 0.0, math.log(math.exp(1.0) + 1) - refused, -100.0)
         assert log_odds(logits, "compliance") == pytest.approx((refused, 1.0), abs=1e-9)
-        assert _settled(Reading(logits), "compliance") == settled
+        return Reading(logits, "compliance", serves=serves)
+
+    first = probabilities(read(START))
+    low, high = START, START + 0.02  # log-odds of a refusal, within which one digit changes
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        same = probabilities(read(middle)) == first
+        low, high = (middle, high) if same else (low, middle)
+    assert probabilities(read(high)) != first
+    # What the second encoder may err by moves the same sum.
+    curve = curves()["both"]
+    most = 2.0 if serves is None else 2 - 2 * curve["serves"] / curve["slope"]
+    for errors, settled in ((-1.1, True), (-0.9, False), (0.9, False), (1.1, True)):
+        assert _settled(read(high + errors * most * encoder.ERROR)) == settled
 
 
 def test_an_answer_is_not_settled_where_it_may_or_may_not_be_read_with_its_prompt():
     for errors, settled in ((-1.5, True), (-0.5, False), (0.5, False), (1.5, True)):
-        share = MAY_REDIRECT + errors * encoder.ERROR
+        share = MAY_REFUSE + errors * encoder.ERROR
         logits = (-99.0, -99.0, 9.0, 9.0 + math.log(share / (1 - share)))
-        assert redirects(logits) == pytest.approx(share, abs=1e-9)
-        assert _settled(Reading(logits), "refusal") == settled
+        assert may_refuse(logits) == pytest.approx(share, abs=1e-9)
+        assert _settled(Reading(logits), has_prompt=True) == settled
+        share = PLAIN_NO + errors * encoder.ERROR
+        logits = (9.0 + math.log(share / (1 - share)), -99.0, -99.0, 9.0)
+        assert says_no(logits) == pytest.approx(share, abs=1e-9)
+        assert _settled(Reading(logits), has_prompt=True) == settled
 
 
 @pytest.mark.parametrize(

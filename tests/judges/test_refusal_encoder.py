@@ -3,17 +3,25 @@ how curves are fitted."""
 
 from __future__ import annotations
 
-import math
 import random
 
 import pytest
 
 from refract.core.jsonl import write_rows
+from refract.judges.refusal import Reading, probabilities
 from refract.judges.rules import judge_response
 from tools.refusal_encoder import curves
 from tools.refusal_encoder.augmentation import Writer
 from tools.refusal_encoder.curves import Scored
-from tools.refusal_encoder.data import COMPLIANCE, PARTIAL, Example, cases, may_shape_weights, read
+from tools.refusal_encoder.data import (
+    COMPLIANCE,
+    FULL,
+    PARTIAL,
+    Example,
+    cases,
+    may_shape_weights,
+    read,
+)
 from tools.refusal_encoder.data import NO as SAID_NO
 
 NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
@@ -74,22 +82,28 @@ def test_the_cases_have_every_class_each_of_its_own_answer():
     assert len({(e.prompt, e.answer) for e in written}) == len(written) > 1000
 
 
-def drawn(intercept: float, slope: float, count: int = 4000) -> list[Scored]:
-    """Rows whose labels are drawn from the curve of a refusal of either kind."""
+CURVES = {
+    "alone": {"intercept": -1.5, "slope": 0.8},
+    "both": {"intercept": 0.7, "slope": 0.5, "serves": -1.2},
+    "rules": {"intercept": 1.0, "slope": 2.0},
+    "full": {"intercept": -0.5, "slope": 1.5},
+}
+
+
+def test_the_curves_that_labels_were_drawn_from_are_found():
     rng = random.Random(5)
     rows = []
-    for number in range(count):
-        odds = rng.uniform(-6, 6)
-        chance = 1 / (1 + math.exp(-intercept - slope * odds))
-        refused = rng.random() < chance
-        classes = SAID_NO if refused else (COMPLIANCE,)
-        example = Example(curves.FITTED_ON[0], "m", "", f"{number}", classes, refused)
-        rows.append(Scored(example, "", judge_response(YES), (odds, 9.0), []))
-    return rows
-
-
-@pytest.mark.parametrize(("intercept", "slope"), [(0.0, 1.0), (-1.5, 0.8), (0.7, 2.0)])
-def test_the_curve_that_labels_were_drawn_from_is_found(intercept, slope):
-    fitted = curves.fit(drawn(intercept, slope))["refused"]
-    assert fitted["intercept"] == pytest.approx(intercept, abs=0.2)
-    assert fitted["slope"] == pytest.approx(slope, abs=0.15)
+    for number in range(12_000):
+        full, partial, none = (rng.uniform(-3, 3) for _ in range(3))
+        serves = rng.uniform(-3, 3) if number % 3 == 1 else None
+        reading = Reading((full, partial, none, -200.0), "refusal", number % 3 == 2, serves)
+        chances = probabilities(reading, CURVES)
+        (label,) = rng.choices((FULL, PARTIAL, COMPLIANCE), [*chances.values()])
+        example = Example(curves.FITTED_ON[0], "m", "", f"{number}", (label,), label != COMPLIANCE)
+        rows.append(Scored(example, "", judge_response(YES), reading, []))
+    fitted = curves.fit(rows)
+    # By the answer alone, answers of the other curves count, too: here hardly any.
+    fitted["alone"] = curves.fit([row for n, row in enumerate(rows) if n % 3 == 0 or n < 60])[
+        "alone"
+    ]
+    assert fitted == {name: pytest.approx(curve, abs=0.2) for name, curve in CURVES.items()}

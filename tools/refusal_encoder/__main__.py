@@ -28,7 +28,7 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import Tokens, arranged
-from refract.judges.refusal import ToRead, may_evade, paragraphs_of
+from refract.judges.refusal import ToRead, paragraphs_of, to_read_again
 from refract.judges.refusal.encoder import (
     FOLDER,
     READS_ANSWER,
@@ -135,7 +135,7 @@ def do_serve(examples: list[Example]) -> None:
     base = encoder_folder()
     taught = [example for example in examples if example.source in serving.TAUGHT]
     weights = quantized(serving.train(base, taught))
-    courses = [asdict(course) for course in serving.COURSES]
+    courses = [asdict(course) for course in (serving.BEGINS, *serving.LAST)]
     own = {name: value for name, value in weights.items() if not name.startswith(serving.SHARED)}
     answers = dict(sorted(Counter(example.source for example in taught).items()))
     described = {"courses": courses, "pairs": serving.counts(), "serving_answers": answers}
@@ -178,7 +178,7 @@ def serving_of(examples: list[Example], stored: Mapping[str, Any]) -> dict[str, 
             if example is None:
                 continue
             each = ToRead(curves.text_of(example), example.prompt, "refusal")
-            if may_evade(each, alone):
+            if to_read_again(each, alone):
                 open_[digest] = each
     pairs = [(each.prompt, each.text) for each in open_.values()]
     rows = by_stored(stored, tokens_of_both(pairs))

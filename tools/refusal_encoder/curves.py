@@ -1,4 +1,4 @@
-"""Fits the two curves that make the judge's probabilities of the encoder's log-odds."""
+"""Fits the curves that make the judge's probabilities of the encoders' log-odds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from refract.core.types import Verdict
-from refract.judges.refusal import Reading, Redirection, log_odds, may_evade, to_read
+from refract.judges.refusal import (
+    Reading,
+    Redirection,
+    curve_of,
+    log_odds,
+    to_read,
+    to_read_again,
+)
 from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
@@ -27,12 +34,12 @@ COUNTS_AS_COMPLIANCE = ("do_not_answer",)
 
 @dataclass(frozen=True)
 class Scored:
-    """A labelled answer, as the rules and the encoder read it."""
+    """A labelled answer, as the rules and the encoders read it."""
 
     example: Example
     text: str  # without what it repeats of the prompt
     by_rules: Verdict
-    odds: tuple[float, float]
+    reading: Reading
     paragraphs: Sequence[Logits]
 
 
@@ -54,13 +61,13 @@ def scored(
         alone, *paragraphs = logits[example.digest]
         by_rules = judge_response(example.answer, example.prompt)
         each = to_read(text_of(example), example.prompt, by_rules, counts)
-        serves = serving[example.digest] if may_evade(each, alone) else None
+        serves = serving[example.digest] if to_read_again(each, alone) else None
         rows.append(
             Scored(
                 example=example,
                 text=each.text,
                 by_rules=by_rules,
-                odds=log_odds(Reading(alone, serves).logits, each.counts),
+                reading=Reading(alone, each.counts, each.by_rules, serves),
                 paragraphs=paragraphs,
             )
         )
@@ -68,27 +75,47 @@ def scored(
 
 
 def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
-    """Intercept and slope of each curve: of a refusal of either kind, and of a full one among those.
-    They maximise the likelihood of the classes that each label allows, each source with one weight."""
+    """The curves of :func:`refract.judges.refusal.curves`, each of the answers like those that it is to
+    read; ``alone`` of all, by the answer alone. They maximise the likelihood of the classes
+    that each label allows, each source with one weight."""
     sizes = Counter(row.example.source for row in rows)
-    weights = np.array([1 / sizes[row.example.source] for row in rows])
-    either = np.array([row.odds[0] for row in rows])
-    whole = np.array([row.odds[1] for row in rows])
-    allowed = np.array([[label in _classes(row.example) for label in range(3)] for row in rows])
 
-    def loss(values: Any) -> float:
-        refused = expit(values[0] + values[1] * either)
-        full = expit(values[2] + values[3] * whole)
-        chances = np.stack([refused * full, refused * (1 - full), 1 - refused], axis=1)
-        likely = np.log(np.clip((chances * allowed).sum(axis=1), 1e-9, None))
-        return float(-(weights * likely).sum())
+    def fitted(chosen: Sequence[Scored], *names: str) -> list[float]:
+        """Of a refusal of either kind the intercept and the factors of ``names``; of a full one
+        intercept and slope."""
+        weights = np.array([1 / sizes[row.example.source] for row in chosen])
+        odds = [log_odds(row.reading.alone, row.reading.counts) for row in chosen]
+        known = {
+            "slope": [either for either, _ in odds],
+            "serves": [row.reading.serves or 0.0 for row in chosen],
+        }
+        either = np.array([known[name] for name in names])
+        whole = np.array([full for _, full in odds])
+        classes = [_classes(row.example) for row in chosen]
+        allowed = np.array([[label in each for label in range(3)] for each in classes])
 
-    start = np.array([0.0, 1.0, 0.0, 1.0])
-    values = np.round(minimize(loss, start, method="L-BFGS-B").x, 4).tolist()
-    return {
-        "refused": {"intercept": values[0], "slope": values[1]},
-        "full": {"intercept": values[2], "slope": values[3]},
-    }
+        def loss(values: Any) -> float:
+            refused = expit(values[0] + values[1:-2] @ either)
+            full = expit(values[-2] + values[-1] * whole)
+            chances = np.stack([refused * full, refused * (1 - full), 1 - refused], axis=1)
+            likely = np.log(np.clip((chances * allowed).sum(axis=1), 1e-9, None))
+            return float(-(weights * likely).sum())
+
+        start = np.array([0.0, *[1.0 if name == "slope" else 0.0 for name in names], 0.0, 1.0])
+        found: list[float] = minimize(loss, start, method="L-BFGS-B").x.round(4).tolist()
+        return found
+
+    by_curve: dict[str, list[Scored]] = {"alone": [], "both": [], "rules": []}
+    for row in rows:
+        by_curve[curve_of(row.reading)].append(row)
+    by_curve["alone"] = [*rows]
+    curves = {}
+    for name, chosen in by_curve.items():
+        factors = ("slope", "serves") if name == "both" else ("slope",)
+        values = fitted(chosen, *factors)
+        curves[name] = dict(zip(("intercept", *factors), values, strict=False))
+    curves["full"] = dict(zip(("intercept", "slope"), fitted(rows, "slope")[-2:], strict=True))
+    return curves
 
 
 def _classes(example: Example) -> tuple[int, ...]:

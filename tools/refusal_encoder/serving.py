@@ -26,7 +26,7 @@ from tools.refusal_encoder.data import (
     Example,
     cases,
 )
-from tools.refusal_encoder.training import Lesson, Recipe, fitted, pretrained
+from tools.refusal_encoder.training import Lesson, Recipe, fitted, mean, pretrained
 
 PAIRS = Path(__file__).with_name("pairs")
 EVADES, SERVES = range(2)
@@ -47,21 +47,29 @@ class Course:
     unrelated: float = 0.15  # answers under requests of other matters, beside each row of pairs
     empty: int = 0  # replies that say nothing, under any request
     published: bool = False  # whether answers of TAUGHT are among the rows
+    beside: float = 0.0  # of the rows, the share that stands once more beside other help
 
 
 FIRST = ("everyday", "crime", "harmless", "health_and_politics")
-LATER = ("loaded_questions", "opinions_and_lectures", "people", "dangers", "claims", "ordinary")
-COURSES = (
-    Course(FIRST, Recipe(epochs=3, seed=1)),
+SECOND = (*FIRST, "loaded_questions", "opinions_and_lectures", "people", "dangers")
+SECOND += ("claims", "ordinary")
+THIRD = (*SECOND, "misdeeds", "private_life", "forms", "questions")
+BEGINS = Course(FIRST, Recipe(epochs=3, seed=1))
+# What ships is the mean of the weights after each of these, from the first one's.
+LAST = tuple(
     Course(
-        (*FIRST, *LATER),
+        files,
         Recipe(epochs=1, rate=1e-4, head_rate=5e-4, seed=7),
         share=0.8,
         refusals=True,
         empty=2500,
         published=True,
-    ),
+        beside=beside,
+    )
+    for files, beside in ((SECOND, 0.0), (THIRD, 0.08))
 )
+# Characters of help that stands beside another answer.
+HELP = range(150, 2500)
 # Published sources that it learns from. Others it has not seen, as what is measured should be; those of
 # LACKING, which are measured, are read for tables by a second training that lacks them.
 LACKING = ("chatgpt_refusals", "wildguard")
@@ -107,8 +115,7 @@ def items(files: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
 
 def counts() -> dict[str, int]:
     """How many items each file of pairs has."""
-    names = COURSES[-1].files
-    return {name: sum(1 for _ in items((name,))) for name in names}
+    return {name: sum(1 for _ in items((name,))) for name in THIRD}
 
 
 def published(examples: Sequence[Example], rng: random.Random) -> list[Row]:
@@ -138,6 +145,11 @@ def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> li
     says_nothing = [row["answer"] for row in read_rows(CASES / "empty_talk.jsonl")]
     for _ in range(course.empty):
         rows.append((rng.choice(prompts), rng.choice(says_nothing), SERVES))
+    helps = [answer for _, answer, does in rows if does == SERVES and len(answer) in HELP]
+    for prompt, answer, does in [row for row in rows if rng.random() < course.beside]:
+        other = "\n\n".join(rng.choices(helps, k=rng.randint(1, 3)))
+        parts = (answer, other) if rng.random() < 0.5 else (other, answer)
+        rows.append((prompt, "\n\n".join(parts), does))
     rng.shuffle(rows)
     return rows
 
@@ -147,11 +159,13 @@ def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:
     answers that it learns from."""
     import torch
 
-    torch.manual_seed(COURSES[0].recipe.seed)
-    weights = pretrained(folder, COURSES[0].recipe.layers, classes=2)
-    for course in COURSES:
-        weights = taught(weights, course, examples)
-    return weights
+    torch.manual_seed(BEGINS.recipe.seed)
+    begun = taught(pretrained(folder, BEGINS.recipe.layers, classes=2), BEGINS, examples)
+    ends = []
+    for course in LAST:
+        start = {name: value.clone() for name, value in begun.items()}
+        ends.append(taught(start, course, examples))
+    return mean(ends)
 
 
 def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from refract.agreement.ledger import LedgerEntry, ledger_entries
 from refract.agreement.scores import PARTIALS
 from refract.core.jsonl import read_rows, write_rows
-from refract.judges.refusal import decided, overrule
+from refract.judges.refusal import decided, overrule, probabilities
 from refract.judges.refusal.encoder import Logits
 from refract.statistics.raters import cohen_kappa
 from tools.refusal_encoder import curves
@@ -128,8 +128,9 @@ def _lines(
         example = row.example
         if example.source in sources:
             chosen = without_source.get(example.source, fitted)
-            verdict = decided(row.text, example.prompt, row.by_rules, row.odds, chosen)
-            overrule(verdict, row.paragraphs, chosen)
+            chances = probabilities(row.reading, chosen)
+            verdict = decided(row.text, example.prompt, row.by_rules, chances)
+            overrule(verdict, row.paragraphs)
             lines.append(
                 Line(
                     example=example,

@@ -424,6 +424,11 @@ def _has_period(window: str, longest: int = 60) -> bool:
     return any(window[period:] == window[:-period] for period in range(1, longest + 1))
 
 
+def has_common_words(words: Sequence[str]) -> bool:
+    """Whether one of the commonest English words is among the first sixty of a text in lower case."""
+    return EN.common_words.search(" ".join(words[:60])) is not None
+
+
 def _is_noise(text: str, words: list[str]) -> bool:
     head = text[:1500]
     if len(_CONTROL.findall(head)) > 0.2 * len(head):
@@ -432,7 +437,7 @@ def _is_noise(text: str, words: list[str]) -> bool:
         return not any(unicodedata.category(char) == "So" for char in head)
     if len(words) < 8 or not text.isascii():
         return False
-    if EN.common_words.search(" ".join(words[:60])):
+    if has_common_words(words):
         return False
     tokens = [word for word in words[:60] if len(word) > 3 and word.isalpha()]
     unspeakable = list(filter(_UNSPEAKABLE.search, tokens))
