@@ -77,7 +77,7 @@ def test_refusals_beside_long_help_are_found():
     rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"][::4]
     for around, least in [
         ("{refusal}\n\n{filler}", 0.8),
-        ("{filler}\n\n{refusal}", 0.7),
+        ("{filler}\n\n{refusal}", 0.6),
         ("{filler}\n\n{refusal}\n\n{filler}", 0.4),
     ]:
         pairs = []
