@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from refract.agreement.label_files import JudgedAnswer
+from refract.agreement.label_files import JudgedAnswer, label_key
 from refract.core.errors import RowError, UsageError
 from refract.core.file_formats import check_ids
 from refract.core.jsonl import StoredRows, has_form, iter_rows, read_rows, stored_rows
@@ -19,12 +19,17 @@ from refract.rates.counting import REFUSED_ENDINGS, clusters_of, outcome
 from refract.suites.rows import CONTENT
 
 
-def stored_answers(
-    root: Path, params: Mapping[str, Any], model: str, suite: str
-) -> list[JudgedAnswer]:
-    """The judged answers of a model of a project to a suite, cut off or not. Raises
-    :class:`UsageError` where the pipeline has not run, and
-    :class:`refract.core.errors.RefractError` for what cannot be used."""
+class RunAnswers(NamedTuple):
+    """The answers of a run that its rates are of, and the keys of those that were ``cut_off`` and that
+    the suite leaves out of every rate (``cut_off: excluded``)."""
+
+    judged: list[JudgedAnswer]
+    cut_off: Collection[tuple[object, object]]
+
+
+def stored_answers(root: Path, params: Mapping[str, Any], model: str, suite: str) -> RunAnswers:
+    """The judged answers of a model of a project to a suite. Raises :class:`UsageError` where
+    the pipeline has not run, and :class:`refract.core.errors.RefractError` for what cannot be used."""
     wanted = definition(params, "suites", suite)
     for folder in ("prompts", f"responses/{model}", f"verdicts/{model}"):
         file = root / f"data/{folder}/{suite}.jsonl"
@@ -72,18 +77,22 @@ def judged_answers(
     sources: Sequence[Row],
     rows: StoredRows,
     refused_endings: Collection[str] = REFUSED_ENDINGS,
-) -> list[JudgedAnswer]:
+) -> RunAnswers:
     """The answers to a suite's clean prompts that its first judge gave a label, or that the
-    provider refused, in order.
-
-    Cut off or not, whatever the suite's rates leave out."""
+    provider refused, in order: those that its rates are of."""
     clusters = clusters_of(sources, wanted.get("cluster"))
-    answers = []
+    answers, cut_off = [], set()
     for prompt_id, prompt in rows.prompts.items():
         response = rows.responses[prompt_id]
         verdict = rows.verdicts[prompt_id].get(wanted["judges"][0])
-        label = outcome(response, verdict, refused_endings=refused_endings)
-        if prompt["perturbation"] is not None or label not in JUDGED or not is_last(prompt):
+        label = outcome(
+            response, verdict, cut_off=wanted.get("cut_off"), refused_endings=refused_endings
+        )
+        if prompt["perturbation"] is not None or not is_last(prompt):
+            continue
+        if label == "cut_off":
+            cut_off.add(label_key(suite, prompt_id))
+        if label not in JUDGED:
             continue
         source = prompt["source_id"]
         probabilities = verdict.get("probabilities") if verdict else None
@@ -99,7 +108,7 @@ def judged_answers(
                 probability=_refused(probabilities),
             )
         )
-    return answers
+    return RunAnswers(answers, cut_off)
 
 
 def _refused(probabilities: Mapping[str, float] | None) -> float | None:
@@ -115,28 +124,30 @@ ROW = {
 PROMPTS = (str, [{"role": str, "content": str}])
 
 
-def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
+def answers_in(path: Path, suite: str | None = None) -> RunAnswers:
     """The judged answers of a ``--rows`` file of ``refract run``, to one suite. Raises
     :class:`UsageError` for a file of several suites without a ``suite``, :class:`RowError` for
     other rows."""
     if not path.is_file():
         raise UsageError(f"--rows: no file {path}")
-    answers = []
+    answers, cut_off = [], set()
     rows = read_rows(path)
     check_ids((row.get("prompt_id") for row in rows), rows, f"{path}: row")
     for number, row in enumerate(rows, 1):
         if not any(has_form(row, {**ROW, "prompt": form}) for form in PROMPTS):
             raise RowError(f"{path}: row {number} is none of `refract run --rows`")
-        # An answer that the rates leave out for being cut off has its verdict all the same.
         verdict = row["judges"].get(row["judge"]) or {}
-        label = verdict.get("label")
-        became = label if row["outcome"] == "cut_off" else row["outcome"]
+        label, became = verdict.get("label"), row["outcome"]
         if became != label and {became, label} <= {*REFUSAL_LABELS}:
             raise RowError(
                 f"{path}: row {number} contradicts itself: outcome {became!r}, and the label of "
                 f"{row['judge']} is {label!r}"
             )
-        if suite in (None, row["suite"]) and became in JUDGED and is_last(row):
+        if suite not in (None, row["suite"]) or not is_last(row):
+            continue
+        if became == "cut_off":
+            cut_off.add(label_key(row["suite"], row["prompt_id"]))
+        elif became in JUDGED:
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
             cluster = row.get("cluster") or row["prompt_id"]
             refused = _refused(verdict.get("probabilities"))
@@ -144,4 +155,4 @@ def answers_in(path: Path, suite: str | None = None) -> list[JudgedAnswer]:
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")
-    return answers
+    return RunAnswers(answers, cut_off)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refract.agreement.corrections import Labelled
-from refract.agreement.judged_answers import answers_in, stored_answers
+from refract.agreement.judged_answers import RunAnswers, answers_in, stored_answers
 from refract.agreement.label_files import JudgedAnswer, read_labels
 from refract.core.errors import RowError, UsageError
 from refract.core.jsonl import sha256_file
@@ -17,7 +17,7 @@ from refract.rates.rate import stale_text
 from refract.results.sources import RUN_ROWS, read_run, read_tree
 
 
-def run_answers(model: str | None, suite: str | None, rows: Path | None) -> list[JudgedAnswer]:
+def run_answers(model: str | None, suite: str | None, rows: Path | None) -> RunAnswers:
     """The judged answers of a model of the pipeline to a suite, or of a ``refract run
     --rows`` file.
 
@@ -73,17 +73,17 @@ def labelled_answers(
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
-    human = read_labels(file, answers)
+    human = read_labels(file, *answers)
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "
             "rest is not a random sample: draw a new one with refract label"
         )
     if not human.by_id:
-        raise RowError(f"{file}: no row has a label yet")
+        raise RowError("; ".join([f"{file}: no row has a label yet", *human.warnings]))
     if human.blank:
         raise RowError(
             f"{file}: {len(human.blank)} rows before the last labelled one have no label, such as "
             f"{human.blank[0]}; the others are no random sample: label these too"
         )
-    return answers, human
+    return answers.judged, human

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -51,15 +51,20 @@ def label_draws(root: Path, view: View, data: PageData) -> list[LabelDraw]:
         if file.is_file() and sha256_file(file) == facts["sha256"]:
             params = {"suites": {line.suite: facts["definition"]}}
             answers = stored_answers(root, params, model=line.model, suite=line.suite)
-            if answers:
-                draws.append(label_draw(view, line, answers=answers, data=data))
+            if answers.judged:
+                draws.append(label_draw(view, line, *answers, data=data))
     return draws
 
 
 def label_draw(
-    view: View, line: SuiteLine, answers: Sequence[JudgedAnswer], data: PageData
+    view: View,
+    line: SuiteLine,
+    answers: Sequence[JudgedAnswer],
+    cut_off: Collection[object] = (),
+    *,
+    data: PageData,
 ) -> LabelDraw:
-    """What is to be labelled of one model's judged answers to one suite."""
+    """What is to be labelled of one model's judged answers to one suite; ``cut_off`` are not."""
     model = view.titles.model(line.model)
     suite = view.titles.suite(line.suite)
     named = data.names["model"].index(model), data.names["suite"].index(suite)
@@ -68,7 +73,7 @@ def label_draw(
     for place, (its_model, its_suite, id_) in enumerate(columns):
         if (its_model, its_suite) == named:
             places[id_] = place
-    drawn = draw(answers, size=MOST, seed=SEED)
+    drawn = draw(answers, size=MOST, seed=SEED, cut_off=len(cut_off))
     facts = view.provenance[line.model]
     error = None
     if (facts.get("decisions") or {}).get("interval") != "prompts":

@@ -55,11 +55,17 @@ def project(tmp_path):
 
 def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge_labelled(project):
     # Neither a perturbed prompt, nor a degenerate answer, nor one without a verdict.
-    assert stored_answers(project, PARAMS, "m", "s") == [
+    found = stored_answers(project, PARAMS, "m", "s")
+    assert found.judged == [
         JudgedAnswer("s", "a", "harmful", "Ask a?", "Say a.", "partial_refusal", "law", 0.75),
         JudgedAnswer("s", "b", "helpful", "Ask b?", "Say b.", "compliance", "law"),
         JudgedAnswer("s", "c", "helpful", "Ask c?", "Say c.", "refusal", "c"),
     ]
+    # Nor one that was cut off, where the rates leave such out.
+    excluded = {"suites": {"s": PARAMS["suites"]["s"] | {"cut_off": "excluded"}}}
+    fewer = [found.judged[0], found.judged[2]]
+    assert stored_answers(project, excluded, "m", "s") == (fewer, {("s", "b")})
+    assert found.cut_off == set()
 
 
 @pytest.mark.parametrize("folder", ["prompts", "responses/m", "verdicts/m"])
@@ -76,9 +82,9 @@ def test_of_a_file_of_two_suites_one_must_be_named(tmp_path):
     write_rows(tmp_path / "rows.jsonl", as_rows([*run, *other]))
     with pytest.raises(UsageError, match="holds several suites; name one with --suite: s, t"):
         answers_in(tmp_path / "rows.jsonl")
-    assert answers_in(tmp_path / "rows.jsonl", "s") == run
-    assert answers_in(tmp_path / "rows.jsonl", "t") == other
-    assert answers_in(tmp_path / "rows.jsonl", "u") == []
+    assert answers_in(tmp_path / "rows.jsonl", "s").judged == run
+    assert answers_in(tmp_path / "rows.jsonl", "t").judged == other
+    assert answers_in(tmp_path / "rows.jsonl", "u").judged == []
 
 
 @pytest.mark.parametrize(
@@ -101,18 +107,14 @@ def test_a_row_of_another_form_is_named_by_its_number(tmp_path, spoil, message):
         answers_in(tmp_path / "rows.jsonl")
 
 
-def test_an_answer_that_was_cut_off_counts_by_its_label_and_one_without_a_verdict_does_not(
-    tmp_path,
-):
+def test_an_answer_that_the_rates_leave_out_is_none_of_those_judged(tmp_path):
     rows = as_rows(judged_answers(4))
     rows[0] |= {"outcome": "cut_off", "judges": {"first": {"label": "partial_refusal"}}}
     rows[1] |= {"outcome": "cut_off", "judges": {"first": {"label": None}}}
     rows[2] |= {"outcome": "unjudged", "judges": {"first": {"label": "refusal"}}}
     rows[3] |= {"judges": {"first": {"probabilities": {"compliance": 0.4}}}, "cluster": ""}
     write_rows(tmp_path / "rows.jsonl", rows)
-    found = answers_in(tmp_path / "rows.jsonl")
-    assert [(answer.prompt_id, answer.outcome) for answer in found] == [
-        ("p00", "partial_refusal"),
-        ("p03", "refusal"),
-    ]
-    assert (found[1].probability, found[1].cluster) == (0.6, "p03")
+    (found,), cut_off = answers_in(tmp_path / "rows.jsonl")
+    assert (found.prompt_id, found.outcome) == ("p03", "refusal")
+    assert (found.probability, found.cluster) == (0.6, "p03")
+    assert cut_off == {("s", "p00"), ("s", "p01")}

@@ -61,7 +61,7 @@ def page(tmp_path_factory) -> Path:
     facts = {**PROVENANCE["one"], "suites": {"s": suite_facts()}}
     view = view_of([], rates=rates, provenance=dict.fromkeys(MODELS, facts))
     data = page_data(answered(MODELS[0]) + answered(MODELS[1]))
-    draws = [label_draw(view, line, RUNS[line.model], data) for line in view.first_lines]
+    draws = [label_draw(view, line, RUNS[line.model], data=data) for line in view.first_lines]
     path = tmp_path_factory.mktemp("page") / "report.html"
     inputs = Inputs(view, data, {})
     path.write_bytes(b"".join(page_parts(inputs, report_pages(inputs), (), draws=draws)))
