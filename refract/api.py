@@ -27,6 +27,7 @@ from refract.evaluate import (
 )
 from refract.evaluate.judge_errors import measure_judges
 from refract.judges import judge_answers, open_judges, reading_warnings, with_calls_judged
+from refract.judges.cases import Judge
 from refract.models import open_model
 from refract.models.answer_rows import named_answers, recorded_answer
 from refract.models.function import FunctionModel, TextFunction, function_name
@@ -276,10 +277,14 @@ def compare(a: str | Path | Results, b: str | Path | Results | None = None) -> C
 
 
 def judge_rows(
-    rows: Sequence[Row], name: str, definition: Definition, where: str = "row"
+    rows: Sequence[Row],
+    name: str,
+    definition: Definition,
+    where: str = "row",
+    judges: Mapping[str, Judge] | None = None,
 ) -> list[Row]:
     """Verdict rows of answers that already exist, by one judge; ``where`` names the
-    rows in messages."""
+    rows in messages. ``judges`` are those of :func:`open_judges`, where they are open already."""
     ids, answers = [], []
     errors: dict[int, str] = {}
     for number, row in enumerate(rows):
@@ -308,7 +313,7 @@ def judge_rows(
                 errors[number] = answer.error["message"]
         answers.append({**row, **read})
     check_ids(ids, rows, where)
-    judges = open_judges(with_calls_judged({name: definition}, ()))
+    judges = judges or open_judges(with_calls_judged({name: definition}, ()))
     judged = []
     for number, verdicts in enumerate(judge_answers(answers, judges)):
         id_, row, verdict = ids[number], answers[number], verdicts[name]

@@ -35,7 +35,7 @@ from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
 from refract.evaluate.judged_rows import refused_rates
-from refract.judges import reading_warnings
+from refract.judges import open_judges, reading_warnings, with_calls_judged
 from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
 from refract.project.inputs import files_named
@@ -97,7 +97,8 @@ def judge(
     rows, notes = named_answers(log.rows, f"--in: {in_}")
     for warning in (*log.notes, *notes, *reading_warnings(rows, {name: definition})):
         say(f"{in_}: {warning}", file=sys.stderr)
-    verdicts = judge_rows(rows, name, definition, where=f"{in_}: row")
+    judges = open_judges(with_calls_judged({name: definition}, ()))
+    verdicts = judge_rows(rows, name, definition, where=f"{in_}: row", judges=judges)
     write_rows(out, verdicts)
     unjudged = [verdict["error"] for verdict in verdicts if verdict["error"]]
     if unjudged:
@@ -111,7 +112,8 @@ def judge(
     labels = [f"{count} {label}" for label, count in counts.most_common()]
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
     decisions = decision_settings(find_project().folder)
-    _print_rates(refused_rates(rows, verdicts, name, definition, decisions), decisions)
+    rates = refused_rates(rows, verdicts, name, definition, decisions, judges[name])
+    _print_rates(rates, decisions)
     raise typer.Exit(int({*counts} <= {"degenerate"}))
 
 

@@ -12,8 +12,7 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row, Verdict
 from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Definition
-from refract.judges import open_judges
-from refract.judges.cases import versioned
+from refract.judges.cases import Judge, versioned
 from refract.models.answer_rows import recorded_answer
 from refract.models.store import answer_row
 from refract.rates.counting import Counted, answer_rate, clusters_of, outcome
@@ -29,10 +28,10 @@ def refused_rates(
     name: str,
     definition: Definition,
     settings: DecisionSettings,
+    judge: Judge,
 ) -> list[Rate]:
     """The share refused of each model's answers, and by category where rows say one; none of a judge
-    that labels something else, nor where no answer was judged."""
-    judge = open_judges({name: definition})[name]
+    that labels something else, nor where no answer was judged. ``judge`` is the open one."""
     if not FAMILIES[judge.FAMILY].tells_refusal:
         return []
     defined = {name: versioned(definition, judge)} if settings.labels_ask is None else {}

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from refract import judges
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
@@ -341,6 +342,18 @@ def test_a_misspelt_column_of_prompts_is_said(cli):
 def test_judging_answers_that_say_nothing_is_1(cli, answers):
     done = judge_rows(cli, [{"prompt": "How?", "response": answer} for answer in answers])
     assert (done.code, len(read_rows(Path("v.jsonl")))) == (1, len(answers)), done
+
+
+def test_judging_opens_its_judge_once(cli, monkeypatch):
+    opened, open_judge = [], judges.open_judge
+
+    def counted(name, definition):
+        opened.append(name)
+        return open_judge(name, definition)
+
+    monkeypatch.setattr(judges, "open_judge", counted)
+    done = judge_rows(cli, [{"prompt": "How?", "response": REFUSALS[0]}])
+    assert (done.code, opened) == (0, ["rules"]), done
 
 
 def test_judging_prints_the_rates_of_a_run_on_the_same_answers(cli, suite):
