@@ -26,7 +26,6 @@ from refract.rates.key import CATEGORY_MEASURES, HUMAN_LABELLED, LABELS_ALONE, R
 from refract.rates.one_share import NO_LABELS, LabelPair, VerdictLabels
 from refract.rates.rate import (
     Counts,
-    HumanLabels,
     Interval,
     Rate,
     SharePart,
@@ -177,11 +176,14 @@ def label_table(
         return []
     table = []
     for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
-        used = HumanLabels(rate.labelled if rate else 0, len(labels.stale), len(labels.blank))
-        counts = Counts(None, rate.n if rate and labels.are_random else 0, labels=used)
-        key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
-        value, interval = (rate.rate, rate.interval) if rate and labels.are_random else (None, None)
-        table.append(Rate(key=key, counts=counts, value=value, interval=interval))
+        used = replace(labels.counts, used=rate.labelled if rate else 0)
+        found = Rate(
+            Key(HUMAN_LABELLED[name], group=Group(FIELD)), Counts(None, 0, labels=used), None
+        )
+        if rate is not None and used.are_random:
+            counts = replace(found.counts, n=rate.n)
+            found = replace(found, counts=counts, value=rate.rate, interval=rate.interval)
+        table.append(found)
     return table
 
 
@@ -200,7 +202,7 @@ def label_intervals(
     sample."""
     intervals: dict[str, Interval] = {}
     gainsaid: list[str] = []
-    if not labels.are_random:
+    if not labels.counts.are_random:
         return intervals, gainsaid
     members = answers_by_measure(answers)
     for measure, rate in corrected_rates((answers, labels), confidence=confidence).items():
@@ -237,9 +239,9 @@ def labels_alone(
         if limit is None or judged is None:
             continue
         share = found.get(judged.name)
-        used = HumanLabels(share.labelled if share else 0, len(labels.stale), len(labels.blank))
+        used = replace(labels.counts, used=share.labelled if share else 0)
         rate = Rate(Key(measure, group=Group(FIELD)), Counts(None, 0, labels=used), None)
-        if share is not None and labels.are_random:
+        if share is not None and used.are_random:
             unjudged = judged.counts.unjudged
             rate = replace(
                 rate,

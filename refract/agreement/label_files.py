@@ -15,7 +15,7 @@ from refract.core.tables import read_table, write_table
 from refract.core.tool_calls import with_calls
 from refract.core.types import Attempt, Row, conversation_text
 from refract.core.vocabulary import LABELS, REFUSED
-from refract.rates.rate import stale_text
+from refract.rates.rate import HumanLabels, stale_text
 from refract.statistics.weighted import draw_size
 
 # Of one model and suite, from a project's folder.
@@ -97,9 +97,9 @@ class JoinedLabels(NamedTuple):
     cut_off: Sequence[str] = ()
 
     @property
-    def are_random(self) -> bool:
-        """Whether the labelled answers are a random sample."""
-        return not self.stale and not self.blank
+    def counts(self) -> HumanLabels:
+        """How many labels there are, and how many answers keep them from being a random sample."""
+        return HumanLabels(len(self.by_id), len(self.stale), len(self.blank))
 
     @property
     def warnings(self) -> list[str]:

@@ -116,7 +116,7 @@ def test_labels_of_answers_that_no_rate_is_of_are_named_and_the_others_are_a_sam
     assert (whole.cut_off, whole.blank) == ([], [blank])
     assert labels.cut_off == [labelled[2], labelled[5]]
     assert labels.by_id == {id_: "refusal" for id_ in whole.by_id if id_ not in gone}
-    assert labels.are_random
+    assert labels.counts.are_random
     if whole.inclusion:
         assert labels.inclusion == {id_: whole.inclusion[id_] for id_ in labels.by_id}
     (warning,) = labels.warnings
