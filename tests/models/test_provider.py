@@ -462,43 +462,44 @@ def test_a_prompt_that_the_server_cut_is_not_answered_and_a_shorter_one_is_tried
     assert "read 130 tokens of 401 words; raise its context (Ollama: OLLAMA_CON" in error["message"]
 
 
+def choice(reason: str, **given) -> dict:
+    """The payload of a completion."""
+    return {"choices": [{"finish_reason": reason, **given}]}
+
+
+def message(content: list[dict], reason: str) -> dict:
+    """The payload of Anthropic's messages."""
+    return {"content": content, "stop_reason": reason}
+
+
 @pytest.mark.parametrize(
-    ("choice", "expected"),
+    ("adapter", "payload", "expected"),
     [
         # Azure's filter leaves the message out.
-        ({"finish_reason": "content_filter", "content_filter_results": {}},
-         ("content_filter", "")),
+        ("openai", choice("content_filter", content_filter_results={}), Answer("", "content_filter")),
         # A server that drops what is null.
-        ({"finish_reason": "stop", "message": {"role": "assistant"}}, ("stop", "")),
+        ("openai", choice("stop", message={"role": "assistant"}), Answer("", "stop")),
         # A filter that failed has filtered nothing.
-        ({"finish_reason": "content_filter: PROHIBITED_CONTENT"}, ("content_filter", "")),
-        ({"finish_reason": "stop", "native_finish_reason": "refusal",
-         "message": {"content": None}}, ("refusal", "")),
-        ({"finish_reason": "stop", "message": {"content": "hi"},
-         "content_filter_results": {"error": {"code": "content_filter_error"}}}, ("stop", "hi")),
-    ],
-)  # fmt: skip
-def test_completions_of_other_servers_are_read(choice, expected):
-    answer = model(None).read({"choices": [choice]}, 0)
-    assert (answer.finish_reason, answer.response) == expected
-
-
-@pytest.mark.parametrize(
-    ("content", "reason", "expected"),
-    [
+        ("openai", choice("content_filter: PROHIBITED_CONTENT"), Answer("", "content_filter")),
+        ("openai", choice("stop", native_finish_reason="refusal", message={"content": None}),
+         Answer("", "refusal")),
+        ("openai", choice("stop", message={"content": "hi"},
+                          content_filter_results={"error": {"code": "content_filter_error"}}),
+         Answer("hi")),
         # A refusal keeps what was said before it.
-        ([{"type": "text", "text": "Well,"}], "refusal", Answer("Well,", "refusal")),
-        ([], "model_context_window_exceeded", Answer("", "length")),
-        ([], "stop_sequence", Answer("", "stop")),
+        ("anthropic", message([{"type": "text", "text": "Well,"}], "refusal"),
+         Answer("Well,", "refusal")),
+        ("anthropic", message([], "model_context_window_exceeded"), Answer("", "length")),
+        ("anthropic", message([], "stop_sequence"), Answer("", "stop")),
         # Between two calls of tools a model can think again; newer blocks are left out.
-        ([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"}, NEWER,
-          {"type": "thinking", "thinking": ""}, {"type": "thinking", "thinking": "Oh."}],
-         "end_turn", Answer("A", thinking="Hm.\n\nOh.")),
+        ("anthropic", message([{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "A"},
+                               NEWER, {"type": "thinking", "thinking": ""},
+                               {"type": "thinking", "thinking": "Oh."}], "end_turn"),
+         Answer("A", thinking="Hm.\n\nOh.")),
     ],
 )  # fmt: skip
-def test_rarer_stop_reasons_are_known(content, reason, expected):
-    payload = {"content": content, "stop_reason": reason}
-    assert model(None, "anthropic").read(payload, 0) == expected
+def test_rarer_replies_are_read(adapter, payload, expected):
+    assert model(None, adapter).read(payload, 0) == expected
 
 
 @pytest.mark.parametrize(
