@@ -177,13 +177,13 @@ def label_table(
     table = []
     for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
         used = replace(labels.counts, used=rate.labelled if rate else 0)
-        found = Rate(
+        of_labels = Rate(
             Key(HUMAN_LABELLED[name], group=Group(FIELD)), Counts(None, 0, labels=used), None
         )
         if rate is not None and used.are_random:
-            counts = replace(found.counts, n=rate.n)
-            found = replace(found, counts=counts, value=rate.rate, interval=rate.interval)
-        table.append(found)
+            counts = replace(of_labels.counts, n=rate.n)
+            of_labels = replace(of_labels, counts=counts, value=rate.rate, interval=rate.interval)
+        table.append(of_labels)
     return table
 
 
