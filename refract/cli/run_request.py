@@ -81,9 +81,10 @@ class RunOptions:
         str | None, of_model(metavar="ID", help="Folder, hub id or the provider's name for it.")
     ] = None
     base_url: Annotated[str | None, of_model(metavar="URL", help="Its server.")] = None
-    path: Annotated[str | None, of_model(metavar="FILE", help="Answers of a recorded model.")] = (
-        None
-    )
+    path: Annotated[
+        str | None,
+        of_model(metavar="FILE", help="Answers of a recorded model."),
+    ] = None
     name: Annotated[
         str | None,
         of_model(

@@ -73,7 +73,7 @@ def labelled_answers(
     if not file.is_file():
         raise UsageError(f"no file {file}; `refract label` writes one")
     answers = run_answers(model, suite, rows)
-    human = read_labels(file, *answers)
+    human = read_labels(file, answers.judged, answers.cut_off)
     if human.stale:
         raise RowError(
             f"{file}: {stale_text(len(human.stale))} than this run's, such as {human.stale[0]}; the "

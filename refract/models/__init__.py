@@ -120,6 +120,22 @@ def with_fixed(
     return merged
 
 
+def with_implied(value: Any) -> Any:
+    """A definition, or whatever holds some, with what adapters imply where it says nothing
+    (:attr:`refract.models.protocol.Model.IMPLIES`)."""
+    if isinstance(value, list):
+        return [with_implied(entry) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    full = {key: with_implied(inner) for key, inner in value.items()}
+    adapter = full.get("adapter")
+    if isinstance(adapter, str) and ADAPTERS.knows(adapter):
+        implied = getattr(find(ADAPTERS, adapter, "adapter"), "IMPLIES", {})
+        stated = {key: full[key] for key in full if full[key] is not None}
+        full = {**full, **implied, **stated}
+    return full
+
+
 def generation_settings(name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of ``GENERATION`` that an adapter has, as JSON, with the values that
     a definition comes to. Raises :class:`ParamsError`."""

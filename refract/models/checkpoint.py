@@ -232,10 +232,12 @@ def weight_files(folder: Path) -> list[Path]:
 def content_files(folder: Path, *, code: bool = False) -> list[Path]:
     """The files of a checkpoint that determine an answer; ``code``: with Python files.
     Raises AdapterError."""
-    if not (folder / "config.json").is_file():
+    if (folder / "adapter_config.json").is_file():
         raise AdapterError(
-            f"{folder} has no config.json: not a model checkpoint (a LoRA adapter is an adapter_path)"
+            f"{folder} holds a PEFT adapter: give it as adapter_path, and its base as model_id"
         )
+    if not (folder / "config.json").is_file():
+        raise AdapterError(f"{folder} has no config.json: not a model checkpoint")
     files = {*weight_files(folder), *(folder.rglob("*.py") if code else ())}
     named = read_json(folder / "config.json").get("transformers_weights")
     for pattern in (*FILES, *([named] if isinstance(named, str) else [])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from refract.core.registry import find
@@ -29,6 +30,7 @@ class HF(Model):
     adapter = "hf"
     version = "3"
     Settings = HFSettings
+    IMPLIES = MappingProxyType({"arithmetic": "exact"})
 
     def __init__(self, name: str, settings: HFSettings) -> None:
         self.name, self.settings = name, settings

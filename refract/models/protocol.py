@@ -171,6 +171,10 @@ class Model(Protocol):
     """Names of :attr:`Request.metadata` that its answers depend on besides the
     messages."""
 
+    IMPLIES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Settings that name parts of other packages, and which these are where a definition
+    does not say it: the code of these packages counts as the definition's."""
+
     samples: bool = False
     """Whether the row's seed matters (temperature above 0)."""
 

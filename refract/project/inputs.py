@@ -21,7 +21,7 @@ from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
 from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
-from refract.models import ADAPTERS, checkpoint, lora, open_model
+from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
 from refract.models.answering import ANSWERS
 from refract.models.arithmetic import ARITHMETICS
 from refract.models.checkpoint import WEIGHT_FILES, is_hub_id, is_package
@@ -49,7 +49,13 @@ FOLDERS = ("model_id", "adapter_path", "encoder")
 LOCAL = {"hf": ("model_id", "adapter_path"), "recorded": ("path",)}
 # Settings of a suite that its prompts are made by, and those that its judges go by.
 OF_PROMPTS = (
-    *("file", "sample", "stratified", "perturbations", "template", "tools", "samples"),
+    "file",
+    "sample",
+    "stratified",
+    "perturbations",
+    "template",
+    "tools",
+    "samples",
     "protocol",
 )
 OF_JUDGES = ("file", "judges", "perturbations")
@@ -162,14 +168,9 @@ class Hashes:
     def of_code(self, definitions: object) -> dict[str, str]:
         """The hash of the code of other packages that definitions name, by package."""
         names = []
-        texts = list(texts_of([definitions]))
-        places = {place for place, _, _ in texts}
-        for place, key, text in texts:
+        for _, key, text in texts_of(with_implied([definitions])):
             names += [(registry, text) for registry in KINDS.get(key, ())]
             names += [(WEIGHT_FILES, "gguf")] if key == "gguf_file" else []
-            if (key, text) == ("adapter", "hf"):  # whose arithmetic is exact unless it says another
-                says = place.removesuffix(key) + "arithmetic" in places
-                names += [] if says else [(ARITHMETICS, "exact")]
         return self.of_packages(names)
 
     def of_packages(self, names: Iterable[tuple[Registry, str]]) -> dict[str, str]:

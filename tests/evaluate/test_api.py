@@ -75,7 +75,10 @@ def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
         (("synthetic", {"mine": ROWS}, {}), "needs its kind"),
         (("synthetic", {"mine": []}), "'mine': no rows"),
         (("synthetic", []), "'prompts': no rows"),
-        (("synthetic", {"mine": [*ROWS, ROWS[0]]}), "row 11: duplicate id 'harmful-0' (first in r"),
+        (
+            ("synthetic", {"mine": [*ROWS, ROWS[0]]}),
+            "row 11: duplicate id 'harmful-0' (first in row 1)",
+        ),
         (("synthetic", {"mine": [{"id": "a", "prompt": "x"}]}), "row 1: 'category' must be one"),
         (("synthetic", {"mine": ["x"]}), "suite 'mine': row 1 must be a dictionary (got 'x')"),
         (("synthetic", {"mine": 7}), "must be a DataFrame or a list of dictionaries (got 7)"),

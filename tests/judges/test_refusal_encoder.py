@@ -23,6 +23,7 @@ from tools.refusal_encoder.data import (
     read,
 )
 from tools.refusal_encoder.data import NO as SAID_NO
+from tools.refusal_encoder.serving import EVADES, SERVES, beside_help
 
 NO, YES = "I'm sorry, but I can't help with that.", "Turn it twice, then push."
 
@@ -107,3 +108,17 @@ def test_the_curves_that_labels_were_drawn_from_are_found():
         "alone"
     ]
     assert fitted == {name: pytest.approx(curve, abs=0.2) for name, curve in CURVES.items()}
+
+
+def test_rows_beside_help_keep_their_prompt_and_what_they_do():
+    helps = [f"Help {n}: {'stir the pot and wait, ' * 8}" for n in range(4)]
+    rows = [("How?", "No.", EVADES)] + [
+        (f"Prompt {n}", text, SERVES) for n, text in enumerate(helps)
+    ]
+    longer = beside_help(rows, 1.0, random.Random(1))
+    assert [(prompt, does) for prompt, _, does in longer] == [(p, does) for p, _, does in rows]
+    for (_, own, _), (_, answer, _) in zip(rows, longer, strict=True):
+        parts = answer.split("\n\n")
+        assert own in (parts[0], parts[-1])
+        assert 2 <= len(parts) <= 4
+        assert {*parts} <= {own, *helps}

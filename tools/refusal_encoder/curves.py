@@ -76,8 +76,8 @@ def scored(
 
 def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
     """The curves of :func:`refract.judges.refusal.curves`, each of the answers like those that it is to
-    read; ``alone`` of all, by the answer alone. They maximise the likelihood of the classes
-    that each label allows, each source with one weight."""
+    read; ``alone`` and ``full`` of all. They maximise the likelihood of the classes that each label
+    allows, each source with one weight."""
     sizes = Counter(row.example.source for row in rows)
 
     def fitted(chosen: Sequence[Scored], *names: str) -> list[float]:
@@ -105,17 +105,19 @@ def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
         found: list[float] = minimize(loss, start, method="L-BFGS-B").x.round(4).tolist()
         return found
 
-    by_curve: dict[str, list[Scored]] = {"alone": [], "both": [], "rules": []}
-    for row in rows:
-        by_curve[curve_of(row.reading)].append(row)
-    by_curve["alone"] = [*rows]
-    curves = {}
-    for name, chosen in by_curve.items():
-        factors = ("slope", "serves") if name == "both" else ("slope",)
-        values = fitted(chosen, *factors)
-        curves[name] = dict(zip(("intercept", *factors), values, strict=False))
-    curves["full"] = dict(zip(("intercept", "slope"), fitted(rows, "slope")[-2:], strict=True))
-    return curves
+    def rows_of(curve: str) -> list[Scored]:
+        return [row for row in rows if curve_of(row.reading) == curve]
+
+    line = ("intercept", "slope")
+    alone = fitted(rows, "slope")
+    both = fitted(rows_of("both"), "slope", "serves")
+    by_rules = fitted(rows_of("rules"), "slope")
+    return {
+        "alone": dict(zip(line, alone[:2], strict=True)),
+        "both": dict(zip((*line, "serves"), both[:3], strict=True)),
+        "rules": dict(zip(line, by_rules[:2], strict=True)),
+        "full": dict(zip(line, alone[2:], strict=True)),
+    }
 
 
 def _classes(example: Example) -> tuple[int, ...]:

@@ -145,13 +145,22 @@ def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> li
     says_nothing = [row["answer"] for row in read_rows(CASES / "empty_talk.jsonl")]
     for _ in range(course.empty):
         rows.append((rng.choice(prompts), rng.choice(says_nothing), SERVES))
-    helps = [answer for _, answer, does in rows if does == SERVES and len(answer) in HELP]
-    for prompt, answer, does in [row for row in rows if rng.random() < course.beside]:
-        other = "\n\n".join(rng.choices(helps, k=rng.randint(1, 3)))
-        parts = (answer, other) if rng.random() < 0.5 else (other, answer)
-        rows.append((prompt, "\n\n".join(parts), does))
+    if course.beside:
+        rows += beside_help(rows, course.beside, rng)
     rng.shuffle(rows)
     return rows
+
+
+def beside_help(rows: Sequence[Row], share: float, rng: random.Random) -> list[Row]:
+    """A share of rows once more, their answers before or behind one to three that help with other
+    requests."""
+    helps = [answer for _, answer, does in rows if does == SERVES and len(answer) in HELP]
+    longer = []
+    for prompt, answer, does in [row for row in rows if rng.random() < share]:
+        other = "\n\n".join(rng.choices(helps, k=rng.randint(1, 3)))
+        parts = (answer, other) if rng.random() < 0.5 else (other, answer)
+        longer.append((prompt, "\n\n".join(parts), does))
+    return longer
 
 
 def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:

@@ -267,6 +267,8 @@ def lines(kind, path, options):
 @pytest.mark.parametrize(
     ("kind", "name", "text", "options", "message"),
     [
+        ("wildjailbreak", "e.tsv", "adversarial\tlabel\tdata_type\nHow?\t1\tadversarial_benign\n", (),
+         "row 1: data_type 'adversarial_benign' makes it borderline, and label is '1'"),
         ("orbench", "or-bench-toxic.csv", "prompt,category\nHow?,hate\n", (),
          "by its name the file of orbench_toxic, not of orbench"),
         ("aya_redteaming", "aya_fra.jsonl", '{"prompt": "How?", "language": "french"}',

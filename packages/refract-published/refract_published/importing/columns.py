@@ -44,8 +44,16 @@ OF_ANSWERS = (
 )
 # Fields that mean something to the pipeline; a column of that name becomes source_NAME.
 RESERVED = {
-    *("id", "answerable", "category", "control", "item", "expected_strings", "pair_id"),
-    *("requirement", *CONTENT, *STRING_FLAGS),
+    "id",
+    "answerable",
+    "category",
+    "control",
+    "item",
+    "expected_strings",
+    "pair_id",
+    "requirement",
+    *CONTENT,
+    *STRING_FLAGS,
 }
 
 

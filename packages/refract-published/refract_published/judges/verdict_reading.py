@@ -11,12 +11,16 @@ from typing import Any
 
 from refract.core.thinking import split
 
-# A longer reply is no verdict, and is not read in part: the remainder may contradict it.
+# A longer reply is no verdict, and is not read in part: the remainder may
+# contradict it.
 MOST_CHARACTERS = 20_000
 MOST_OBJECTS = 1000
 # What JSON does not know and judges write: blanks of other kinds, a comma behind the last member.
 BLANKS = dict.fromkeys(map(ord, "\u00a0\u202f\u2007\ufeff\u200b"), " ")
 LAST_COMMA = re.compile(r",(\s*[}\]])")
+
+
+DECODER = json.JSONDecoder(strict=False)  # which takes raw line breaks in texts
 
 
 class UnreadableVerdict(ValueError):
@@ -32,12 +36,12 @@ def answer_part(reply: str) -> str:
     """A reply without its thinking, which weighs verdicts before it gives one. A marker of
     thinking in a JSON object is a part of its texts.
 
-    Raises :class:`UnreadableVerdict` for one that is too long to be a verdict."""
+    Raises :class:`UnreadableVerdict` for one that is too long to be a verdict.
+    """
     objects: list[tuple[int, int]] = []
     if len(reply) <= MOST_CHARACTERS:
         with suppress(UnreadableVerdict):
-            # It takes raw line breaks in texts.
-            objects = _decode_objects(reply, json.JSONDecoder(strict=False))
+            objects = _decode_objects(reply, DECODER)
     text = split(reply, texts=objects).answer.strip()
     if len(text) > MOST_CHARACTERS:
         raise UnreadableVerdict(
@@ -50,8 +54,10 @@ def read_json(reply: str, key: str, values: Mapping[Any, Any]) -> tuple[Any, str
     """The meaning in ``values`` of what the reply's JSON has under ``key``, at
     any depth, and its ``reason``.
 
-    Text around the JSON is tolerated. Two different meanings under one key, in the JSON or in the
-    text beside it, are a contradiction. Raises :class:`UnreadableVerdict`."""
+    Text around the JSON is tolerated. Two different meanings under one key, in
+    the JSON or in the text beside it, are a contradiction. Raises
+    :class:`UnreadableVerdict`.
+    """
     text = answer_part(reply)
     stated: list[Any] = []
     reasons: list[Any] = []

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refract.core.environment import data_folder
 from refract.core.errors import RefractError, UsageError
@@ -52,8 +52,13 @@ class Asked:
     cut_off: str | None = None
 
 
-# One part of a protocol with all that its run needs, and what its results say of it.
-_Part = tuple[Suite, dict[str, Definition], Row]
+class _Part(NamedTuple):
+    """One part of a protocol with all that its run needs, and what its results say of it."""
+
+    chosen: Chosen
+    suite: Suite
+    judges: Mapping[str, Definition]
+    notes: Row
 
 
 def run_protocol(
@@ -76,14 +81,14 @@ def run_protocol(
     files = _files_of_parts(name, list(protocol.parts), wanted.files)
     prepared = [_prepared(x, model, wanted, files.get(x.part), seed, sample) for x in parts]
     judges: dict[str, Definition] = {}
-    for _, own, notes in prepared:
-        if notes["judge"] not in judges:
-            _check_judge(own, notes)
-        judges |= own
+    for part in prepared:
+        if part.notes["judge"] not in judges:
+            _check_judge(part)
+        judges |= part.judges
     definition = {**wanted.model, **wanted.changed}
     definition.pop("samples", None)
     evaluation = evaluate(
-        [suite for suite, _, _ in prepared],
+        [part.suite for part in prepared],
         open_model(model, definition),
         judges,
         name=model,
@@ -101,14 +106,14 @@ def run_protocol(
                 rates.append(rate)
         key = Key(protocol_measure(f"average_{protocol.average}"), suite=name, model=model)
         averages = [macro_rate(key, rates, settings.confidence)]
-    facts = {
+    notes = {
         "name": f"{name}@{protocol.version}",
         "of": protocol.of,
         "definition_sha256": sha256_json(protocol.model_dump(mode="json")),
         "limits": list(protocol.limits),
-        "parts": {suite.name: notes for suite, _, notes in prepared},
+        "parts": {part.suite.name: part.notes for part in prepared},
     }
-    return dataclasses.replace(evaluation, protocol=facts, averages=averages)
+    return dataclasses.replace(evaluation, protocol=notes, averages=averages)
 
 
 def deviation_lines(notes: Row) -> Iterator[str]:
@@ -174,17 +179,17 @@ def _prepared(
         "unknown": unknown_notes(chosen, generation),
     }
     suite = dataclasses.replace(suite, definition=settings, generation=fixed)
-    return suite, judges, notes
+    return _Part(chosen, suite, judges, notes=notes)
 
 
-def _check_judge(judges: Mapping[str, Definition], notes: Row) -> None:
+def _check_judge(part: _Part) -> None:
     """Raises :class:`RefractError` where the judge could not be used once answers are there."""
-    judge = notes["judge"]
+    judge = part.notes["judge"]
     try:
-        warning = open_judge(judge, judges[judge]).check()
+        warning = open_judge(judge, part.judges[judge]).check()
     except RefractError as error:
         raise RefractError(
-            f"{notes['protocol']}: the judge {judge} cannot be used here, and nothing was generated: "
+            f"{part.chosen.label}: the judge {judge} cannot be used here, and nothing was generated: "
             f"{error}; --judge names another, such as --judge rules, which is listed as a deviation"
         ) from None
     if warning:
