@@ -10,13 +10,14 @@ from pathlib import Path
 from refract.core.progress import run_stage
 from refract.core.showing import say
 from refract.project import read_project
-from refract.project.inputs import check_files, write_inputs
+from refract.project.inputs import check_dvc_finds, check_files, write_inputs
 
 
 def main() -> None:
     """Checks params.yaml as a whole and writes ``data/inputs``. Marks the answers and verdicts of a
     model whose errors may have passed, so that DVC runs their stage again."""
     params = read_project(Path()).params
+    check_dvc_finds(params)
     check_files(params)
     count = write_inputs(params)
     say(f"check-inputs: params.yaml is right; it names {count} file{'' if count == 1 else 's'}")

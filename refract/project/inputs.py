@@ -15,7 +15,7 @@ from typing import Any
 from refract.core.errors import ParamsError, RefractError
 from refract.core.file_formats import LOGS
 from refract.core.jsonl import canonical_json, iter_rows, parse_line, sha256_file, write_json
-from refract.core.params import INPUTS
+from refract.core.params import INPUTS, read_yaml
 from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
@@ -256,6 +256,29 @@ def check_files(params: Mapping[str, Any]) -> None:
         opened = open_model(name, definition) if definition["adapter"] == "recorded" else None
         if isinstance(opened, Recorded) and opened.path.is_file():
             opened.check()
+
+
+def check_dvc_finds(params: Mapping[str, Any]) -> None:
+    """Raises :class:`ParamsError` for a key that a stage of dvc.yaml reads and params.yaml lacks: there
+    DVC ends, however much the stages before it cost."""
+    pipeline = Path("dvc.yaml")
+    stages = read_yaml(pipeline).get("stages", {}) if pipeline.is_file() else {}
+    for stage, settings in stages.items():
+        for key in settings.get("params", ()):
+            if isinstance(key, str) and "${" not in key and not _has(params, key):
+                raise ParamsError(
+                    f"params.yaml has no {key!r}, which the stage {stage} of dvc.yaml reads: add it "
+                    "(docs/params.md has its default), or take it out of that stage's params"
+                )
+
+
+def _has(params: Any, key: str) -> bool:
+    """Whether there is a value at a dotted key."""
+    for part in key.split("."):
+        if not isinstance(params, Mapping) or part not in params:
+            return False
+        params = params[part]
+    return True
 
 
 def _absent(path: str) -> str:

@@ -66,6 +66,16 @@ def test_what_did_not_change_is_not_hashed_again(project, monkeypatch):
     assert inputs() == first
 
 
+def test_a_key_that_dvc_would_miss_behind_costly_stages_is_said_before_them(project):
+    params = ["seed", "null_answers", "decisions.interval", "models.${item.model}"]
+    YAML().dump({"stages": {"judge": {"params": params}}}, Path("dvc.yaml"))
+    write_params(null_answers={"sample": 2})
+    with pytest.raises(ParamsError, match=r"no 'decisions.interval', which the stage judge of"):
+        main()
+    write_params(null_answers={"sample": 2}, decisions={"interval": "prompts"})
+    main()
+
+
 WEIGHTS = Path("other/model/model.safetensors")
 
 
