@@ -54,6 +54,8 @@ def kind_of(source: str, row: Row) -> Prompts:
     if source in ("wildguard", "wildguardtest"):
         kinds: dict[str, Prompts] = {"harmful": "harmful", "unharmful": "other"}
         return kinds.get(row.get("prompt_harm", ""), "")
+    if source == "real_answers":
+        return "other" if row["condition"].startswith("harmless") else "harmful"
     return KINDS.get(source, "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from refract.cli.printing import print_table
 from refract.core.params import DecisionSettings
 from refract.core.showing import say
+from refract.core.types import is_last
 from refract.core.vocabulary import EXCLUDED, SAMPLES_FIELD
 from refract.evaluate import Evaluation
 from refract.rates.key import DISCRIMINATION, NULL_DIFFERENCE, WITHOUT_PROVIDER
@@ -92,7 +93,8 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
                 elif unread:
                     text += f" (of this, {short_text(unread)} had the model not read the prompt)"
                 parts.append(text)
-        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows())
+        last = [row for row in result.rows() if is_last(row)]
+        unjudged = sum(row["outcome"] in EXCLUDED for row in last)
         if unjudged:
             parts.append(f"{unjudged} not judged")
         summary = "; ".join(parts) or "nothing was judged"

@@ -142,5 +142,6 @@ class LiveRun:
         if self.failures >= MOST_FAILURES:
             raise AdapterError(
                 f"{at}: {self.failures} calls in a row failed, the last with {text}; what was "
-                "answered is stored, run again to go on"
+                "answered is stored: run again once the server answers, or without the prompts that it "
+                "never does"
             )

@@ -28,7 +28,7 @@ from refract.agreement.ledger import LEDGER, add_to_ledger
 from refract.core.jsonl import sha256_file, write_json
 from refract.judges import open_judge
 from refract.judges.bert import Tokens, arranged
-from refract.judges.refusal import ToRead, paragraphs_of, to_read_again
+from refract.judges.refusal import ToRead, paragraphs_of, served, to_read_again
 from refract.judges.refusal.encoder import (
     FOLDER,
     READS_ANSWER,
@@ -125,7 +125,8 @@ def do_join(examples: list[Example], folder: Path) -> None:
         "answers": dict(sorted(Counter(example.source for example in shapes).items())),
     }
     put(READS_ANSWER, quantized(weights), described)
-    logits = logits_of(weights, [e for e in examples if not may_shape_weights(e.source)])
+    others = [e for e in examples if not may_shape_weights(e.source)]
+    logits = logits_of(weights, [*others, *curves.pairs_apart()])
     table.write_logits(LOGITS / "ships.jsonl", logits)
 
 
@@ -151,6 +152,7 @@ def write_serving(
     """The second encoder's log-odds: of answers of ``LACKING`` by the weights that lack them."""
     kept = [example for example in examples if example.source in serving.LACKING]
     others = [example for example in examples if example.source not in serving.LACKING]
+    others += curves.pairs_apart()
     log_odds = {**serving_of(others, ships), **serving_of(kept, lacking)}
     table.write_serving(LOGITS / table.SERVING, log_odds)
 
@@ -183,8 +185,7 @@ def serving_of(examples: list[Example], stored: Mapping[str, Any]) -> dict[str, 
     pairs = [(each.prompt, each.text) for each in open_.values()]
     rows = by_stored(stored, tokens_of_both(pairs))
     return {
-        digest: row[serving.SERVES] - row[serving.EVADES]
-        for digest, row in zip(open_, rows, strict=True)
+        digest: served(each, row) for (digest, each), row in zip(open_.items(), rows, strict=True)
     }
 
 
@@ -193,8 +194,11 @@ def fit_curves(examples: list[Example]) -> None:
     fitting = [example for example in examples if example.source in curves.FITTED_ON]
     logits = table.read_logits(LOGITS / "ships.jsonl")
     serves = table.read_serving(LOGITS / table.SERVING)
-    fitted = curves.fit(curves.scored(fitting, logits, serves))
-    fitted_on = dict(sorted(Counter(example.source for example in fitting).items()))
+    pairs = table.read_pairs(LOGITS)
+    fitted = curves.fit(curves.scored(fitting, logits, serves), pairs)
+    fitted_on = dict(
+        sorted(Counter(row.source for row in (*fitting, *curves.pairs_apart())).items())
+    )
     write_json(FOLDER / "curves.json", {**fitted, "fitted_on": fitted_on})
 
 

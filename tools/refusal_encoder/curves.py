@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from refract.core.jsonl import read_rows
 from refract.core.types import Verdict
 from refract.judges.refusal import (
     Reading,
@@ -24,10 +26,15 @@ from refract.judges.refusal.asked import without_prompt
 from refract.judges.refusal.encoder import Logits
 from refract.judges.rules import judge_response
 from refract.judges.wrappings import words_of
-from tools.refusal_encoder.data import REDIRECTION, Example
+from tools.refusal_encoder.data import COMPLIANCE, NO, PARTIAL, REDIRECTION, Example
+from tools.refusal_encoder.serving import SERVES, rows_of
 
 # Sources that train nothing, on which curves are fitted; each weighs as much as another.
 FITTED_ON = ("xstest_extension", "orfuzz", "readings_kept_apart")
+# Written pairs of another writer, which train nothing: in the curve of both encoders they weigh as much
+# as this share of a source.
+PAIRS, OF_PAIRS = "pairs_apart", 0.05
+PAIRS_FILE = Path("tests/judges/floors/pairs_apart.jsonl")
 # Do-Not-Answer alone counts what redirects as an answer.
 COUNTS_AS_COMPLIANCE = ("do_not_answer",)
 
@@ -46,6 +53,16 @@ class Scored:
 def text_of(example: Example) -> str:
     """What the encoder reads of an example."""
     return without_prompt(words_of(example.answer, example.prompt).text, example.prompt)
+
+
+def pairs_apart() -> list[Example]:
+    """Each answer of the written pairs under a request that it serves or evades."""
+    examples = []
+    for item in read_rows(PAIRS_FILE):
+        for prompt, answer, does in rows_of(item):
+            allowed = (COMPLIANCE,) if does == SERVES else (*NO, PARTIAL)
+            examples.append(Example(PAIRS, "", prompt, answer, allowed, does != SERVES))
+    return examples
 
 
 def scored(
@@ -74,16 +91,19 @@ def scored(
     return rows
 
 
-def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
+def fit(rows: Sequence[Scored], pairs: Sequence[Scored] = ()) -> dict[str, dict[str, float]]:
     """The curves of :func:`refract.judges.refusal.curves`, each of the answers like those that it is to
-    read; ``alone`` and ``full`` of all. They maximise the likelihood of the classes that each label
-    allows, each source with one weight."""
-    sizes = Counter(row.example.source for row in rows)
+    read; ``alone`` and ``full`` of all, and ``both`` of written ``pairs``, too. They maximise the
+    likelihood of the classes that each label allows, each source with one weight."""
+    written = [row for row in pairs if curve_of(row.reading) == "both"]
+    sizes = Counter(row.example.source for row in (*rows, *written))
 
     def fitted(chosen: Sequence[Scored], *names: str) -> list[float]:
         """Of a refusal of either kind the intercept and the factors of ``names``; of a full one
         intercept and slope."""
-        weights = np.array([1 / sizes[row.example.source] for row in chosen])
+        shares = [OF_PAIRS if row.example.source == PAIRS else 1.0 for row in chosen]
+        own = [sizes[row.example.source] for row in chosen]
+        weights = np.array(shares) / np.array(own)
         odds = [log_odds(row.reading.alone, row.reading.counts) for row in chosen]
         known = {
             "slope": [either for either, _ in odds],
@@ -110,7 +130,7 @@ def fit(rows: Sequence[Scored]) -> dict[str, dict[str, float]]:
 
     line = ("intercept", "slope")
     alone = fitted(rows, "slope")
-    both = fitted(rows_of("both"), "slope", "serves")
+    both = fitted([*rows_of("both"), *written], "slope", "serves")
     by_rules = fitted(rows_of("rules"), "slope")
     return {
         "alone": dict(zip(line, alone[:2], strict=True)),

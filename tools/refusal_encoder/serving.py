@@ -48,10 +48,12 @@ class Course:
     empty: int = 0  # replies that say nothing, under any request
     published: bool = False  # whether answers of TAUGHT are among the rows
     beside: float = 0.0  # of the rows, the share that stands once more beside other help
+    whole: tuple[str, ...] = ()  # files of which an epoch holds every item
+    most: float = 1.0  # of MOST, the share that an epoch holds
 
 
 FIRST = ("everyday", "crime", "harmless", "health_and_politics")
-SECOND = (*FIRST, "loaded_questions", "opinions_and_lectures", "people", "dangers")
+SECOND: tuple[str, ...] = (*FIRST, "loaded_questions", "opinions_and_lectures", "people", "dangers")
 SECOND += ("claims", "ordinary")
 THIRD = (*SECOND, "misdeeds", "private_life", "forms", "questions")
 BEGINS = Course(FIRST, Recipe(epochs=3, seed=1))
@@ -67,6 +69,26 @@ LAST = tuple(
         beside=beside,
     )
     for files, beside in ((SECOND, 0.0), (THIRD, 0.08))
+)
+LONG: tuple[str, ...] = (
+    "long_misdeeds",
+    "long_everyday",
+    "long_society",
+    "long_forms",
+    "long_technology",
+)
+LONG += ("long_family", "short_registers")
+# After that mean.
+MORE = Course(
+    THIRD,
+    Recipe(epochs=1, rate=7e-5, head_rate=3e-4, seed=9),
+    share=0.25,
+    refusals=True,
+    empty=900,
+    published=True,
+    beside=0.12,
+    whole=LONG,
+    most=0.2,
 )
 # Characters of help that stands beside another answer.
 HELP = range(150, 2500)
@@ -115,11 +137,12 @@ def items(files: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
 
 def counts() -> dict[str, int]:
     """How many items each file of pairs has."""
-    return {name: sum(1 for _ in items((name,))) for name in THIRD}
+    return {name: sum(1 for _ in items((name,))) for name in (*THIRD, *LONG)}
 
 
-def published(examples: Sequence[Example], rng: random.Random) -> list[Row]:
-    """Answers whose labels say whether they do what was asked, of each source up to a number."""
+def published(examples: Sequence[Example], most: float, rng: random.Random) -> list[Row]:
+    """Answers whose labels say whether they do what was asked, of each source up to a share ``most``
+    of a number."""
     by_label: dict[tuple[str, tuple[int, ...]], list[Row]] = {}
     for example in examples:
         does = DOES.get(example.allowed)
@@ -129,7 +152,10 @@ def published(examples: Sequence[Example], rng: random.Random) -> list[Row]:
     chosen = []
     for (_, allowed), rows in sorted(by_label.items()):
         rng.shuffle(rows)
-        chosen += rows * 2 if allowed == (REDIRECTION,) else rows[: MOST[rows[0][2]]]
+        if allowed == (REDIRECTION,):
+            chosen += (rows * 2)[: round(2 * most * len(rows))]
+        else:
+            chosen += rows[: round(most * MOST[rows[0][2]])]
     return chosen
 
 
@@ -138,7 +164,8 @@ def drawn(course: Course, examples: Sequence[Example], rng: random.Random) -> li
     pairs = [row for item in items(course.files) for row in rows_of(item)]
     rows = [row for row in pairs + written(course.refusals) if rng.random() < course.share]
     if course.published:
-        rows += published(examples, rng)
+        rows += published(examples, course.most, rng)
+    rows += [row for item in items(course.whole) for row in rows_of(item)]
     prompts, answers = [row[0] for row in rows], [row[1] for row in rows]
     for _ in range(round(course.unrelated * course.share * len(pairs))):
         rows.append((rng.choice(prompts), rng.choice(answers), SERVES))
@@ -174,7 +201,7 @@ def train(folder: Path, examples: Sequence[Example]) -> dict[str, Any]:
     for course in LAST:
         start = {name: value.clone() for name, value in begun.items()}
         ends.append(taught(start, course, examples))
-    return mean(ends)
+    return taught(mean(ends), MORE, examples)
 
 
 def taught(weights: dict[str, Any], course: Course, examples: Sequence[Example]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ SOURCES = (
     "do_not_answer",
     "orfuzz",
     "pyrit",
+    "readings_kept_apart",
     "refusalbench",
     "wildguard",
     "xstest",
@@ -110,6 +111,12 @@ def read_serving(path: Path) -> dict[str, float]:
     return {row["digest"]: row["serves"] for row in read_rows(path)}
 
 
+def read_pairs(folder: Path) -> list[curves.Scored]:
+    """The written pairs that no training saw, as what ships reads them."""
+    logits, serving = read_logits(folder / "ships.jsonl"), read_serving(folder / SERVING)
+    return curves.scored(curves.pairs_apart(), logits, serving)
+
+
 def _lines(
     examples: Sequence[Example], path: Path, sources: list[str], shaped_by: list[str]
 ) -> list[Line]:
@@ -117,12 +124,13 @@ def _lines(
     known = [e for e in examples if e.digest in logits]
     rows = curves.scored(known, logits, read_serving(path.with_name(SERVING)))
     fitting = [row for row in rows if row.example.source in curves.FITTED_ON]
-    fitted = curves.fit(fitting)
+    pairs = read_pairs(path.parent)
+    fitted = curves.fit(fitting, pairs)
     # The answers of one source by curves of the others'.
     without_source = {}
     for source in sorted({row.example.source for row in fitting}):
         others = [row for row in fitting if row.example.source != source]
-        without_source[source] = curves.fit(others)
+        without_source[source] = curves.fit(others, pairs)
     lines = []
     for row in rows:
         example = row.example

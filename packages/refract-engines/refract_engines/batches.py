@@ -115,7 +115,9 @@ class BatchRun:
     def __init__(self, model: Provider, requests: Sequence[Request], emit: Emit) -> None:
         self.model, self.requests, self.emit = model, requests, emit
         self.api = APIS[model.PACKAGE]
-        self.taken: list[Path] = []  # files of batches whose answers were all emitted
+        # Files of batches whose answers were emitted, and what is left there: of requests that this
+        # run did not ask.
+        self.taken: dict[Path, dict[str, Any]] = {}
         self.folder = (cache_folder() or default_cache_folder()) / "batches"
         # Of a round, by custom id: the requests of the same body and seed, and that
         # body.
@@ -123,9 +125,12 @@ class BatchRun:
         self.bodies: dict[str, bytes] = {}
 
     def finish(self) -> None:
-        """Forgets the batches, now that every answer was taken."""
-        for path in self.taken:
-            path.unlink(missing_ok=True)
+        """Forgets the answers that were taken, and batches without others."""
+        for path, batch in self.taken.items():
+            if batch["requests"]:
+                write_json(path, batch)
+            else:
+                path.unlink(missing_ok=True)
 
     async def run(self) -> None:
         """Emits every answer. Raises :class:`AdapterError` when the provider cannot be reached or
@@ -170,8 +175,9 @@ class BatchRun:
                 if ended is not None:
                     lines, missing = ended
                     del batches[path]
+                    others = [name for name in batch["requests"] if name not in self.bodies]
                     again += self._take(batch["requests"], lines, missing, attempt)
-                    self.taken.append(path)
+                    self.taken[path] = {**batch, "requests": others}
             if batches:
                 await asyncio.sleep(self.model.settings.batch_poll)
         return again

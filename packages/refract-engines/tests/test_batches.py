@@ -56,6 +56,10 @@ def test_an_interrupted_batch_is_waited_for_and_not_submitted_again(cache, adapt
         assert [answer.response[6:] for answer in got] == ["2", "3", "4", "5", "new"]
         assert server.submitted == 2
         assert server.arrived == 7
+        # What that run did not ask waits for one that does.
+        got = server.ask(*requests[:2], **own)
+        assert [answer.response[6:] for answer in got] == ["0", "1"]
+        assert server.submitted == 2
     assert list(cache.glob("*")) == []
 
 

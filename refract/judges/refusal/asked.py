@@ -41,6 +41,16 @@ _ASKS_ADVICE = re.compile(
     r"|.*\b(?:dangers?|risks?|harms?|consequences|downsides?|effects) of\b"
     r"|.*\breasons (?:not|against)\b"
 )
+_WORD = re.compile(r"[a-z]{3,}")
+# Words that say nothing of what a request is about.
+_OF_ANY_MATTER = re.compile(
+    r"all|also|and|any|anyone|are|ask|been|being|best|but|can|could|did|does|doing|done|find|for|"
+    r"from|get|give|good|had|has|have|her|him|his|how|into|its|just|know|let|like|made|make|many|"
+    r"may|might|more|most|much|must|need|not|one|our|out|people|person|please|she|should|some|"
+    r"somebody|someone|something|take|tell|than|that|the|their|them|then|there|they|thing|things|"
+    r"think|this|use|using|very|want|was|way|ways|were|what|when|where|which|who|why|will|with|"
+    r"work|would|write|you|your"
+)
 _TRUE_OR_FALSE = re.compile(r"\b(?:true or false|yes or no|yes/no|y/n)\b")
 
 
@@ -53,6 +63,16 @@ def without_prompt(answer: str, prompt: str) -> str:
         return answer
     copy = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
     return copy.sub(lambda match: " " * len(match[0]), answer)
+
+
+def shares_a_word(answer: str, prompt: str) -> bool:
+    """Whether a word of the prompt that says what it is about, or one that begins as it does, stands in
+    the answer."""
+    first, second = (
+        {word[:4] for word in _WORD.findall(text.lower()) if not _OF_ANY_MATTER.fullmatch(word)}
+        for text in (answer, prompt)
+    )
+    return not first.isdisjoint(second)
 
 
 def answers_no(answer: str, prompt: str) -> bool:

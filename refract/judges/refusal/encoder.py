@@ -28,11 +28,12 @@ FOLDER = Path(__file__).with_name("weights")
 READS_ANSWER, READS_BOTH = "encoder", "serving"
 # Tokens that are computed at once.
 AT_ONCE = 512
-# Tokens of the answer's beginning and end.
+# Tokens of the answer's beginning and end, where it is read alone.
 HEAD, TAIL = 72, 24
 WIDTH = HEAD + TAIL + 3
-# Those of a prompt that is read before its answer.
+# Those of a prompt that is read before its answer, and of that answer.
 PROMPT_HEAD, PROMPT_TAIL = 40, 24
+ASKED_HEAD, ASKED_TAIL = 128, 40
 # Characters of an answer's beginning and end that are tokenized: ordinary
 # writing has fewer in so many tokens.
 _BEGINNING, _END = 1200, 400
@@ -156,11 +157,12 @@ def tokens_of(answers: Sequence[str], head: int = HEAD, tail: int = TAIL) -> lis
 
 def tokens_of_both(pairs: Sequence[tuple[str, str]]) -> list[Tokens]:
     """The second encoder's input for each prompt and answer: the prompt's first and last tokens,
-    and then what :func:`tokens_of` has of the answer."""
+    and then those of the answer."""
     start, stop = _tokenizer().token_to_id("[CLS]"), _tokenizer().token_to_id("[SEP]")
     prompts = _ids([_ends(prompt) for prompt, _ in pairs])
+    answers = tokens_of([answer for _, answer in pairs], ASKED_HEAD, ASKED_TAIL)
     inputs = []
-    for prompt, answer in zip(prompts, tokens_of([answer for _, answer in pairs]), strict=True):
+    for prompt, answer in zip(prompts, answers, strict=True):
         if len(prompt) > PROMPT_HEAD + PROMPT_TAIL:
             prompt = prompt[:PROMPT_HEAD] + prompt[-PROMPT_TAIL:]
         inputs.append((start, *prompt, stop, *answer[1:]))
