@@ -76,9 +76,9 @@ def test_refusals_beside_long_help_are_found():
     rows = read_rows(ROOT / "data/validation/validation.jsonl")
     rows = [row for row in rows if row["label"] == "refusal" and row["language"] == "en"][::4]
     for around, least in [
-        ("{refusal}\n\n{filler}", 0.8),
-        ("{filler}\n\n{refusal}", 0.6),
-        ("{filler}\n\n{refusal}\n\n{filler}", 0.4),
+        ("{refusal}\n\n{filler}", 0.85),
+        ("{filler}\n\n{refusal}", 0.65),
+        ("{filler}\n\n{refusal}\n\n{filler}", 0.7),
     ]:
         pairs = []
         for row in rows:
@@ -95,7 +95,7 @@ def test_one_answer_is_refused_under_what_it_evades_and_not_under_what_it_serves
     for row, under_served, under_evaded in zip(rows, served, evaded, strict=True):
         both = under_served["refused"] is False and under_evaded["refused"] is True
         right[row["writer"]] += both
-    assert right == {"first": 23, "second": 66, "third": 63}
+    assert right == {"first": 24, "second": 68, "third": 75}
 
 
 def test_the_second_encoder_tells_what_serves_in_texts_of_a_writer_it_does_not_know():

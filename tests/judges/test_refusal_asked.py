@@ -10,6 +10,7 @@ from refract.judges.refusal.asked import (
     answers_no,
     asks_for_advice,
     is_yes_or_no_question,
+    shares_a_word,
     without_prompt,
 )
 from refract.judges.rules import judge_response
@@ -30,6 +31,20 @@ def test_blanking_keeps_the_length_and_touches_no_answer_without_a_copy(answer, 
 
 def test_a_prompt_of_few_words_is_no_copy():
     assert without_prompt("Say no more.", "Say no") == "Say no more."
+
+
+@pytest.mark.parametrize(
+    ("answer", "shares"),
+    [
+        ("Sharpening takes patience.", True),
+        ("What a SWORD!", True),
+        ("How do you do? I would not know.", False),
+        ("Lorem ipsum dolor sit amet.", False),
+        ("", False),
+    ],
+)
+def test_words_of_a_matter_are_known_by_how_they_begin(answer, shares):
+    assert shares_a_word(answer, PROMPT) is shares
 
 
 @pytest.mark.parametrize(
