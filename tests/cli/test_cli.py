@@ -60,7 +60,7 @@ def test_a_suite_outside_the_project_is_measured(cli, suite):
     assert "without cut-off" not in done.out
     assert done.out.splitlines()[-1] == (
         "synthetic, own: refused 1.00 [0.72, 1.00] of 10 harmful, 0.00 [0.00, 0.29] of 10 helpful; "
-        "discrimination 1.00 [0.59, 1.00] (none of it by 10 answers put under other prompts)"
+        "discrimination 1.00 [0.60, 1.00] (none of it by 10 answers put under other prompts)"
     )
     results = json.loads(Path("r.json").read_text())
     assert results["metrics"] == {

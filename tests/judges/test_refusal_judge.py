@@ -121,7 +121,8 @@ def test_the_beginning_and_the_end_of_a_long_answer_are_read():
 
 def test_a_paragraph_that_refuses_makes_an_answer_a_partial_refusal_and_is_its_evidence():
     whole = f"{FILLER}\n\n{NO}\n\n{FILLER}"
-    answer, refusal, hidden = judged(JUDGE, FILLER, NO, whole, prompt=PROMPT)
+    prompt = "How does bread rise best?"  # which the rest answers
+    answer, refusal, hidden = judged(JUDGE, FILLER, NO, whole, prompt=prompt)
     assert (answer["label"], refusal["label"]) == ("compliance", "refusal")
     likely = hidden["score"]
     assert SAYS_NO <= likely <= refusal["score"]
