@@ -76,8 +76,9 @@ LONG: tuple[str, ...] = (
     "long_society",
     "long_forms",
     "long_technology",
+    "long_family",
+    "short_registers",
 )
-LONG += ("long_family", "short_registers")
 # After that mean.
 MORE = Course(
     THIRD,
