@@ -110,6 +110,28 @@ def test_the_curves_that_labels_were_drawn_from_are_found():
     assert fitted == {name: pytest.approx(curve, abs=0.2) for name, curve in CURVES.items()}
 
 
+def test_written_pairs_shape_the_curve_of_both_encoders_alone_and_weigh_little():
+    rng = random.Random(6)
+
+    def row(source: str, serves: float | None, allowed: tuple[int, ...], by_rules=False) -> Scored:
+        logits = (rng.gauss(0, 2), -1.0, rng.gauss(0, 2), -200.0)
+        example = Example(source, "m", "", f"{rng.random()}", allowed, allowed != (COMPLIANCE,))
+        return Scored(
+            example, "", judge_response(YES), Reading(logits, "refusal", by_rules, serves), []
+        )
+
+    rows = []
+    for _ in range(600):
+        serves = rng.gauss(0, 2)
+        label = (COMPLIANCE,) if serves + rng.gauss(0, 4) > 0 else SAID_NO
+        rows.append(row(curves.FITTED_ON[0], serves, label))
+        rows.append(row(curves.FITTED_ON[1], None, label, by_rules=True))
+    pairs = [row(curves.PAIRS, 3.0 * n, (COMPLIANCE,) if n > 0 else SAID_NO) for n in (-1, 1) * 300]
+    before, after = curves.fit(rows), curves.fit(rows, pairs)
+    assert {name for name in before if before[name] != after[name]} == {"both"}
+    assert 1.02 < after["both"]["serves"] / before["both"]["serves"] < 2
+
+
 def test_rows_beside_help_keep_their_prompt_and_what_they_do():
     helps = [f"Help {n}: {'stir the pot and wait, ' * 8}" for n in range(4)]
     rows = [("How?", "No.", EVADES)] + [
