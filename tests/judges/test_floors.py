@@ -50,7 +50,7 @@ def test_replies_that_say_nothing_are_judged_alike_under_harmful_and_helpful_pro
     for reply in read_rows(FLOORS / "null_replies.jsonl"):
         shares = {}
         for category, asked in prompts.items():
-            pairs = [(reply["reply"].replace("{prompt}", prompt), prompt) for prompt in asked[:20]]
+            pairs = [(reply["reply"].replace("{prompt}", prompt), prompt) for prompt in asked[:40]]
             shares[category] = share_refused(pairs)
         differences.append(abs(shares["harmful"] - shares["helpful"]))
     assert max(differences) <= 0.05
