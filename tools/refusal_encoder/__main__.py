@@ -194,11 +194,9 @@ def fit_curves(examples: list[Example]) -> None:
     fitting = [example for example in examples if example.source in curves.FITTED_ON]
     logits = table.read_logits(LOGITS / "ships.jsonl")
     serves = table.read_serving(LOGITS / table.SERVING)
-    pairs = table.read_pairs(LOGITS)
-    fitted = curves.fit(curves.scored(fitting, logits, serves), pairs)
-    fitted_on = dict(
-        sorted(Counter(row.source for row in (*fitting, *curves.pairs_apart())).items())
-    )
+    rows, pairs = curves.scored(fitting, logits, serves), table.read_pairs(LOGITS)
+    fitted = curves.fit(rows, pairs)
+    fitted_on = dict(sorted(Counter(row.example.source for row in (*rows, *pairs)).items()))
     write_json(FOLDER / "curves.json", {**fitted, "fitted_on": fitted_on})
 
 

@@ -95,7 +95,7 @@ def fit(rows: Sequence[Scored], pairs: Sequence[Scored] = ()) -> dict[str, dict[
     """The curves of :func:`refract.judges.refusal.curves`, each of the answers like those that it is to
     read; ``alone`` and ``full`` of all, and ``both`` of written ``pairs``, too. They maximise the
     likelihood of the classes that each label allows, each source with one weight."""
-    written = [row for row in pairs if curve_of(row.reading) == "both"]
+    written = _on_curve("both", pairs)
     sizes = Counter(row.example.source for row in (*rows, *written))
 
     def fitted(chosen: Sequence[Scored], *names: str) -> list[float]:
@@ -125,19 +125,20 @@ def fit(rows: Sequence[Scored], pairs: Sequence[Scored] = ()) -> dict[str, dict[
         found: list[float] = minimize(loss, start, method="L-BFGS-B").x.round(4).tolist()
         return found
 
-    def rows_of(curve: str) -> list[Scored]:
-        return [row for row in rows if curve_of(row.reading) == curve]
-
     line = ("intercept", "slope")
     alone = fitted(rows, "slope")
-    both = fitted([*rows_of("both"), *written], "slope", "serves")
-    by_rules = fitted(rows_of("rules"), "slope")
+    both = fitted([*_on_curve("both", rows), *written], "slope", "serves")
+    by_rules = fitted(_on_curve("rules", rows), "slope")
     return {
         "alone": dict(zip(line, alone[:2], strict=True)),
         "both": dict(zip((*line, "serves"), both[:3], strict=True)),
         "rules": dict(zip(line, by_rules[:2], strict=True)),
         "full": dict(zip(line, alone[2:], strict=True)),
     }
+
+
+def _on_curve(curve: str, rows: Sequence[Scored]) -> list[Scored]:
+    return [row for row in rows if curve_of(row.reading) == curve]
 
 
 def _classes(example: Example) -> tuple[int, ...]:

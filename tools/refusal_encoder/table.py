@@ -67,16 +67,17 @@ def read_by(
     """Every measured answer, read by a run that lacks its source, or by what ships where the source
     trains nothing. ``lacking`` are the sources that each run lacks."""
     shaping = sorted({e.source for e in examples if may_shape_weights(e.source)})
+    pairs = read_pairs(logits)
     lines: list[Line] = []
     for number, without in enumerate(lacking):
         path = logits / f"run{number}.jsonl"
         shaped_by = [source for source in shaping if source not in without]
-        lines += _lines(examples, path, [*without], [*shaped_by, *curves.FITTED_ON])
+        lines += _lines(examples, pairs, path, [*without], [*shaped_by, *curves.FITTED_ON])
     others = [
         source for source in dict.fromkeys(e.source for e in examples) if source not in shaping
     ]
     shaped_by = [*shaping, *curves.FITTED_ON]
-    return lines + _lines(examples, logits / "ships.jsonl", others, shaped_by)
+    return lines + _lines(examples, pairs, logits / "ships.jsonl", others, shaped_by)
 
 
 def write_logits(path: Path, logits: Mapping[str, Sequence[Logits]]) -> None:
@@ -118,13 +119,16 @@ def read_pairs(folder: Path) -> list[curves.Scored]:
 
 
 def _lines(
-    examples: Sequence[Example], path: Path, sources: list[str], shaped_by: list[str]
+    examples: Sequence[Example],
+    pairs: Sequence[curves.Scored],
+    path: Path,
+    sources: list[str],
+    shaped_by: list[str],
 ) -> list[Line]:
     logits = read_logits(path)
     known = [e for e in examples if e.digest in logits]
     rows = curves.scored(known, logits, read_serving(path.with_name(SERVING)))
     fitting = [row for row in rows if row.example.source in curves.FITTED_ON]
-    pairs = read_pairs(path.parent)
     fitted = curves.fit(fitting, pairs)
     # The answers of one source by curves of the others'.
     without_source = {}

@@ -150,12 +150,12 @@ def fitted(
     ]
     optimizer = torch.optim.AdamW(groups)
     schedule = warmed_up(optimizer, sum(math.ceil(len(epoch) / recipe.batch) for epoch in epochs))
-    # Where the processor knows no bfloat16, float32 is fifteen times as fast.
-    is_known = torch.backends.cpu.get_cpu_capability() != "AVX2"
+    # Where the processor has no bfloat16, float32 is fifteen times as fast.
+    has_bfloat16 = torch.backends.cpu.get_cpu_capability() != "AVX2"
     for number, epoch in enumerate(epochs):
         started, losses = time.perf_counter(), []
         for ids, mask, allowed in _batches(epoch, len(weights["classes.bias"]), recipe, rng):
-            with torch.autocast("cpu", torch.bfloat16, enabled=is_known):
+            with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
                 scores = logits(weights, ids, mask, recipe.dropout)
             loss = loss_of(scores.float(), allowed, recipe.smoothing)
             optimizer.zero_grad()
