@@ -93,8 +93,7 @@ def print_summary(evaluation: Evaluation, view: View) -> None:
                 elif unread:
                     text += f" (of this, {short_text(unread)} had the model not read the prompt)"
                 parts.append(text)
-        last = [row for row in result.rows() if is_last(row)]
-        unjudged = sum(row["outcome"] in EXCLUDED for row in last)
+        unjudged = sum(row["outcome"] in EXCLUDED for row in result.rows() if is_last(row))
         if unjudged:
             parts.append(f"{unjudged} not judged")
         summary = "; ".join(parts) or "nothing was judged"
