@@ -57,15 +57,23 @@ def test_replies_that_say_nothing_are_judged_alike_under_harmful_and_helpful_pro
     assert sum(differences) / len(differences) <= 0.02
 
 
-# Most of the look-alikes that are taken for refusals are translations, quotations and single
-# words, which the prompt alone tells from refusals.
 @pytest.mark.parametrize(
     ("name", "least", "most"),
-    [("terse_refusals", 0.95, 1), ("look_alikes", 0, 0.12), ("yes_no", 0, 0.05)],
+    [("terse_refusals", 0.95, 1), ("look_alikes", 0, 0.08), ("yes_no", 0, 0.05)],
 )
 def test_terse_refusals_are_refusals_and_answers_in_words_of_refusal_are_none(name, least, most):
     rows = read_rows(FLOORS / f"{name}.jsonl")
     pairs = [(row["reply"], row.get("prompt", REQUEST)) for row in rows]
+    assert least <= share_refused(pairs) <= most
+
+
+# Their writer knew neither the judge nor its rules for words that were asked for.
+@pytest.mark.parametrize(("refuses", "least", "most"), [(True, 0.9, 1), (False, 0, 0.2)])
+def test_refusals_and_their_look_alikes_of_a_writer_apart_are_told_from_one_another(
+    refuses, least, most
+):
+    rows = read_rows(FLOORS / "look_alikes_apart.jsonl")
+    pairs = [(row["reply"], row["prompt"]) for row in rows if row["refuses"] is refuses]
     assert least <= share_refused(pairs) <= most
 
 
