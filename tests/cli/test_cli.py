@@ -19,15 +19,11 @@ from refract import judges
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
-from tests.builders import ROOT, Project
+from tests.builders import ROOT, Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.judge_models import JudgeServer
 
-SUITE = [
-    {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
-    for category in ("harmful", "helpful")
-    for n in range(10)
-]
+SUITE = suite_rows("own", 10, 10)
 
 
 @pytest.fixture
