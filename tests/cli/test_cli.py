@@ -277,7 +277,6 @@ WRONG = r"""
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
 2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
-2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
 
