@@ -75,6 +75,11 @@ class Side(NamedTuple):
     results: dict[str, Result]
     reasons: Sequence[str] = ()
 
+    @property
+    def provenance(self) -> dict[str, Row]:
+        """That of the models that have one that can be used; ``reasons`` name the others."""
+        return {model: x.provenance for model, x in self.results.items() if x.provenance}
+
 
 class Note(NamedTuple):
     """What differs besides the numbers, and the models and suites that it is of, if not of all."""
