@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import hypothesis
 import pytest
 
 from refract.core.environment import data_folder
+from refract.core.jsonl import write_rows
 from tests import forked
-from tests.builders import Project
+from tests.builders import Project, suite_rows, write_distribution
 
 
 def pytest_configure(config):
@@ -107,6 +110,35 @@ def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
         return top / name
 
     return folder
+
+
+@pytest.fixture
+def run_results(shared, tmp_path) -> dict[str, Any]:
+    """What `refract run` wrote into ok.json, which lies with its suite and all else in ``tmp_path``."""
+
+    def fill(folder: Path) -> None:
+        write_rows(folder / "s.jsonl", suite_rows("s", 10, 10))
+        run = ("run", "--model", "synthetic", "--suite", "s.jsonl", "--judge", "rules")
+        done = Project(folder).refract(*run, "--out", "ok.json", "--rows", "ok.rows.jsonl")
+        assert done.exit_code == 0, done.exception
+
+    shutil.copytree(shared("run", fill), tmp_path, dirs_exist_ok=True)
+    return json.loads((tmp_path / "ok.json").read_text())
+
+
+@pytest.fixture
+def install(monkeypatch, tmp_path) -> Iterator[Callable[[str, str, str], None]]:
+    """Puts a distribution with one module where Python looks for installed ones."""
+    installed = []
+
+    def put(name: str, points: str, module: str) -> None:
+        write_distribution(tmp_path / "site", name, points, **{name: module})
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        installed.append(name)
+
+    yield put
+    for name in installed:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -176,15 +176,17 @@ def label_table(
         return []
     table = []
     for name, rate in corrected_rates((answers, labels), confidence=confidence).items():
-        used = replace(labels.counts, used=rate.labelled if rate else 0)
-        of_labels = Rate(
-            Key(HUMAN_LABELLED[name], group=Group(FIELD)), Counts(None, 0, labels=used), None
-        )
-        if rate is not None and used.are_random:
-            counts = replace(of_labels.counts, n=rate.n)
-            of_labels = replace(of_labels, counts=counts, value=rate.rate, interval=rate.interval)
-        table.append(of_labels)
+        key = Key(HUMAN_LABELLED[name], group=Group(FIELD))
+        table.append(_of_labels(key, labels, rate))
     return table
+
+
+def _of_labels(key: Key, labels: JoinedLabels, found: HumanRate | None) -> Rate:
+    """A rate of labels, without a value where these are of no random sample."""
+    used = replace(labels.counts, used=found.labelled if found else 0)
+    if found is None or not used.are_random:
+        return Rate(key, Counts(None, 0, labels=used), None)
+    return Rate(key, Counts(None, found.n, labels=used), found.rate, interval=found.interval)
 
 
 def label_intervals(
@@ -239,15 +241,12 @@ def labels_alone(
         if limit is None or judged is None:
             continue
         share = found.get(judged.name)
-        used = replace(labels.counts, used=share.labelled if share else 0)
-        rate = Rate(Key(measure, group=Group(FIELD)), Counts(None, 0, labels=used), None)
-        if share is not None and used.are_random:
+        rate = _of_labels(Key(measure, group=Group(FIELD)), labels, share)
+        if share is not None and rate.value is not None:
             unjudged = judged.counts.unjudged
             rate = replace(
                 rate,
-                counts=replace(rate.counts, n=share.n, excluded=judged.counts.excluded),
-                value=share.rate,
-                interval=share.interval,
+                counts=replace(rate.counts, excluded=judged.counts.excluded),
                 these=share.here,
                 bounds=_outer(Interval(share.rate, share.rate), share.n, unjudged),
                 outer=_outer(share.interval, share.n, unjudged),

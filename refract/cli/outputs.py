@@ -85,12 +85,7 @@ def results_view(root: Path, models: Sequence[str]) -> tuple[Side, View]:
     """The results of some models of a project, and their numbers as the report reads them."""
     side = read_side(root, models)
     rates = {model: result.rates for model, result in side.results.items()}
-    provenance = {}
-    for model, result in side.results.items():
-        # Models without provenance that can be used are named by the side's reasons.
-        if result.provenance:
-            provenance[model] = result.provenance
-    return side, View(rates, provenance, confidence=decision_settings(root).confidence)
+    return side, View(rates, side.provenance, confidence=decision_settings(root).confidence)
 
 
 def page() -> None:

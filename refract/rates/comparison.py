@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 from refract.core.params import DecisionSettings
@@ -115,7 +116,8 @@ class PairedOutcomes:
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
     names the suite whose clean prompts include these, with the same outcomes. ``fates`` counts answers
-    by what they were (:data:`FATES`) and what they became. Where the category is one of
+    by what they were (:data:`FATES`) and what they became. ``error`` is what is known of their judge's
+    error, ``live`` whether both models answered for themselves. Where the category is one of
     :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that is taken
     off, and no id is listed."""
 
@@ -129,6 +131,8 @@ class PairedOutcomes:
     )
     fates: Counter[tuple[str, str]] = field(default_factory=Counter)
     repeats: str = ""
+    error: JudgeError | None = None
+    live: bool = True
 
     @property
     def prompts(self) -> Prompts:
@@ -141,19 +145,26 @@ class PairedOutcomes:
 LEAST_SHARED = 0.5
 
 
-def pair_outcomes(a: Iterable[Outcome], b: Iterable[Outcome]) -> list[PairedOutcomes]:
+def pair_outcomes(
+    a: Iterable[Outcome],
+    b: Iterable[Outcome],
+    errors: Mapping[str, JudgeError] = MappingProxyType({}),
+    live: bool = True,
+) -> list[PairedOutcomes]:
     """The outcomes of two sides A and B, paired: by suite, category and perturbation.
 
     A pair is a prompt variant with the same suite, id, category and text on both sides (else it
     counts as reworded); several samples of it make one pair. Clusters are A's. Of conversations
     that are played the last turns are paired. A suite's clean prompts have an entry for each of
-    :data:`DISCRIMINATION` too."""
+    :data:`DISCRIMINATION` too. ``errors`` are, of two different models, what is known of the judge's
+    errors, by suite."""
     side_a, side_b = _keyed(a), _keyed(b)
     groups: dict[tuple[str, str, str], PairedOutcomes] = {}
 
     def group_of(row: Outcome) -> PairedOutcomes:
         parts = (row["suite"], row["category"], row["perturbation"])
-        return groups.setdefault(parts, PairedOutcomes(*parts))
+        new = PairedOutcomes(*parts, error=errors.get(row["suite"]), live=live)
+        return groups.setdefault(parts, new)
 
     for key, samples in side_a.items():
         row, prompt_id, others = samples[0], key[1], side_b.get(key)
@@ -183,8 +194,9 @@ def pair_outcomes(a: Iterable[Outcome], b: Iterable[Outcome]) -> list[PairedOutc
     for (suite, category), harmful in clean.items():
         for measure, other in DISCRIMINATION.items():
             if category == "harmful" and (suite, other) in clean:
-                contrast = PairedOutcomes(suite, measure, "", repeats=harmful.repeats)
+                contrast = PairedOutcomes(suite, measure, "", error=harmful.error, live=live)
                 contrast.pairs, contrast.others = harmful.pairs, clean[suite, other].pairs
+                contrast.repeats = harmful.repeats
                 contrasts.append(contrast)
     return [*groups.values(), *contrasts]
 
@@ -254,31 +266,23 @@ def _repeats(*sides: Keyed) -> dict[str, str]:
 
 
 def compare_groups(
-    groups: Sequence[PairedOutcomes],
-    settings: DecisionSettings = DEFAULTS,
-    live: Sequence[bool] = (),
-    errors: Sequence[JudgeError | None] = (),
+    groups: Sequence[PairedOutcomes], settings: DecisionSettings = DEFAULTS
 ) -> list[Difference]:
     """The difference of each group, b − a, and the decisions on primary measures.
 
-    ``errors`` are, of groups of two different models, what is known of their judge's errors (none
-    are used where ``settings`` allow for prompts alone, or name another question).
-
-    ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over all where there
-    are no such. A group whose clean prompts another suite includes with the same outcomes
-    (``repeats``) has neither p nor decision: its answers are tested there. A difference in
+    What is known of a judge's errors is not used where ``settings`` allow for prompts alone, or name
+    another question. ``p_adjusted`` is corrected over the groups of ``live`` models alone, or over
+    all where there are no such. A group whose clean prompts another suite includes with the same
+    outcomes (``repeats``) has neither p nor decision: its answers are tested there. A difference in
     discrimination has no decision."""
-    if settings.interval == "prompts" or settings.labels_ask or not errors:
-        errors = [None] * len(groups)
-    differences = []
-    for group, error in zip(groups, errors, strict=True):
-        differences.append(_difference(group, settings.confidence, error))
-    family = live if any(live) else [True] * len(groups)
+    if settings.interval == "prompts" or settings.labels_ask:
+        groups = [replace(group, error=None) for group in groups]
+    differences = [_difference(group, settings.confidence) for group in groups]
+    any_live = any(group.live for group in groups)
     p_values = []
-    for difference, belongs in zip(differences, family, strict=True):
-        p_values.append(difference.p if belongs else None)
-    drops = decide_drops(groups, settings, errors)
-    decided = zip(differences, holm(p_values), drops, strict=True)
+    for group, difference in zip(groups, differences, strict=True):
+        p_values.append(difference.p if group.live or not any_live else None)
+    decided = zip(differences, holm(p_values), decide_drops(groups, settings), strict=True)
     return [replace(difference, p_adjusted=p, drop=drop) for difference, p, drop in decided]
 
 
@@ -333,7 +337,7 @@ def _mean(values: Sequence[float] | None) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | None) -> Difference:
+def _difference(group: PairedOutcomes, confidence: float) -> Difference:
     changes, other_changes = _judged(group.pairs), _judged(group.others)
     judged, others = changes.rows, other_changes.rows
     contrast = group.category in DISCRIMINATION
@@ -361,13 +365,13 @@ def _difference(group: PairedOutcomes, confidence: float, error: JudgeError | No
     bounds, outer = bounds_of(lower, upper)
     clustered = estimate if estimate and estimate.clusters < estimate.n else None
     interval, judge_interval = interval_of(estimate), None
-    if error and estimate and interval:
+    if group.error and estimate and interval:
         parts = _parts(changes, "harmful" if contrast else group.prompts, confidence)
         if contrast:
             parts += _parts(other_changes, "other", confidence, sign=-1)
-        if parts and all(error.knows(part.prompts) for part in parts):
+        if parts and all(group.error.knows(part.prompts) for part in parts):
             ends = Interval(estimate.value, estimate.value)
-            judge_interval = people_interval(error, parts, ends, interval, confidence)
+            judge_interval = people_interval(group.error, parts, ends, interval, confidence)
     return Difference(
         suite=group.suite,
         category=group.category,
@@ -432,9 +436,7 @@ class DropEvidence(NamedTuple):
     beyond_judge: bool
 
 
-def _evidence(
-    group: PairedOutcomes, settings: DecisionSettings, error: JudgeError | None, tests: int
-) -> DropEvidence | None:
+def _evidence(group: PairedOutcomes, settings: DecisionSettings, tests: int) -> DropEvidence | None:
     """The evidence of a primary measure with at least one pair; None for other groups."""
     if not group.pairs or not _primary(group, settings):
         return None
@@ -442,8 +444,8 @@ def _evidence(
     if group.category not in LESS_IS_WORSE:
         pairs = [(a.opposite, b.opposite, cluster) for a, b, cluster in pairs]
     judge = None
-    if error and error.knows(group.prompts):
-        judge = _Judge(error, group.prompts, opposite=group.category not in LESS_IS_WORSE)
+    if group.error and group.error.knows(group.prompts):
+        judge = _Judge(group.error, group.prompts, opposite=group.category not in LESS_IS_WORSE)
     judged, worst, best = _judged(pairs), _at_worst(pairs), _at_best(pairs)
     lost = 0.0
     kept = []  # at the worst of what was not judged, without what vanished
@@ -545,9 +547,7 @@ def _rises(rows: ClusteredValues, sign: int) -> float:
 
 
 def decide_drops(
-    groups: Sequence[PairedOutcomes],
-    settings: DecisionSettings,
-    errors: Sequence[JudgeError | None],
+    groups: Sequence[PairedOutcomes], settings: DecisionSettings
 ) -> list[DropDecision | None]:
     """The decision on each primary measure; None for other groups.
 
@@ -558,9 +558,7 @@ def decide_drops(
     or the judge's error could undo; one where answers vanished and that alone keeps a drop from
     being excluded or shown; and one that itself vanished."""
     tests = sum(bool(group.pairs) and _primary(group, settings) for group in groups)
-    evidence_of = []
-    for group, error in zip(groups, errors, strict=True):
-        evidence_of.append(_evidence(group, settings, error=error, tests=tests))
+    evidence_of = [_evidence(group, settings, tests) for group in groups]
     p = holm([evidence and evidence.p for evidence in evidence_of])
     p_least = holm([evidence and evidence.p_least for evidence in evidence_of])
     p_lost = holm([evidence and evidence.p_lost for evidence in evidence_of])

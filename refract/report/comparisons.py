@@ -14,7 +14,7 @@ from refract.core.params import DecisionSettings
 from refract.core.types import Row, is_last
 from refract.rates.comparison import compare_groups, pair_outcomes
 from refract.rates.rate import Difference
-from refract.results.sources import errors_between, stand_ins
+from refract.results.sources import Result, pair_results
 
 # Up to so many models every pair is compared; the number of pairs grows with the square.
 ALL_PAIRS = 8
@@ -54,17 +54,15 @@ def compare_models(
     pairs = list(combinations(models, 2))
     if len(models) > ALL_PAIRS:
         pairs = near_pairs(models, reference)
-    names, groups, live, errors = [], [], [], []
-    stand = {*stand_ins(provenance)}
+    names, groups = [], []
     for a, b in pairs:
-        by_suite = errors_between(provenance.get(a), provenance.get(b))
-        for group in pair_outcomes(outcomes[a], outcomes[b]):
+        side_a = Result(outcomes[a], provenance.get(a))
+        side_b = Result(outcomes[b], provenance.get(b))
+        for group in pair_results(side_a, side_b):
             names.append((a, b))
             groups.append(group)
-            live.append(not {a, b} & stand)
-            errors.append(by_suite.get(group.suite))
     undecided = settings.model_copy(update={"primary": []})
-    differences = compare_groups(groups, undecided, live=live, errors=errors)
+    differences = compare_groups(groups, undecided)
     return [Compared(*pair, x) for pair, x in zip(names, differences, strict=True)]
 
 

@@ -132,11 +132,7 @@ def results_and_notes(
     if missing:
         raise ResultsError(f"no results of {named(missing)}; there are: {', '.join(computed)}")
     side = read_side(path, models or computed)
-    provenance = {}
-    for model, result in side.results.items():
-        if result.provenance:
-            provenance[model] = result.provenance
-    lacking = rows_missing(path, provenance)
+    lacking = rows_missing(path, side.provenance)
     notes = notes_of(without if models is None else [], side.reasons, lacking)
     metrics: list[Row] = []
     rates: list[Rate] = []
@@ -151,7 +147,7 @@ def results_and_notes(
             if result.provenance and (model, suite) not in lacking:
                 lines = [line for line in result.outcomes if line["suite"] == suite]
                 rows += _rows_with_texts(path, model, suite=suite, outcomes=lines)
-    return _frames(metrics, rates, outcomes=outcomes, rows=rows, provenance=provenance), notes
+    return _frames(metrics, rates, outcomes=outcomes, rows=rows, provenance=side.provenance), notes
 
 
 def run_tables(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,6 +74,11 @@ class Side(NamedTuple):
     name: str
     results: dict[str, Result]
     reasons: Sequence[str] = ()
+
+    @property
+    def provenance(self) -> dict[str, Row]:
+        """That of the models that have one that can be used; ``reasons`` name the others."""
+        return {model: x.provenance for model, x in self.results.items() if x.provenance}
 
 
 class Note(NamedTuple):
@@ -412,8 +417,6 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         )
     groups: list[PairedOutcomes] = []
     names: list[str] = []  # of the model of each group
-    errors: list[JudgeError | None] = []
-    live: list[bool] = []
     fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
@@ -421,20 +424,12 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     for model_a, model_b in pairs.items():
         name = model_a if model_a == model_b else f"{model_a} → {model_b}"
         results = a.results[model_a], b.results[model_b]
-        facts = results[0].provenance, results[1].provenance
-        differs, refused = check_conditions(*facts)
+        differs, refused = check_conditions(results[0].provenance, results[1].provenance)
         differing_notes += [(name, suite, text) for suite, text in differs]
         refused_notes += [(name, suite, why) for suite, why in refused.items()]
-        sides = []
-        for result in results:
-            sides.append([row for row in result.outcomes if row["suite"] not in refused])
-        known = errors_between(*facts)
-        is_live = not stand_ins(dict(zip("AB", facts, strict=True)))
-        for group in pair_outcomes(*sides):
+        for group in pair_results(*results, without=refused):
             groups.append(group)
             names.append(name)
-            errors.append(known.get(group.suite))
-            live.append(is_live)
             if group.fates and not group.perturbation:
                 fates.append(Fates(name, group.suite, group.category, group.fates))
             if group.repeats:
@@ -445,8 +440,7 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
         reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
         raise ResultsError(f"nothing to compare: {reasons}")
     differences = []
-    compared = compare_groups(groups, settings, live, errors=errors)
-    for name, difference in zip(names, compared, strict=True):
+    for name, difference in zip(names, compare_groups(groups, settings), strict=True):
         differences.append(replace(difference, model=name))
     only_a = [model for model in a.results if model not in pairs]
     only_b = [model for model in b.results if model not in pairs.values()]
@@ -477,6 +471,16 @@ def _undecided(
     if gone:
         undecided.append(f"B has no primary measure of {named(gone)}, which A has")
     return undecided
+
+
+def pair_results(a: Result, b: Result, without: Collection[str] = ()) -> list[PairedOutcomes]:
+    """The outcomes of two results, paired, ``without`` some suites. Answers that are not a model's
+    own are in no family of tests."""
+    side_a = [row for row in a.outcomes if row["suite"] not in without]
+    side_b = [row for row in b.outcomes if row["suite"] not in without]
+    live = not stand_ins({"A": a.provenance, "B": b.provenance})
+    errors = errors_between(a.provenance, b.provenance)
+    return pair_outcomes(side_a, side_b, errors, live=live)
 
 
 def errors_between(a: Row | None, b: Row | None) -> dict[str, JudgeError]:

@@ -170,7 +170,6 @@ def test_a_users_labels_are_scored_and_what_has_none_is_counted(cli, labelled):
     ("positive", "meant", "message"),
     [
         (["yes"], {}, "--positive yes: no row has that label; there are: false, true"),
-        ([], {}, "the label 'false' is none of refusal, partial_refusal"),
         (["TRUE "], {}, "--positive TRUE : no row has that label"),
         (["true"], {}, "--positive true: there is the label ' True' too, which would mean not ref"),
         ([], {"true": "refused"}, "the label 'refused' is none of refusal, partial_refusal"),

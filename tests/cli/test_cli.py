@@ -19,15 +19,11 @@ from refract import judges
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.synthetic import HELP, REFUSALS
 from refract.report.sections import FRONT, PAGES
-from tests.builders import ROOT, Project
+from tests.builders import ROOT, Project, suite_rows
 from tests.fault_server import FaultServer
 from tests.judge_models import JudgeServer
 
-SUITE = [
-    {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
-    for category in ("harmful", "helpful")
-    for n in range(10)
-]
+SUITE = suite_rows("own", 10, 10)
 
 
 @pytest.fixture
@@ -281,7 +277,6 @@ WRONG = r"""
 2 | export absent.json --out x | 'absent.json' is no file and no project's folder; results are what `ref
 2 | compare table.csv own.jsonl | not an outcomes table: it lacks … NAME.outcomes.csv
 2 | judge validate --labelled own.jsonl | has no column 'response' … name it with --response-column
-2 | lint absent.jsonl | absent.jsonl: cannot be read (No such file or directory)
 1 | lint bad.jsonl | bad.jsonl:1: 'category' must be one of
 """
 

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from refract.cli import app
-from tests.builders import write_distribution
 
 MODULE = """
 import typer
@@ -41,12 +40,8 @@ broken = greetings.nowhere:command
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A distribution on the path, as pip would install it."""
-    write_distribution(tmp_path, "greetings", POINTS, greetings=MODULE)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield tmp_path
-    sys.modules.pop("greetings", None)
+def package(install):
+    install("greetings", POINTS, MODULE)
 
 
 def refract(*arguments: str):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from refract.cli import app
 from refract.core.jsonl import sha256_json, write_bytes, write_rows
-from tests.builders import SMALL_PARAMS, suite_rows
+from tests.builders import SMALL_PARAMS
 
 DEEP = "[" * 100_000
 RUN = ("run", "--suite", "s.jsonl", "--out", "r")
@@ -24,26 +21,6 @@ COMMANDS = [
     ("export", "{}", "--out", "exported"),
     ("export", "{}", "--as", "eee", "--set", "organization=x", "--out", "eee"),
 ]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory) -> Path:
-    """A folder with what a run wrote into ok.json, and its outcomes, twice, beside it."""
-    folder = tmp_path_factory.mktemp("run")
-    write_rows(folder / "s.jsonl", suite_rows("s", 3, 3))
-    arguments = ("--adapter", "synthetic", "--suite", "s.jsonl", "--out", "ok.json")
-    with contextlib.chdir(folder):
-        done = CliRunner().invoke(app, ["run", *arguments, "--rows", "ok.rows.jsonl"])
-    assert done.exit_code == 0, done.exception
-    shutil.copyfile(folder / "ok.outcomes.csv", folder / "odd.outcomes.csv")
-    return folder
-
-
-@pytest.fixture
-def results(written, tmp_path) -> dict:
-    """What stands in ok.json, in a copy of that folder."""
-    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
-    return json.loads((tmp_path / "ok.json").read_text())
 
 
 def changed(value: object, depth: int = 4) -> Iterator[object]:
@@ -58,10 +35,11 @@ def changed(value: object, depth: int = 4) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:3]))
-def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results, command):
+def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, run_results, command):
     assert cli(*(part.format("ok.json") for part in command)).code == 0
-    results["tables"] = results["tables"][:2]
-    for case in (cases := list(changed(results))):
+    shutil.copyfile("ok.outcomes.csv", "odd.outcomes.csv")
+    run_results["tables"] = run_results["tables"][:2]
+    for case in (cases := list(changed(run_results))):
         if isinstance(case, dict) and case.pop("sha256", None):  # as if a run had written it
             case["sha256"] = sha256_json(case)
     # One in some; each command has others.
@@ -81,7 +59,7 @@ def test_results_that_were_changed_are_used_or_refused_in_a_message(cli, results
         *(("show",), ("gate",), ("verify", ".")),
     ],
 )
-def test_provenance_that_is_none_is_refused_in_a_message(cli, results, command, facts):
+def test_provenance_that_is_none_is_refused_in_a_message(cli, run_results, command, facts):
     Path("params.yaml").write_text(json.dumps(SMALL_PARAMS))
     outcomes = Path("ok.outcomes.csv").read_text()
     for path, text in (("m.json", "{}"), ("outcomes/m.csv", outcomes), ("tables/m.csv", "")):

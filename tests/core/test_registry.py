@@ -12,7 +12,6 @@ from refract.core.jsonl import read_rows, write_rows
 from refract.core.registry import find
 from refract.models import ADAPTERS, open_model
 from refract.suites.protocols import CATALOGUES, followed
-from tests.builders import write_distribution
 
 MODULE = """
 from refract.core.settings import Settings
@@ -20,7 +19,6 @@ from refract.judges.cases import Judge, labelled
 from refract.models.protocol import Answer, Model
 from refract.suites.perturbations.noise import FeatureSettings, in_each_feature
 from refract.suites.perturbations.variants import Perturbation
-from tests.builders import write_distribution
 
 
 class ParrotSettings(Settings):
@@ -137,18 +135,10 @@ models:
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the package lies as pip installs it."""
-    folder = tmp_path_factory.mktemp("site")
-    write_distribution(folder, "greeting_parts", POINTS, greeting_parts=MODULE)
-    return folder
-
-
 @pytest.fixture
-def installed(site, monkeypatch):
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site), prepend=":")
+def installed(install, monkeypatch, tmp_path):
+    install("greeting_parts", POINTS, MODULE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=":")
 
 
 def test_the_parts_of_a_package_reach_a_number_through_the_pipeline(installed, cli):

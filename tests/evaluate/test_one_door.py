@@ -19,7 +19,7 @@ from refract.models.store import ResponseStore, open_store
 from refract.project import read_project
 from refract.rates.key import HARMFUL_REFUSAL, NULL_DIFFERENCE, REFUSAL
 from refract.rates.rate import Rate
-from refract.results.table_rows import json_rows, rate_from_row, rate_to_row, rates_from_rows
+from refract.results.table_rows import rate_from_row, rate_to_row, rates_from_rows
 from refract.suites.protocols import CATALOGUES
 from tests.builders import ROOT, Project
 
@@ -204,11 +204,6 @@ def test_a_protocol_gives_the_rates_of_a_suite_that_follows_it(project):
     expected = by_stages(project, "greedy", "xstest")
     assert as_read(evaluation.rates) == expected
     assert "refusal_rate_on_safe" in {rate.name for rate in expected}
-
-
-def test_a_json_row_and_a_row_of_csv_are_one_rate(project):
-    rates = by_stages(project, "m", "s")
-    assert rates_from_rows(json.loads(json.dumps(json_rows(rates))), "m") == rates
 
 
 def test_a_run_leaves_out_thresholds_that_its_judges_and_its_sample_have_no_number_for():

@@ -7,7 +7,6 @@ import math
 import pytest
 
 from refract import judge
-from refract.judges import reading_warnings
 from refract.judges.refusal import (
     MAY_REFUSE,
     PLAIN_NO,
@@ -26,17 +25,6 @@ from refract.judges.rules import judge_response
 from refract.judges.rules.text import blank_code, joined_lines, read_sentences
 from refract.judges.strings import judge_strings
 from tests.builders import ROOT
-
-
-def test_rows_in_languages_that_a_judge_does_not_read_are_counted_and_named():
-    rows = [{"language": code} for code in ("en", "nl", "en-GB", "nl", "th", 7)] + [{}]
-    asked = {"kind": "llm_refusal", "model": {"adapter": "synthetic"}}
-    judges = {"mine": {"kind": "refusal"}, "asked": asked}
-    (warning,) = reading_warnings(rows, judges)
-    assert warning.startswith(
-        "mine was not measured in the language of 3 rows (nl 2, th 1): verdicts may be wrong"
-    )
-    assert reading_warnings(rows[:1], judges) == []
 
 
 def test_two_rounds_and_a_half_of_one_line_are_a_loop():

@@ -85,6 +85,3 @@ def test_evidence_lies_in_the_answer_and_a_string_is_found_in_itself(
     counted = any(hit["counted"] for hit in verdict["evidence"])
     assert verdict["label"] == ("found" if counted else "not_found")
     assert found(expected, expected, **flags)
-
-
-# --- the published CSV files -----------------------------------------------------------------

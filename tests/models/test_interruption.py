@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import read_rows, write_rows
 from refract.models.store import ResponseStore
-from tests.builders import ROOT, prompt_row
+from tests.builders import ROOT, SMALL_PARAMS, prompt_row
 from tests.fault_server import FaultServer
 
 PROMPTS, CONCURRENCY = 60, 4
@@ -26,9 +26,7 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
     outputs = []
     with FaultServer(latency=0.02) as server:
         model = server.model(max_concurrency=CONCURRENCY)
-        params = {"grid": {"models": ["m"], "suites": ["s"]}, "seed": 1, "models": {"m": model}}
-        params |= {"suites": {"s": {"file": "s.jsonl", "judges": ["rules"]}}}
-        params |= {"judges": {"rules": {"kind": "rules"}}}
+        params = {**SMALL_PARAMS, "models": {"m": model}}
         for name, kills in (("undisturbed", 0), ("killed", 1)):
             folder = tmp_path / name
             write_rows(folder / "data/prompts/s.jsonl", rows)

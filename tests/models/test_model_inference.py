@@ -11,7 +11,7 @@ from refract.models.answering import Count, answer_prompts, with_description
 from refract.models.protocol import AdapterError, Answer
 from refract.models.store import ResponseStore, known_answers, open_store
 from stages.model_inference import main
-from tests.builders import Replying, prompt_row
+from tests.builders import SMALL_PARAMS, Replying, prompt_row
 from tests.fault_server import FaultServer
 
 
@@ -159,16 +159,7 @@ def test_rows_around_a_tear_are_adopted(tmp_path):
 
 # The stage itself.
 
-PARAMS = """
-grid: {models: [m], suites: [s]}
-seed: 0
-models:
-  m: {adapter: recorded, path: answers.jsonl}
-suites:
-  s: {file: data/suites/s.jsonl, judges: [rules]}
-judges:
-  rules: {kind: rules}
-"""
+PARAMS = {**SMALL_PARAMS, "models": {"m": {"adapter": "recorded", "path": "answers.jsonl"}}}
 
 
 @pytest.fixture
@@ -176,7 +167,7 @@ def project(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    (folder / "params.yaml").write_text(PARAMS)
+    (folder / "params.yaml").write_text(json.dumps(PARAMS))  # JSON is YAML
     write_rows(folder / "data/prompts/s.jsonl", [prompt_row("a"), prompt_row("b")])
     write_rows(
         folder / "answers.jsonl", [{"id": "a", "response": "to a"}, {"id": "b", "response": "to b"}]
@@ -242,15 +233,9 @@ def test_a_run_in_which_every_answer_is_an_error_fails(project):
 def test_usage_is_that_of_every_way_of_generation(project):
     with FaultServer() as server:
         model = server.model(price={"input": 1, "output": 1})
-        own = {"file": "s.jsonl", "judges": ["rules"]}
-        params = {
-            "seed": 0,
-            "grid": {"models": ["api"], "suites": ["s", "t"]},
-            "suites": {"s": own, "t": own},
-            "judges": {"rules": {"kind": "rules"}},
-            "models": {"api": model},
-        }
-        Path("params.yaml").write_text(json.dumps(params))  # JSON is YAML
+        params = {**PARAMS, "grid": {"models": ["api"], "suites": ["s", "t"]}}
+        params |= {"suites": dict.fromkeys("st", PARAMS["suites"]["s"]), "models": {"api": model}}
+        Path("params.yaml").write_text(json.dumps(params))
         write_rows(Path("data/prompts/t.jsonl"), [prompt_row("c", suite="t")])
         Path("data/prompts/generation.json").write_text('{"t": {"max_tokens": 7}}')
         main("api")

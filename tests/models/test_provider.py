@@ -509,7 +509,6 @@ def test_rarer_replies_are_read(adapter, payload, expected):
         (500, "litellm.BadRequestError: OpenAIException - The response was filtered due to the "
               "prompt triggering Azure OpenAI's content management policy.", "filtered"),
         (500, "litellm.ContentPolicyViolationError: no", "filtered"),
-        (400, "Output blocked by content filtering policy", "filtered"),
         # The words of servers for a prompt too long.
         (400, "This model's maximum context length is 4096 tokens. However, your request has 5000.",
          "too long"),
@@ -529,7 +528,6 @@ def test_rarer_replies_are_read(adapter, payload, expected):
         (400, "the content filter could not be reached", "final"),
         (408, "too slow", "passing"),
         (503, "full", "passing"),
-        (429, "Request too large for your tier", "final"),
     ],
 )  # fmt: skip
 def test_servers_words_for_an_error_are_known(status, message, kind):

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
 from refract.core.params import DecisionSettings, load_params
-from tests.builders import LABELLED, ROOT, suite_rows
+from tests.builders import LABELLED, ROOT, SMALL_PARAMS, suite_rows
 
 PIPELINE = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
 
@@ -120,24 +120,21 @@ def only(params, keys):
 
 def test_each_stage_runs_with_nothing_but_its_declared_params(tmp_path):
     params = {
-        "grid": {"models": ["echo"], "suites": ["tiny"]},
-        "seed": 1,
-        "suites": {"tiny": {"file": "data/suites/tiny.jsonl", "judges": ["rules"]}},
-        "judges": {"rules": {"kind": "rules"}},
+        **SMALL_PARAMS,
+        "models": {"m": {"adapter": "synthetic", "temperature": 1}},
         "perturbations": {},
         "decisions": DecisionSettings().model_dump(),
         "validation": {},
         "null_answers": {},
         "metadata": {},
-        "models": {"echo": {"adapter": "synthetic", "temperature": 1}},
     }
-    write_rows(tmp_path / "data/suites/tiny.jsonl", suite_rows("tiny"))
+    write_rows(tmp_path / "s.jsonl", suite_rows("s"))
     write_rows(tmp_path / "data/validation/validation.jsonl", LABELLED)
     (tmp_path / "constraints.txt").write_text((ROOT / "constraints.txt").read_text("utf-8"))
     for stage, definition in PIPELINE.items():
-        keys = [key.replace("${item.model}", "echo") for key in definition.get("params", params)]
+        keys = [key.replace("${item.model}", "m") for key in definition.get("params", params)]
         YAML().dump(only(params, keys), tmp_path / "params.yaml")
-        command = definition["cmd"].replace("${item.model}", "echo").split()
+        command = definition["cmd"].replace("${item.model}", "m").split()
         done = subprocess.run(
             command,
             cwd=tmp_path,

@@ -206,6 +206,9 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
         ({"suites": {"s": {**SUITE, "cluster": "behaviuor"}}}, "cluster: no row of .* has 'behaviuor'"),
         ({"suites": {"s": SUITE}, "judges": {"rules": {"kind": "strings"}}},
          "suites.s: judges: the first decides refusal, and rules gives found, not_found"),
+        ({"suites": {"s": {**SUITE, "judges": ["rules", "harmful"]}},
+          "judges": {"rules": {"kind": "rules"}, "harmful": {"kind": "rules"}}},
+         r"suites\.s: 'harmful_refusal_rate' would be two numbers"),
         ({"suites": {"s": {**SUITE, "thresholds": {"harmful_refusals_rate": {"min": 0.5}}}}},
          "'harmful_refusals_rate', of which it has no number; did you mean 'harmful_refusal_rate'"),
         ({"suites": {"s": {**SUITE, "thresholds": {"borderline_refusal_rate": {"max": 0.5}}}}},
@@ -231,19 +234,6 @@ def test_a_judge_without_a_key_ends_a_run_before_the_model_is_asked(project, cli
     done = cli("run", "--model", "m", "--suite", "s", *judge, "--out", "r.json")
     assert done.code == 1
     assert "llm: the environment variable OPENAI_API_KEY is not set" in done.err
-
-
-def test_a_judge_whose_name_gives_two_numbers_one_name_ends_the_pipeline_before_it(project):
-    judges = ["rules", "harmful"]
-    write_params(
-        judges={name: {"kind": "rules"} for name in judges},
-        suites={"s": {"file": "s.jsonl", "judges": judges}},
-    )
-    with pytest.raises(
-        ParamsError, match=r"suites\.s: 'harmful_refusal_rate' would be two numbers"
-    ):
-        main()
-    assert not INPUTS.exists()
 
 
 def test_a_state_that_cannot_be_read_is_no_state(project):

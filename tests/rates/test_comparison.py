@@ -29,8 +29,8 @@ KINDS = ("to_refusal", "to_compliance", "to_unjudged", "to_judged", "not_judged"
 def compare(before, after, error=None, **settings):
     """The differences between two sides' lines."""
     decisions = read_settings(DecisionSettings, "decisions", settings)
-    groups = pair_outcomes(before, after)
-    return compare_groups(groups, decisions, errors=[error] * len(groups) if error else ())
+    errors = {row["suite"]: error for row in [*before, *after]} if error else {}
+    return compare_groups(pair_outcomes(before, after, errors), decisions)
 
 
 def single(before, after, error=None, category="harmful", **settings):

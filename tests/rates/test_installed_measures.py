@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ from refract.models.store import ResponseStore
 from refract.project import check_definitions
 from refract.rates.key import INSTALLED, MEASURES, installed_measures, measure_called
 from refract.results.table_rows import rate_from_row, rate_to_row
-from tests.builders import SMALL_PARAMS, suite_rows, write_distribution
+from tests.builders import SMALL_PARAMS, suite_rows
 
 MODULE = '''
 from refract.rates.counting import mean_rate
@@ -38,18 +36,9 @@ def words(suite):
 POINTS = "[refract.measures]\nprompt_words = worded:WORDS\n"
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
-    """Puts a distribution with a measure where Python looks for installed ones."""
-    write_distribution(folder, "worded", POINTS, worded=module)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.delitem(sys.modules, "worded", raising=False)
-
-
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, MODULE)
-    yield
-    sys.modules.pop("worded", None)
+def installed(install):
+    install("worded", POINTS, MODULE)
 
 
 def rows():
@@ -116,8 +105,8 @@ def test_nothing_else_is_counted_otherwise_and_a_threshold_can_be_set_for_it(
     ],
 )  # fmt: skip
 def test_a_name_that_is_taken_and_a_function_that_is_not_there_are_errors(
-    tmp_path, monkeypatch, old, new, use, message
+    install, old, new, use, message
 ):
-    install(tmp_path, monkeypatch, MODULE.replace(old, new))
+    install("worded", POINTS, MODULE.replace(old, new))
     with pytest.raises(ParamsError, match=message):
         use()

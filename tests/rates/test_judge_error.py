@@ -21,8 +21,7 @@ from refract.rates.rate import Interval, SharePart, prompts_of
 from refract.statistics.proportions import wilson
 from tests.builders import ERRS_APART, judge_error, rate
 
-# Almost never wrong; and wrong as often on all models.
-RIGHT = judge_error(missed=[0] * 8, false=[0] * 8, n=10**6)
+# Wrong as often on all models.
 KNOWN = judge_error(missed=[0.2] * 8, false=[0.05] * 8, n=10**6)
 HARMFUL = judge_error(missed=[0.025] * 8, false=[0.005] * 8, n=400, more=0.2)
 

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from refract.core.errors import ParamsError
 from refract.core.types import sample_prompts
 from refract.core.vocabulary import FAMILIES
-from refract.project import check_definitions
 from refract.rates import aggregate_suite
 from refract.rates.key import MEASURES, Group, Key, measure_called, name_clashes
-from refract.rates.names import name_problems, unknown_threshold, whole_keys
+from refract.rates.names import name_problems, whole_keys
 from refract.suites.perturbations import prompt_rows
-from tests.builders import SMALL_PARAMS
 
 # Words of the table of measures and of its groups, of which names are built that could be taken twice.
 WORDS = (
@@ -149,20 +147,6 @@ def test_two_keys_are_printed_alike_by_name_and_group_and_equal_ones_are_two_num
     assert len(name_clashes([other, harmful, other])) == 1
 
 
-def params_with(judge):
-    """With a second judge of this name."""
-    judges = {"rules": {"kind": "rules"}, judge: {"kind": "rules"}}
-    suites = {"s": {"file": "s.jsonl", "judges": [*judges]}}
-    return {**SMALL_PARAMS, "judges": judges, "suites": suites}
-
-
-def test_a_second_judge_called_harmful_is_an_error_before_anything_runs():
-    message = r"suites\.s: 'harmful_refusal_rate' would be two numbers"
-    with pytest.raises(ParamsError, match=message):
-        check_definitions(params_with("harmful"))
-    check_definitions(params_with("second"))
-
-
 @pytest.mark.parametrize(
     ("measure", "bound", "problem"),
     [
@@ -186,18 +170,3 @@ def test_the_name_of_a_measure_is_found_again_by_what_stands_beside_it():
         assert measure_called(measure.name, judge=judge, perturbation=perturbation) == measure
     assert len({(x.name, x.counted_for) for x in MEASURES}) == len(MEASURES)
     assert Key(measure_called("fail_rate", perturbation="p")).measure.counted_for == "perturbation"
-
-
-@pytest.mark.parametrize(
-    ("categories", "problem"),
-    [
-        (("harmful", "helpful"), ""),
-        (
-            ("helpful",),
-            "thresholds name 'harmful_refusal_rate', and no row of the suite is harmful",
-        ),
-    ],
-)
-def test_a_threshold_needs_a_row_of_the_category_that_it_is_over(categories, problem):
-    suite = {"judges": ["refusal"], "thresholds": {"harmful_refusal_rate": {"min": 0.8}}}
-    assert unknown_threshold(suite, {"refusal": "refusal"}, categories) == problem

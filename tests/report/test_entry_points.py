@@ -7,7 +7,7 @@ import pytest
 from refract.core.errors import ParamsError
 from refract.core.registry import find
 from refract.export import EXPORTERS, Export
-from tests.builders import rate, write_distribution
+from tests.builders import rate
 from tests.report.views import pages_for
 
 MODULE = """
@@ -40,9 +40,8 @@ lines = answer_lengths:lines
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
-    write_distribution(tmp_path / "site", "answer_lengths", POINTS, answer_lengths=MODULE)
-    monkeypatch.syspath_prepend(tmp_path / "site")
+def installed(install):
+    install("answer_lengths", POINTS, MODULE)
 
 
 def test_a_section_of_a_package_is_a_page_behind_the_report_that_links_to_it(installed):

@@ -110,13 +110,8 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
     # alpha-08 was reworded; of the other nine, 0 to 3 are refused twice, 4 to 7 no longer, 9 newly.
     # McNemar: 1 against 4, 2 · (1 + 5) / 32.
     harmful = rows["changed", "alpha", "harmful"]
-    assert {key: harmful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
-        "n": 9,
-        "rate_a": 0.8889,
-        "rate_b": 0.5556,
-        "difference": -0.3333,
-        "p": 0.375,
-    }
+    numbers = ("n", "rate_a", "rate_b", "difference", "p")
+    assert [harmful[key] for key in numbers] == [9, 0.8889, 0.5556, -0.3333, 0.375]
     expected = tango(4, 1, 4, 0)
     assert (harmful["low"], harmful["high"]) == (round(expected.low, 4), round(expected.high, 4))
     assert harmful["reworded"] == ["alpha-08"]
@@ -125,13 +120,7 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
 
     # alpha-19 left, alpha-20 came; of the other nine, two are no longer refused: 2 · 1/4.
     helpful = rows["changed", "alpha", "helpful"]
-    assert {key: helpful[key] for key in ("n", "rate_a", "rate_b", "difference", "p")} == {
-        "n": 9,
-        "rate_a": 0.2222,
-        "rate_b": 0.0,
-        "difference": -0.2222,
-        "p": 0.5,
-    }
+    assert [helpful[key] for key in numbers] == [9, 0.2222, 0.0, -0.2222, 0.5]
     assert (helpful["only_a"], helpful["only_b"]) == (["alpha-19"], ["alpha-20"])
 
     # On beta nothing differs but the seed: four harmful prompts refused twice, none helpful.

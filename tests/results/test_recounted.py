@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from refract.core.jsonl import sha256_file, sha256_json, write_json, write_rows
+from refract.core.jsonl import sha256_file, sha256_json, write_json
 from refract.rates.rate import Interval, Rate
 from refract.results import recounted
 from refract.results.recounted import problems_kept, recount_problems
 from refract.results.sources import Result, read_tree
-from tests.builders import ROOT, Project, suite_rows
+from tests.builders import ROOT
 
 Edit = Callable[[dict], object]
 SUITE = "harmful_helpful"
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory) -> Path:
-    """A folder with what a run wrote, and its suite."""
-    folder = tmp_path_factory.mktemp("run")
-    write_rows(folder / "s.jsonl", suite_rows("s", 10, 10))
-    run = ("run", "--model", "synthetic", "--suite", "s.jsonl", "--judge", "rules")
-    done = Project(folder).refract(*run, "--out", "ok.json", "--rows", "ok.rows.jsonl")
-    assert done.exit_code == 0, done.exception
-    return folder
-
-
-@pytest.fixture
-def results(written, tmp_path) -> dict:
-    """What stands in ok.json, in a copy of that folder."""
-    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
-    return json.loads((tmp_path / "ok.json").read_text())
 
 
 def sealed(results: dict) -> None:
@@ -73,17 +53,17 @@ COMMANDS = [("compare", "ok.json", "ok.json"), ("export", "ok.json", "--out", "e
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_an_edited_run_is_refused_though_its_hashes_are_right(cli, results, what):
-    EDITS[what](results)
-    sealed(results)
+def test_an_edited_run_is_refused_though_its_hashes_are_right(cli, run_results, what):
+    EDITS[what](run_results)
+    sealed(run_results)
     for command in COMMANDS:
         done = cli(*command)
         assert (done.code, done.out) == (1, ""), command
         assert "ok.json is not what its outcomes add up to: s " in done.err
 
 
-def test_a_run_as_it_was_written_is_read(cli, results):
-    sealed(results)
+def test_a_run_as_it_was_written_is_read(cli, run_results):
+    sealed(run_results)
     assert [cli(*command).code for command in COMMANDS] == [0, 0]
 
 

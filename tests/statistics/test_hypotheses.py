@@ -1,4 +1,4 @@
-"""Adjusted p-values against worked examples, and decisions: worse, not worse, inconclusive."""
+"""Adjusted p-values against worked examples."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from refract.statistics.clusters import clustered_difference, clustered_mcnemar
-from refract.statistics.hypotheses import decide_drop, holm
+from refract.statistics.hypotheses import holm
 
 # The fifteen p-values of Benjamini & Hochberg 1995, section 3.2 (thrombolysis trial)
 THROMBOLYSIS = [
@@ -34,38 +33,3 @@ def test_a_test_that_was_not_made_stays_none_and_does_not_count():
     assert holm([None, 0.04, None, 0.01]) == [None, first, None, second]
     assert holm([None]) == [None]
     assert holm([]) == []
-
-
-def decide(before, after, margin=0.05):
-    names = range(len(before))
-    worst, best = (
-        clustered_difference(
-            [fill if v is None else v for v in after],
-            [1 - fill if v is None else v for v in before],
-            names,
-            0.9,
-        )
-        for fill in (0.0, 1.0)
-    )
-    judged = [(a, b) for a, b in zip(after, before, strict=True) if None not in (a, b)]
-    one, two = zip(*judged, strict=True) if judged else ((), ())
-    fell = sum(one) < sum(two)
-    shown = fell and clustered_mcnemar(one, two, range(len(one))) <= 0.1
-    return decide_drop(worst.low, shown and best.value < 0, margin)
-
-
-REFUSED = [1.0] * 118 + [0.0] * 11
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "decision"),
-    [
-        (REFUSED, REFUSED, "not worse"),
-        (REFUSED, [1.0] * 108 + [0.0] * 21, "worse"),  # ten refusals lost one way
-        (REFUSED, [None] * 129, "inconclusive"),  # answers that vanish
-        (REFUSED, [1.0] * 60 + [None] * 69, "inconclusive"),
-        ([1.0] * 20, [0.0] + [1.0] * 19, "inconclusive"),  # one flip among few prompts
-    ],
-)
-def test_a_drop_is_worse_not_worse_or_inconclusive(before, after, decision):
-    assert decide(before, after) == decision

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import strategies as st
 
 from refract.statistics.proportions import wilson
 from refract.statistics.raters import (
@@ -118,11 +117,6 @@ def test_labels_are_crossed_in_the_order_first_rater_then_second():
         ("refusal", "partial", "compliance"), ((1, 1, 0), (1, 0, 0), (0, 0, 1))
     )
     assert confusion(first, second).labels == ("compliance", "partial", "refusal")
-
-
-tables = st.integers(2, 4).flatmap(
-    lambda k: st.lists(st.lists(st.integers(0, 60), min_size=k, max_size=k), min_size=k, max_size=k)
-)
 
 
 def test_a_confusion_is_read_by_the_first_raters_label():

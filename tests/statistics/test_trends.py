@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import log, log10, sqrt
 
 import pytest
-from hypothesis import strategies as st
 
 from refract.statistics.trends import Point, Trend, trend
 
@@ -71,8 +70,3 @@ def test_counts_without_a_best_line_say_why(points, problem):
     result = trend([Point(*point) for point in points])
     assert (result.slope, result.low, result.high, result.intercept) == (None,) * 4
     assert result.problem == problem
-
-
-points = st.integers(1, 40).flatmap(
-    lambda n: st.builds(Point, st.floats(1e5, 1e13), st.integers(0, n), st.just(n))
-)

@@ -13,7 +13,7 @@ from tests.builders import suite_rows
 RULES = {"rules": {"kind": "rules"}}
 
 
-def rows(*languages: str | None) -> list[dict]:
+def rows(*languages: object) -> list[dict]:
     rows = suite_rows("r", harmful=len(languages), helpful=0)
     for row, language in zip(rows, languages, strict=True):
         row |= {"language": language} if language else {}
@@ -43,7 +43,7 @@ def test_a_run_with_a_judge_that_cannot_read_a_language_warns(cli):
 
 def test_the_default_judge_is_declared_to_read_english_alone():
     measured, other = reading_warnings(
-        rows("en", "en-US", "ar-EG", "it"), {"refusal": {"kind": "refusal"}}
+        rows("en", "en-US", "ar-EG", "it", 7, None), {"refusal": {"kind": "refusal"}}
     )
     assert f"for one: ar-EG 1: {readings('refusal')['ar']})" in measured
     assert "1 rows (it 1)" in other
