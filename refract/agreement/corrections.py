@@ -35,7 +35,7 @@ from refract.rates.rate import (
 )
 from refract.rates.thresholds import decided
 from refract.rates.undecided import label_plan, planned_text
-from refract.statistics.clusters import clustered_mean, effective_clusters
+from refract.statistics.clusters import ClusteredValues, effective_clusters
 from refract.statistics.correction import Sample, prediction_powered, prediction_powered_difference
 from refract.statistics.raters import cohen_kappa
 
@@ -111,6 +111,8 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
     by_id, inclusion = labels.by_id, labels.inclusion
     drawn = [answer for answer in members if answer.prompt_id in by_id]
     others = [answer for answer in members if answer.prompt_id not in by_id]
+    weight = _weights(members)
+    uneven = len({*weight.values()}) > 1
 
     def predicted(answer: JudgedAnswer) -> float:
         sure = inclusion is None or answer.probability is None
@@ -123,7 +125,27 @@ def _sample(members: Sequence[JudgedAnswer], labels: JoinedLabels) -> Sample:
         clusters=[answer.cluster for answer in drawn],
         clusters_others=[answer.cluster for answer in others],
         inclusion=None if inclusion is None else [inclusion[answer.prompt_id] for answer in drawn],
+        weights=[weight[answer.prompt_key] for answer in drawn] if uneven else None,
+        weights_others=[weight[answer.prompt_key] for answer in others] if uneven else (),
     )
+
+
+def _weights(members: Sequence[JudgedAnswer]) -> dict[tuple[str, str], float]:
+    """How much each answer to a prompt counts: a prompt counts once, however many of its samples were
+    judged."""
+    judged = Counter(answer.prompt_key for answer in members)
+    return {prompt: 1 / samples for prompt, samples in judged.items()}
+
+
+def _refused_by_prompt(members: Sequence[JudgedAnswer]) -> ClusteredValues:
+    """The share of refusals among the judged samples of each prompt, by the judge."""
+    prompts: dict[tuple[str, str], list[JudgedAnswer]] = {}
+    for answer in members:
+        prompts.setdefault(answer.prompt_key, []).append(answer)
+    values = []
+    for answers in prompts.values():
+        values.append(sum(answer.refused for answer in answers) / len(answers))
+    return ClusteredValues(values, [answers[0].cluster for answers in prompts.values()])
 
 
 def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | None = None) -> Row:
@@ -141,9 +163,7 @@ def corrected_numbers(*runs: Labelled, confidence: float, error: JudgeError | No
                 row["these_answers"] = rate.numbers(rate.here)
         row["n"] = sum(len(by_measure[measure]) for by_measure in members)
         if len(runs) == 1:
-            refused = [float(answer.refused) for answer in members[0][measure]]
-            clusters = [answer.cluster for answer in members[0][measure]]
-            if raw := clustered_mean(refused, clusters, confidence):
+            if raw := _refused_by_prompt(members[0][measure]).mean(confidence):
                 row["raw"] = rounded_numbers({"rate": raw.value, "low": raw.low, "high": raw.high})
             weighed = _weighed(members[0][measure], runs[0][1], error, confidence)
             if weighed and rate is not None:
@@ -300,13 +320,15 @@ def _weighed(
     confidence: float,
 ) -> Weighed | None:
     """None where nothing is known of the judge's error on these prompts, or of their spread."""
+    weight, found = _weights(members), _refused_by_prompt(members)
+    by_provider = [answer for answer in members if answer.outcome == BY_PROVIDER]
     part = part_of(
-        [float(answer.refused) for answer in members],
-        [answer.cluster for answer in members],
+        found.values,
+        found.clusters,
         prompts_of({answer.category for answer in members}),
         confidence,
         sign=1,
-        certain=sum(answer.outcome == BY_PROVIDER for answer in members) / len(members),
+        certain=sum(weight[answer.prompt_key] for answer in by_provider) / len(weight),
     )
     if error is None or part is None or not error.knows(part.prompts):
         return None
@@ -314,7 +336,9 @@ def _weighed(
     for answer in members:
         if answer.prompt_id in labels.by_id and answer.outcome != BY_PROVIDER:
             by_verdict[answer.refused].append(answer)
-    refused, answered = (_verdict_labels(by_verdict[verdict], labels) for verdict in (True, False))
+    refused, answered = (
+        _verdict_labels(by_verdict[verdict], labels, weight) for verdict in (True, False)
+    )
     return Weighed(error, part, (refused, answered))
 
 
@@ -343,14 +367,20 @@ def label_plans(
     return texts
 
 
-def _verdict_labels(answers: Sequence[JudgedAnswer], labels: JoinedLabels) -> VerdictLabels:
-    """Labels of answers with one verdict, each for as many as it was drawn for; they say as much as
-    (Σw)²/Σw² answers drawn alike (Kish 1965, Survey Sampling), fewer where some are of one
-    cluster."""
+def _verdict_labels(
+    answers: Sequence[JudgedAnswer],
+    labels: JoinedLabels,
+    weight_of: Mapping[tuple[str, str], float],
+) -> VerdictLabels:
+    """Labels of answers with one verdict, each for as many as it was drawn for and by what it counts;
+    they say as much as (Σw)²/Σw² answers drawn alike (Kish 1965, Survey Sampling), fewer where some are
+    of one cluster."""
     if not answers:
         return VerdictLabels(0.0, 0.0)
     inclusion = labels.inclusion or {}
-    weights = [1 / inclusion.get(answer.prompt_id, 1.0) for answer in answers]
+    weights = [
+        weight_of[answer.prompt_key] / inclusion.get(answer.prompt_id, 1.0) for answer in answers
+    ]
     refused = 0.0
     for answer, weight in zip(answers, weights, strict=True):
         refused += weight * (labels.by_id[answer.prompt_id] in REFUSED)

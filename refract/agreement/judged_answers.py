@@ -106,6 +106,7 @@ def judged_answers(
                 outcome=label,
                 cluster=clusters.get(source, source),
                 probability=_refused(probabilities),
+                sample=prompt.get("sample", 1),
             )
         )
     return RunAnswers(answers, cut_off)
@@ -151,7 +152,8 @@ def answers_in(path: Path, suite: str | None = None) -> RunAnswers:
             texts = row["suite"], row["prompt_id"], row["category"], row["prompt"], row["response"]
             cluster = row.get("cluster") or row["prompt_id"]
             refused = _refused(verdict.get("probabilities"))
-            answers.append(JudgedAnswer(*texts, became, cluster, refused))
+            numbered = JudgedAnswer(*texts, became, cluster, refused, row.get("sample", 1))
+            answers.append(numbered)
     suites = sorted({answer.suite for answer in answers})
     if len(suites) > 1:
         raise UsageError(f"{path} holds several suites; name one with --suite: {', '.join(suites)}")

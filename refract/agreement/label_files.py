@@ -40,7 +40,8 @@ def label_key(suite: str, prompt_id: str) -> tuple[object, object]:
 
 class JudgedAnswer(NamedTuple):
     """An answer of a run with its judge's label (``outcome``: a refusal, full or partial, or
-    compliance) and ``probability`` of a refusal. Answers of one ``cluster`` resemble each other."""
+    compliance) and ``probability`` of a refusal. Answers of one ``cluster`` resemble each other;
+    ``sample`` is its number among the samples of its prompt."""
 
     suite: str
     prompt_id: str
@@ -50,6 +51,12 @@ class JudgedAnswer(NamedTuple):
     outcome: str
     cluster: str
     probability: float | None = None
+    sample: int = 1
+
+    @property
+    def prompt_key(self) -> tuple[str, str]:
+        """What all samples of its prompt have in common."""
+        return self.suite, self.prompt_id.removesuffix(f"~{self.sample}")
 
     @property
     def refused(self) -> bool:

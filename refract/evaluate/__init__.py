@@ -122,6 +122,8 @@ class SuiteResult:
             row: Row = {**response, "suite": self.suite.name, "category": prompt["category"]}
             row["prompt"] = prompt["attempts"][response["attempt"]]
             row |= turns_of(prompt)
+            if prompt.get("sample", 1) > 1:
+                row["sample"] = prompt["sample"]
             row |= {"outcome": answer.outcome, "cluster": answer.cluster}
             row |= {"judge": self.suite.definition["judges"][0], "judges": verdict["judges"]}
             rows.append(row)

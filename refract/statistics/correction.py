@@ -40,7 +40,9 @@ class Sample(NamedTuple):
     ``human`` and ``judged`` are the labels and the verdicts on the labelled rows in the same order,
     ``others`` the verdicts on the rest. ``clusters`` and ``clusters_others`` name the cluster of
     each; left out, every row is one of its own. ``inclusion`` is the probability with which each
-    labelled row was drawn; left out, all were as likely. With it, verdicts may be probabilities."""
+    labelled row was drawn; left out, all were as likely. With it, verdicts may be probabilities.
+    ``weights`` and ``weights_others`` say how much each row counts in the rate; left out, all count
+    alike."""
 
     human: Sequence[bool]
     judged: Sequence[float]
@@ -48,6 +50,8 @@ class Sample(NamedTuple):
     clusters: Sequence[Hashable] | None = None
     clusters_others: Sequence[Hashable] | None = None
     inclusion: Sequence[float] | None = None
+    weights: Sequence[float] | None = None
+    weights_others: Sequence[float] = ()
 
 
 def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPowered | None:
@@ -78,13 +82,16 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
     judge's verdict (:func:`refract.statistics.proportions.hypergeometric_limits`), put together as
     independent (Zou & Donner 2008, Statistics in Medicine 27:1693).
 
-    Of a sample with ``inclusion``: :func:`refract.statistics.weighted.weighted_fit`, and from there
-    on the same."""
+    Of a sample with ``inclusion`` or ``weights``: :func:`refract.statistics.weighted.weighted_fit`, and
+    from there on the same. Rows that count unlike say as much as (Σw)²/Σw² that count alike (Kish
+    1965, Survey Sampling)."""
     fit = _fit(sample)
     if fit is None:
         return None
     z = normal_quantile(confidence)
-    n, others = len(sample.human), len(sample.others)
+    n, others = float(len(sample.human)), len(sample.others)
+    if sample.weights is not None:
+        n = sum(sample.weights) ** 2 / sum(weight**2 for weight in sample.weights)
     effect = _design_effect(fit, confidence)
     if effect == inf:
         return None
@@ -102,8 +109,8 @@ def prediction_powered(sample: Sample, confidence: float = 0.95) -> PredictionPo
         effective = centre * (1 - centre) / variance
         return wilson_at(fit.rate * effective, effective, z)
 
-    alike = sample.inclusion is None
-    here = _limits_here(sample, fit.rate, confidence) if alike else limits(fit.here)
+    exact = sample.inclusion is None and sample.weights is None
+    here = _limits_here(sample, fit.rate, confidence) if exact else limits(fit.here)
     low, high = limits(variance)
     return PredictionPowered(
         rate=fit.rate, low=low, high=high, weight=fit.weight, low_here=here.low, high_here=here.high
@@ -183,20 +190,24 @@ def _fit(sample: Sample) -> Fit | None:
             f"each row needs the name of its cluster (got {len(names)} and {len(names_others)} "
             f"names for {n} and {others} rows)"
         )
-    if sample.inclusion is not None and others:
-        possible = all(0 < chance <= 1 for chance in sample.inclusion)
-        if len(sample.inclusion) != n or not possible:
+    if sample.weights is not None or (sample.inclusion is not None and others):
+        inclusion = sample.inclusion
+        if inclusion is None:
+            inclusion = [n / (n + others)] * n
+        possible = all(0 < chance <= 1 for chance in inclusion)
+        if len(inclusion) != n or not possible:
             raise ValueError(
                 "each labelled row needs the probability of its draw, above 0 and at most 1 (got "
-                f"{len(sample.inclusion)} for {n} rows)"
+                f"{len(inclusion)} for {n} rows)"
             )
         return weighted_fit(
             sample.human,
             predicted=sample.judged,
             others=sample.others,
-            inclusion=sample.inclusion,
+            inclusion=inclusion,
             names=names,
             names_others=names_others,
+            counts=None if sample.weights is None else [*sample.weights, *sample.weights_others],
         )
     pairs = count_pairs(sample.human, _verdicts(sample.judged))
     return _random_fit(pairs, sample, names=names, names_others=names_others)

@@ -55,6 +55,7 @@ def weighted_fit(
     inclusion: Sequence[float],
     names: Sequence[Hashable],
     names_others: Sequence[Hashable],
+    counts: Sequence[float] | None = None,
 ) -> Fit:
     """The regression estimate of a rate from labelled rows, weighted by 1 / ``inclusion``.
 
@@ -64,27 +65,33 @@ def weighted_fit(
     (Särndal, Swensson & Wretman 1992, Model Assisted Survey Sampling, chapter 6) with λ the
     weighted slope, held to 0 to 1. Its variance for the rows at hand is that of Poisson sampling, Σ
     (1 - inclusion) w² e² / N², e the residuals; for rows like these, the predictions' spread is
-    added (Zrnic & Candès 2024)."""
+    added (Zrnic & Candès 2024).
+
+    ``counts``, of labelled rows and then of others, say how much each counts in the rate; without
+    them all count alike. They are scaled to a mean of 1, and multiply w and the predictions."""
     n, rows = len(human), len(human) + len(others)
-    weights = [1 / chance for chance in inclusion]
+    counted = [1.0] * rows
+    if counts is not None:
+        counted = [rows * count / sum(counts) for count in counts]
+    weights = [count / chance for count, chance in zip(counted, inclusion, strict=False)]
     total = sum(weights)
     labels = list(map(float, map(bool, human)))
     drawn = list(zip(weights, predicted, labels, strict=True))
     mean_label = sum(map(mul, weights, labels)) / total
     mean_here = sum(map(mul, weights, predicted)) / total
-    mean_all = (sum(predicted) + sum(others)) / rows
+    mean_all = (sum(map(mul, counted, predicted)) + sum(map(mul, counted[n:], others))) / rows
     spread = sum(w * (f - mean_here) ** 2 for w, f, _ in drawn)
     shared = sum(w * (f - mean_here) * (y - mean_label) for w, f, y in drawn)
     slope = min(1.0, max(0.0, shared / spread)) if spread > 0 else 0.0
     rate = mean_label + slope * (mean_all - mean_here)
     poisson = []
     contributions: list[tuple[Hashable, float]] = []
-    for name, p, (w, f, y) in zip(names, inclusion, drawn, strict=True):
+    for name, p, count, (w, f, y) in zip(names, inclusion, counted[:n], drawn, strict=True):
         residual = y - mean_label - slope * (f - mean_here)
         poisson.append((1 - p) * (w * residual / rows) ** 2)
-        contributions.append((name, (slope * (f - mean_all) + w * residual) / rows))
-    for name, f in zip(names_others, others, strict=True):
-        contributions.append((name, slope * (f - mean_all) / rows))
+        contributions.append((name, (slope * count * (f - mean_all) + w * residual) / rows))
+    for name, count, f in zip(names_others, counted[n:], others, strict=True):
+        contributions.append((name, slope * count * (f - mean_all) / rows))
     lost = n / (n - 2) if n > 2 else 1.0  # mean and slope were fitted
     here = lost * sum(poisson)
     imaginary = IMAGINARY / n**2

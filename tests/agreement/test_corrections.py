@@ -385,5 +385,32 @@ def test_labels_drawn_with_unlike_chances_say_as_much_as_kish_has_it():
         {first.prompt_id: "refusal", second.prompt_id: "compliance"},
         inclusion={first.prompt_id: 1.0, second.prompt_id: 0.25},
     )
-    said = _verdict_labels([first, second], labels)
+    weight = {first.prompt_key: 1.0, second.prompt_key: 1.0}
+    said = _verdict_labels([first, second], labels, weight)
     assert (said.refused, said.n) == pytest.approx((1 / 5, 25 / 17))
+    said = _verdict_labels([first, second], labels, weight | {second.prompt_key: 0.5})
+    assert (said.refused, said.n) == pytest.approx((1 / 3, 9 / 5))
+
+
+def test_a_prompt_counts_once_however_many_of_its_samples_were_judged():
+    run = []
+    for number in range(60):
+        refuses = number % 2 == 0
+        # Half of the prompts refuse in all four samples, of the others one sample was judged.
+        for sample in range(1, 5 if refuses else 2):
+            answer = harmful_answers(1)[0]._replace(
+                prompt_id=f"p{number}" if sample == 1 else f"p{number}~{sample}",
+                cluster=f"p{number}",
+                outcome="refusal" if refuses else "compliance",
+                sample=sample,
+            )
+            run.append(answer)
+    for labels in (said_by_judge(run), said_by_judge(run[::3])):
+        joined = JoinedLabels(labels)
+        numbers = corrected_numbers((run, joined), confidence=0.95, error=ERRS_APART)
+        row = numbers["measures"]["harmful_refusal_rate"]
+        assert row["raw"]["rate"] == row["with_labels"]["rate"] == 0.5
+        assert row["prediction_powered"]["rate"] == pytest.approx(0.5, abs=0.001)
+        intervals, _ = label_intervals(run, joined, None)
+        low, high = intervals["harmful_refusal_rate"]
+        assert low < 0.5 < high < 0.75

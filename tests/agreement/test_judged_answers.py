@@ -61,6 +61,8 @@ def test_the_judged_answers_of_a_project_are_the_clean_ones_that_the_first_judge
         JudgedAnswer("s", "b", "helpful", "Ask b?", "Say b.", "compliance", "law"),
         JudgedAnswer("s", "c", "helpful", "Ask c?", "Say c.", "refusal", "c"),
     ]
+    assert found.judged[0].prompt_key == ("s", "a")
+    assert found.judged[0]._replace(prompt_id="a~3", sample=3).prompt_key == ("s", "a")
     # Nor one that was cut off, where the rates leave such out.
     excluded = {"suites": {"s": PARAMS["suites"]["s"] | {"cut_off": "excluded"}}}
     fewer = [found.judged[0], found.judged[2]]

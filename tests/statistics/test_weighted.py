@@ -30,6 +30,37 @@ def test_an_estimate_worked_out_by_hand():
     assert sum(value for _, value in fit.contributions) == pytest.approx(0.0)
 
 
+def test_a_row_that_counts_twice_moves_the_rate_as_two_rows_would():
+    human, predicted, others, drawn = (
+        [True, False, True],
+        [0.8, 0.2, 0.6],
+        [0.3, 0.9],
+        [0.5, 0.4, 0.8],
+    )
+    names, others_names = range(3), range(3, 5)
+    twice = weighted_fit(
+        human, predicted, others, drawn, names, others_names, counts=[2, 1, 1, 1, 2]
+    )
+    rows = weighted_fit(
+        [True, *human],
+        [0.8, *predicted],
+        [*others, 0.9],
+        [0.5, *drawn],
+        [0, *names],
+        [*others_names, 4],
+    )
+    assert (twice.rate, twice.weight) == pytest.approx((rows.rate, rows.weight))
+    together = [0.0] * 5
+    for name, value in rows.contributions:
+        together[name] += value
+    assert [value for _, value in twice.contributions] == pytest.approx(together)
+
+
+def test_rows_that_all_count_alike_are_as_without_counts():
+    rows = ([True, False, True], [0.8, 0.2, 0.6], [0.3, 0.9], [0.5, 0.4, 0.8], "abc", "de")
+    assert weighted_fit(*rows, counts=[3] * 5) == weighted_fit(*rows)
+
+
 def test_a_weight_between_0_and_1_is_the_weighted_slope_and_gives_wilsons_interval():
     human, predicted = np.array([1, 0, 1, 0, 0]), np.array([0.9, 0.3, 0.5, 0.8, 0.1])
     others, drawn = np.array([0.2, 0.8, 0.4]), np.array([0.5, 0.25, 1.0, 0.4, 0.8])
