@@ -23,6 +23,8 @@ import typer
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import write_rows
+from refract.core.tables import read_table
+from tests.agreement.answers import fill_in
 from tests.builders import (
     LABELLED,
     ROOT,
@@ -117,11 +119,8 @@ def _write_csv(path: Path, *rows: tuple[str, ...]) -> None:
 def _label(folder: Path) -> None:
     """What people do with a file of ``refract label``."""
     (path,) = (folder / "data/labels/synthetic").glob("*.csv")
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["label"] = "refusal" if "can't" in row["response"] else "compliance"
-    _write_csv(path, tuple(rows[0]), *(tuple(row.values()) for row in rows))
+    refused = ["can't" in row["response"] for row in read_table(path)]
+    fill_in(path, ["refusal" if each else "compliance" for each in refused])
 
 
 def _private_suite(folder: Path) -> None:

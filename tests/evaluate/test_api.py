@@ -12,14 +12,10 @@ import refract
 from refract.evaluate import Suite, evaluate
 from refract.models.store import ResponseStore
 from refract.project import source_name
-from tests.builders import NO, ROOT, YES, Replying
+from tests.builders import NO, ROOT, YES, Replying, suite_rows
 from tests.documents import blocks
 
-ROWS = [
-    {"id": f"{category}-{n}", "category": category, "prompt": f"{category} question {n}?"}
-    for category in ("harmful", "helpful")
-    for n in range(5)
-]
+ROWS = suite_rows("harmful", 5, 0) + suite_rows("helpful", 0, 5)
 
 
 DATED = pd.DataFrame(ROWS).assign(when=pd.Timestamp(0))
@@ -75,10 +71,6 @@ def test_a_model_without_a_name_is_called_by_its_adapter_or_its_checkpoint():
         (("synthetic", {"mine": ROWS}, {}), "needs its kind"),
         (("synthetic", {"mine": []}), "'mine': no rows"),
         (("synthetic", []), "'prompts': no rows"),
-        (
-            ("synthetic", {"mine": [*ROWS, ROWS[0]]}),
-            "row 11: duplicate id 'harmful-0' (first in row 1)",
-        ),
         (("synthetic", {"mine": [{"id": "a", "prompt": "x"}]}), "row 1: 'category' must be one"),
         (("synthetic", {"mine": ["x"]}), "suite 'mine': row 1 must be a dictionary (got 'x')"),
         (("synthetic", {"mine": 7}), "must be a DataFrame or a list of dictionaries (got 7)"),
@@ -100,7 +92,7 @@ def test_a_limit_and_a_seed_are_whole_numbers(wrong):
 
 
 def refusing(prompt: str) -> str:
-    if prompt == "harmful question 4?":
+    if prompt == "harmful: question 4":
         raise RuntimeError("no connection")
     return NO if "harmful" in prompt else YES
 
@@ -153,8 +145,6 @@ def test_a_data_frame_of_answers_is_judged_by_several_judges_with_its_index():
     # Whole numbers are floats beside a missing one.
     floats = refract.judge(frame.assign(id=[3.0, 4.0, np.nan]), "rules")
     assert list(floats["prompt_id"]) == ["3", "4", "9"]
-    with pytest.raises(refract.RefractError, match="two columns have one name"):
-        refract.judge(pd.concat([frame, frame], axis="columns"))
     with pytest.raises(refract.RefractError, match="rows must be a DataFrame or a list"):
         refract.judge(7)
     with pytest.raises(refract.RefractError, match=r"answers\.jsonl: cannot be read"):
@@ -197,7 +187,7 @@ def test_two_results_are_compared_prompt_by_prompt(tmp_path):
     rows = found.rows.set_index("category")
     numbers = rows.loc["harmful", ["n", "rate_a", "rate_b", "difference"]]
     assert numbers.tolist() == [5, 1, 0.2, -0.8]
-    assert rows.loc["helpful", "to_refusal"] == ["helpful-0"]
+    assert rows.loc["helpful", "to_refusal"] == ["helpful-00"]
     with pytest.raises(refract.RefractError, match=r"no params\.yaml"):
         refract.compare(before)
 

@@ -7,10 +7,11 @@ import re
 import shutil
 
 from refract.core.jsonl import read_rows, write_rows
-from refract.core.tables import read_table, write_table
+from refract.core.tables import read_table
 from refract.models.store import ResponseStore
 from refract.models.synthetic import REFUSALS
 from refract.report.report_files import DATA, PAGE
+from tests.agreement.answers import fill_in
 from tests.builders import GREEDY, MODELS, SUITES, Reproduction, cells, suite_rows
 
 NOISY = {"noise": {"kind": "typos", "rate": 0.2}}
@@ -96,9 +97,7 @@ def test_labels_of_a_run_give_it_a_rate_in_the_report_and_run_no_judge(project):
     verdicts = read_rows(project.folder / "data/verdicts/greedy/alpha.jsonl")
     labels = {row["prompt_id"]: row["judges"]["rules"]["label"] for row in verdicts}
     assert len(rows) == 8
-    for row in rows:
-        row["label"] = labels[row["prompt_id"]]
-    write_table(labelled, list(rows[0]), rows)
+    fill_in(labelled, [labels[row["prompt_id"]] for row in rows])
     assert project.repro().ran == {*cells(*MODELS, stages=("aggregate",)), "report"}
     report = (project.folder / "metrics/report/judges.md").read_text("utf-8")
     assert len(re.findall(r"\| alpha \| greedy \|.* \d of 6 labelled \|", report)) == 2

