@@ -16,6 +16,7 @@ from refract.rates.one_share import VerdictLabels
 from refract.rates.rate import HumanLabels, Interval, SharePart, Threshold, WithJudge
 from refract.rates.thresholds import decided, fails
 from refract.rates.undecided import (
+    LabelPlan,
     deciding_labels,
     foreseen,
     found_of,
@@ -138,6 +139,16 @@ def test_a_build_fails_by_what_it_is_asked_to():
     asked = ("missed", "regression", "inconclusive", "undecided")
     assert [fails(open_, each) for each in asked] == [False, False, True, True]
     assert [fails(missed, each) for each in asked] == [True] * 4
+
+
+def test_a_plan_says_its_intervals_with_two_digits():
+    ends = ((0.104, 0.296), (0.406, 0.604), (0.704, 0.896))
+    plan = LabelPlan(20, *(Interval(*each) for each in ends), more=True)
+    said = (
+        "20 more labels (about 45 of all) would most likely leave [0.41, 0.60] (one time in ten "
+        "each [0.10, 0.30] or [0.70, 0.90])"
+    )
+    assert plan.text(45) == said
 
 
 def test_what_labels_would_leave_is_said_in_the_same_words_everywhere():
