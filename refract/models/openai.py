@@ -215,9 +215,12 @@ def read_message(message: Any) -> Contents:
     for call in map(fields, listed(message.get("tool_calls") or [])):
         found.call(call.get("function"), "arguments")
     found.unread += [kind for kind in ("audio", "images") if message.get(kind)]
-    stated = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(stated, str):
-        found.thought, found.thoughts = True, [stated]
+    in_parts, found.thoughts = found.thoughts, []
+    for key in ("reasoning_content", "reasoning", "reasoning_details"):  # each says the same
+        found.think(message.get(key), key)
+        if found.thoughts:
+            break
+    found.thoughts = found.thoughts or in_parts
     return found
 
 

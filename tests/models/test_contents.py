@@ -8,7 +8,7 @@ import pytest
 
 from refract.models import open_model
 from refract.models.protocol import Answer
-from refract.models.replies import InvalidResponse
+from refract.models.replies import InvalidResponse, say_once
 from tests.fault_server import served
 
 APIS = {"chat": {}, "anthropic": {"adapter": "anthropic"}, "responses": {"api": "responses"}}
@@ -143,6 +143,42 @@ def test_a_refusal_keeps_the_text_before_it(api, payload, text):
 
 # Thinking
 
+ENCRYPTED = {"type": "reasoning.encrypted", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "thinking"),
+    [
+        ({"reasoning": "Hm."}, "Hm."),
+        ({"reasoning": {"text": "Hm."}}, "Hm."),
+        ({"reasoning": {"content": [{"text": "H"}, {"text": "m."}], "summary": "S"}}, "Hm."),
+        ({"reasoning_content": ["Hm.", None, "Oh."]}, "Hm.\n\nOh."),
+        ({"reasoning_content": [{"type": "text", "text": "Hm."}]}, "Hm."),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}, ENCRYPTED,
+                                {"type": "reasoning.summary", "summary": "Oh."}]}, "Hm.\n\nOh."),
+        # What several fields say is said once.
+        ({"reasoning": "Hm.", "reasoning_details": [{"text": "Hm."}]}, "Hm."),
+        ({"reasoning_content": "Hm.", "reasoning": "Hm."}, "Hm."),
+        ({"reasoning_content": "", "reasoning": None, "reasoning_details": [ENCRYPTED]}, None),
+        ({"reasoning": {"summary": []}}, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_thinking_is_read_in_each_form_that_servers_give_it(stated, thinking, capsys):
+    assert read("chat", message("Sure.", **stated)) == Answer("Sure.", thinking=thinking)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("stated", [True, 5, {"odd form": "Hm."}, [7]], ids=str)
+def test_thinking_that_cannot_be_read_is_said_and_costs_no_answer(stated, capsys):
+    say_once.cache_clear()
+    assert read("chat", message("Sure.", reasoning=stated)) == Answer("Sure.")
+    assert "parts of type 'reasoning' in replies are not read" in capsys.readouterr().err
+    assert kept("chat", message("", reasoning=stated)) == (
+        "the answer holds nothing but reasoning",
+        "",
+    )
+
 
 def items(*output: Any, status: str = "completed") -> dict[str, Any]:
     """A reply of the Responses API of such items."""
@@ -159,6 +195,7 @@ REASONED = {"type": "reasoning", "summary": [{"text": "Hm."}]}
     [
         ("chat", message("", reasoning="Hm."), " (got 'Hm.')"),
         ("chat", message([THOUGHT]), " (got 'Hm.')"),
+        ("chat", message("", reasoning_details=[ENCRYPTED]), ""),
         ("anthropic", reply("anthropic", [THOUGHT]), " (got 'Hm.')"),
         ("anthropic", reply("anthropic", [{"type": "redacted_thinking", "data": "x"}]), ""),
         ("responses", items(REASONED), " (got 'Hm.')"),
