@@ -213,7 +213,13 @@ def read_message(message: Any) -> Contents:
         found.texts.append("")
         found.refuse(refusal)
     for call in map(fields, listed(message.get("tool_calls") or [])):
-        found.call(call.get("function"), "arguments")
+        if call.get("custom"):  # a tool that is no function takes a text
+            found.call(call["custom"], "input")
+        else:
+            found.call(call.get("function"), "arguments")
+    legacy = message.get("function_call")  # of when a message had one call at most
+    if legacy and not found.calls:
+        found.call(legacy, "arguments")
     found.unread += [kind for kind in ("audio", "images") if message.get(kind)]
     in_parts, found.thoughts = found.thoughts, []
     for key in ("reasoning_content", "reasoning", "reasoning_details"):  # each says the same
@@ -254,6 +260,8 @@ def read_response(payload: Any, attempt: int) -> Answer:
             found.think(item.get("content") or item.get("summary"), kind)
         elif kind == "function_call":
             found.call(item, "arguments")
+        elif kind == "custom_tool_call":
+            found.call(item, "input")
         elif kind == "message":
             found.texts.append("")
             for part in found.parts(item.get("content") or ""):

@@ -141,6 +141,51 @@ def test_a_refusal_keeps_the_text_before_it(api, payload, text):
     assert read(api, payload) == Answer(text, "refusal")
 
 
+# Calls
+
+CALL = {"name": "f", "arguments": '{"a": 1}'}
+CUSTOM = {"name": "f", "input": "x = 1"}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "expected"),
+    [
+        ("chat", message(None, "function_call", function_call=CALL), ("", {"a": 1})),
+        ("chat", message("Sure.", "function_call", function_call=CALL), ("Sure.", {"a": 1})),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[{"type": "custom", "custom": CUSTOM}]),
+         ("Sure.", "x = 1")),
+        ("chat", message(None, "tool_calls", tool_calls=[{"function": CALL, "custom": None}, None]),
+         ("", {"a": 1})),
+        # Some servers say a call in both ways.
+        ("chat", message(None, "tool_calls", tool_calls=[{"function": CALL}], function_call=CALL),
+         ("", {"a": 1})),
+        ("responses", {"output": [{"type": "custom_tool_call", **CUSTOM}], "status": "completed"},
+         ("", "x = 1")),
+        ("anthropic", reply("anthropic", [SAID, {"type": "tool_use", "name": "f"}], "tool_use"),
+         ("Sure.", None)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_call_is_read_in_each_form_that_servers_give_it(api, payload, expected):
+    text, arguments = expected
+    answer = Answer(text, tool_calls=[{"name": "f", "arguments": arguments}])
+    assert read(api, payload) == answer
+
+
+@pytest.mark.parametrize(
+    ("api", "payload"),
+    [
+        ("chat", message("Sure.", "tool_calls", tool_calls="abc")),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[{"type": "mcp"}])),
+        ("anthropic", reply("anthropic", [{"type": "tool_use"}, SAID], "tool_use")),
+        ("responses", {"status": "completed", "output": [{"type": "function_call"}, "Sure."]}),
+    ],
+    ids=str,
+)
+def test_a_call_without_a_name_is_an_error_that_keeps_the_text(api, payload):
+    assert kept(api, payload) == ("a call without a name (got None)", "Sure.")
+
+
 # Thinking
 
 ENCRYPTED = {"type": "reasoning.encrypted", "data": "x"}
