@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from refract.core.tool_calls import tool_call
 from refract.core.types import Message, Row
+from refract.models.contents import THINKING, Contents, fields, kind_of_part, listed
 from refract.models.protocol import Answer, stop_details
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
-from refract.models.replies import finish_reason, refuse_unread
+from refract.models.replies import token_count
 from refract.models.turn import with_call_ids
 
 
@@ -107,39 +107,39 @@ class Anthropic(Provider):
     def read(self, payload: Any, attempt: int) -> Answer:
         # A refusal keeps the text that came before it, which Anthropic asks to discard:
         # it counts as refused whatever the text says.
-        text = ""
-        thoughts = []
-        calls = []
-        unread = []
-        for block in payload["content"]:
-            kind = block.get("type")
-            if kind == "text":
-                text += block["text"]
-            elif kind == "thinking":
-                thoughts.append(block.get("thinking") or "")
-            elif kind == "tool_use":
-                calls.append(tool_call(block["name"], block["input"]))
-            elif kind not in ("redacted_thinking", "fallback"):
-                unread.append(kind)
-        usage = payload.get("usage") or {}
+        found = Contents()
+        for block in found.parts(payload["content"]):
+            kind = kind_of_part(block)
+            if kind == "tool_use":
+                found.call(block, "input")
+            elif kind in ("text", *THINKING) or not isinstance(block, dict):
+                found.add(block)
+            elif kind != "fallback":
+                found.unread.append(kind)
+        usage = fields(payload.get("usage"))
         # The model that answered in place of the one asked for, which had refused.
         fallback = None
-        for step in usage.get("iterations") or ():
+        for step in map(fields, listed(usage.get("iterations"))):
             if step.get("type") == "fallback_message":
                 fallback = step.get("model")
-        prompt_tokens = usage.get("input_tokens")
-        if prompt_tokens is not None:
-            prompt_tokens += usage.get("cache_creation_input_tokens") or 0
-            prompt_tokens += usage.get("cache_read_input_tokens") or 0
-        answer = Answer(
-            response=text,
-            finish_reason=finish_reason(payload.get("stop_reason"), calls, text),
-            attempt=attempt,
-            prompt_tokens=prompt_tokens,
+        return found.answer(
+            found.ending(payload.get("stop_reason")),
+            attempt,
+            prompt_tokens=prompt_tokens(usage),
             completion_tokens=usage.get("output_tokens"),
-            thinking="\n\n".join(filter(None, thoughts)) or None,
-            tool_calls=calls or None,
             stop_details=stop_details(payload.get("stop_details")),
             said_model=fallback,
         )
-        return refuse_unread(answer, unread)
+
+
+def prompt_tokens(usage: dict[str, Any]) -> int | None:
+    """The tokens of a prompt with those from and for the cache; None where a count cannot be
+    read."""
+    cached = (usage.get(f"cache_{what}_input_tokens") or 0 for what in ("creation", "read"))
+    total = 0
+    for stated in (usage.get("input_tokens"), *cached):
+        count = token_count(stated)
+        if count is None:
+            return None
+        total += count
+    return total

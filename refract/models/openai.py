@@ -15,17 +15,15 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from refract.core.thinking import split
-from refract.core.tool_calls import tool_call
 from refract.core.types import FinishReason, Message, Row
+from refract.models.contents import Contents, fields, kind_of_part, listed
 from refract.models.protocol import Answer
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
 from refract.models.replies import (
     FINISHED,
     InvalidResponse,
     error_parts,
-    finish_reason,
     first_word,
-    refuse_unread,
     says_filtered,
 )
 from refract.models.turn import Markers, refuse_ambiguous, with_call_ids
@@ -169,7 +167,8 @@ class OpenAI(Provider):
         if unknown and answer.thinking is None and answer.finish_reason == "length":
             raise InvalidResponse(
                 "cut off before any marker of `reasoning`, so it may be thinking alone; set "
-                f"thinking_opened to true or false, or raise max_tokens (got {text[:60]!r})"
+                f"thinking_opened to true or false, or raise max_tokens (got {text[:60]!r})",
+                text,
             )
         return answer
 
@@ -183,65 +182,52 @@ def read_completion(payload: Any, attempt: int) -> Answer:
             f"{count} answers came to one request (n?); `samples` asks for several"
         )
     reason = choice.get("finish_reason")
-    if reason == "error" or choice.get("error"):
-        raise InvalidResponse(f"the completion is an error: {choice.get('error')}")
     # Azure leaves the message out of a filtered completion.
     filtered = FINISHED.get(first_word(reason)) == "content_filter"
-    message = choice.get("message", {}) if filtered else choice["message"]
-    usage = payload.get("usage") or {}
-    calls = []
-    for call in message.get("tool_calls") or ():
-        function = call["function"]
-        calls.append(tool_call(function["name"], function["arguments"]))
-    text, thoughts, unread = message.get("content"), [], []
-    refusal = message.get("refusal")
-    if isinstance(text, list):  # some servers send it in parts
-        parts, text = text, ""
-        for part in parts:
-            kind = "text" if isinstance(part, str) else part.get("type")
-            if kind in ("thinking", "reasoning"):  # Mistral's is in parts itself
-                thoughts.append(_text_of(part.get("thinking") or part))
-            elif kind == "refusal":
-                refusal = part.get("refusal") or refusal
-            elif _text_of(part) or kind in (None, "text", "output_text"):
-                text += _text_of(part)
-            else:
-                unread.append(kind)
-    unread += [kind for kind in ("audio", "images") if message.get(kind)]
-    text = "" if text is None else text
-    finish = finish_reason(reason, calls, text)
-    if refusal:
-        text, finish = refusal, "refusal"
-    elif choice.get("native_finish_reason") == "refusal":  # OpenRouter's word of the provider
+    message = fields(choice.get("message")) if filtered else choice["message"]
+    found = read_message(message)
+    if reason == "error" or choice.get("error"):
+        raise InvalidResponse(f"the completion is an error: {choice.get('error')}", found.text)
+    finish = found.ending(reason)
+    # OpenRouter has the provider's own word for it.
+    if found.refused or choice.get("native_finish_reason") == "refusal":
         finish = "refusal"
-    thinking = message.get("reasoning_content") or message.get("reasoning")
-    thinking = thinking or "\n\n".join(filter(None, thoughts)) or None
-    if thinking and finish == "stop" and not (text or calls or unread):
-        raise InvalidResponse(
-            f"the reply holds thinking and no answer (got {str(thinking)[:60]!r}); does "
-            "the server's reader of reasoning fit the model?"
-        )
-    answer = Answer(
-        response=text,
-        finish_reason=finish,
-        attempt=attempt,
+    usage = fields(payload.get("usage"))
+    return found.answer(
+        finish,
+        attempt,
         prompt_tokens=usage.get("prompt_tokens"),
         completion_tokens=usage.get("completion_tokens"),
-        thinking=thinking,
-        tool_calls=calls or None,
     )
-    return refuse_unread(answer, unread)
 
 
-def _text_of(part: Any) -> str:
-    """The text of a part of a message, which may be a list of parts or the text itself."""
-    if isinstance(part, list):
-        return "".join(map(_text_of, part))
-    if isinstance(part, dict):
-        part = part.get("text") or part.get("output_text")
-    if not isinstance(part, str | None):
-        raise InvalidResponse(f"a part of the answer is not a text (got {part!r:.60})")
-    return part or ""
+def read_message(message: Any) -> Contents:
+    """What a message of a chat completion holds. Raises look-up errors."""
+    found = Contents()
+    content = message.get("content")
+    for part in found.parts("" if content is None else content):  # some servers send it in parts
+        found.add(part)
+    refusal = message.get("refusal")
+    found.refused |= bool(refusal)
+    if refusal and refusal not in found.texts:  # some servers state it as the content, too
+        found.texts.append("")
+        found.refuse(refusal)
+    for call in map(fields, listed(message.get("tool_calls") or [])):
+        if call.get("custom"):  # a tool that is no function takes a text
+            found.call(call["custom"], "input")
+        else:
+            found.call(call.get("function"), "arguments")
+    legacy = message.get("function_call")  # of when a message had one call at most
+    if legacy and not found.calls:
+        found.call(legacy, "arguments")
+    found.unread += [kind for kind in ("audio", "images") if message.get(kind)]
+    in_parts, found.thoughts = found.thoughts, []
+    for key in ("reasoning_content", "reasoning", "reasoning_details"):  # each says the same
+        found.think(message.get(key), key)
+        if found.thoughts:
+            break
+    found.thoughts = found.thoughts or in_parts
+    return found
 
 
 def response_items(messages: Sequence[Message]) -> list[Row]:
@@ -266,51 +252,40 @@ def read_response(payload: Any, attempt: int) -> Answer:
     Raises :class:`InvalidResponse` and look-up errors.
 
     Of reasoning its own text counts where the server gives it, and else its summary."""
-    texts = []
-    thoughts = []
-    calls = []
-    unread = []
-    refused = False
-    for item in payload["output"]:
-        kind = item.get("type")
+    found = Contents()
+    for item in found.parts(payload["output"]):
+        kind = kind_of_part(item)
         if kind == "reasoning":
-            parts = item.get("content") or item.get("summary") or ()
-            thoughts += [part["text"] for part in parts]
+            found.thought = True
+            found.think(item.get("content") or item.get("summary"), kind)
         elif kind == "function_call":
-            calls.append(tool_call(item["name"], item["arguments"]))
+            found.call(item, "arguments")
+        elif kind == "custom_tool_call":
+            found.call(item, "input")
         elif kind == "message":
-            text = ""
-            for part in item["content"]:
-                if part.get("type") == "refusal":
-                    refused = True
-                    text += part["refusal"]
-                elif "text" in part:
-                    text += part["text"]
-                else:
-                    unread.append(part.get("type"))
-            texts.append(text)
+            found.texts.append("")
+            for part in found.parts(item.get("content") or ""):
+                found.add(part)
+        elif isinstance(item, dict):
+            found.unread.append(kind)
         else:
-            unread.append(kind)
-    usage = payload.get("usage") or {}
-    answer = Answer(
-        response="\n\n".join(filter(None, texts)),
-        finish_reason="refusal" if refused else _ending_of(payload),
-        attempt=attempt,
+            found.add(item)
+    usage = fields(payload.get("usage"))
+    return found.answer(
+        "refusal" if found.refused else _ending_of(payload, found),
+        attempt,
         prompt_tokens=usage.get("input_tokens"),
         completion_tokens=usage.get("output_tokens"),
-        thinking="\n\n".join(thoughts) or None,
-        tool_calls=calls or None,
     )
-    return refuse_unread(answer, unread)
 
 
-def _ending_of(payload: Any) -> FinishReason:
+def _ending_of(payload: Any, found: Contents) -> FinishReason:
     status = payload.get("status")
     if status == "completed":
         return "stop"
-    if status == "incomplete":
-        return finish_reason((payload.get("incomplete_details") or {}).get("reason"))
+    if status in ("incomplete", None):
+        return found.ending(fields(payload.get("incomplete_details")).get("reason"))
     message, codes = error_parts(payload)
     if says_filtered(codes, message):
         return "content_filter"
-    raise InvalidResponse(f"the response is {status}: {message}")
+    raise InvalidResponse(f"the response is {status}: {message}", found.text)

@@ -96,7 +96,7 @@ def first_word(reason: object) -> str:
     return str(reason).lower().partition(":")[0]
 
 
-def finish_reason(reason: object, calls: Sequence[object] = (), text: object = "") -> FinishReason:
+def finish_reason(reason: object, calls: Sequence[object] = (), text: str = "") -> FinishReason:
     """Why a completion ended: its calls, or a server that looked for some in its ``text`` and found
     none, ended it by itself. Raises :class:`InvalidResponse` for a reason that is missing or not
     known: an answer that may not be whole cannot be judged."""
@@ -105,7 +105,7 @@ def finish_reason(reason: object, calls: Sequence[object] = (), text: object = "
     known = FINISHED.get(first_word(reason))
     if known is None:
         why = f"for an unknown reason, {reason!r:.60}" if reason else "without saying why"
-        raise InvalidResponse(f"the completion ended {why}", text if isinstance(text, str) else "")
+        raise InvalidResponse(f"the completion ended {why}", text)
     return known
 
 
@@ -133,20 +133,6 @@ def token_count(tokens: object) -> int | None:
     """A count of tokens as it was stated; None for what can be none."""
     # No request has more; a sum of such counts could not be written.
     return tokens if type(tokens) is int and 0 <= tokens < 2**53 else None
-
-
-def refuse_unread(answer: Answer, kinds: Sequence[object]) -> Answer:
-    """The answer. Raises :class:`InvalidResponse` for one that ended by itself and holds
-    nothing but parts of such kinds, which the adapter does not read. Beside words they are said."""
-    nothing = not (answer.response or answer.tool_calls)
-    if kinds and nothing and answer.finish_reason == "stop":
-        raise InvalidResponse(f"the answer holds nothing but {', '.join(map(str, kinds))}")
-    for kind in kinds:
-        shown = str(kind)[:60]
-        say_once(
-            f"parts of type {shown!r} in replies are not read: answers are judged without them"
-        )
-    return answer
 
 
 @cache

@@ -1,0 +1,265 @@
+"""What a reply holds is read alike in the three forms of replies, and an error keeps its text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from refract.models import open_model
+from refract.models.protocol import Answer
+from refract.models.replies import InvalidResponse, say_once
+from tests.fault_server import served
+
+APIS = {"chat": {}, "anthropic": {"adapter": "anthropic"}, "responses": {"api": "responses"}}
+each_api = pytest.mark.parametrize("api", APIS)
+SAID = {"type": "text", "text": "Sure."}
+NULL_TEXT = {"type": "text", "text": None}
+STOP = {"chat": "stop", "anthropic": "end_turn", "responses": "completed"}
+
+
+def reply(api: str, parts: Any, ending: str = "", **more: Any) -> dict[str, Any]:
+    """A reply of such parts, which ends by itself or so."""
+    ending = ending or STOP[api]
+    if api == "anthropic":
+        return {"content": parts, "stop_reason": ending, **more}
+    if api == "responses":
+        return {"output": [{"type": "message", "content": parts}], "status": ending, **more}
+    return {"choices": [{"message": {"content": parts}, "finish_reason": ending}], **more}
+
+
+def message(content: Any, ending: str = "stop", **more: Any) -> dict[str, Any]:
+    """A chat completion whose message has more in it."""
+    return {"choices": [{"message": {"content": content, **more}, "finish_reason": ending}]}
+
+
+def read(api: str, payload: Any) -> Answer:
+    return open_model("m", served(**APIS[api])).read_reply(payload, 0)
+
+
+def kept(api: str, payload: Any) -> tuple[str, str]:
+    """The error of such a reply, and the text that it keeps."""
+    with pytest.raises(InvalidResponse) as caught:
+        read(api, payload)
+    return str(caught.value), caught.value.text
+
+
+# Beside the answer
+
+
+@each_api
+@pytest.mark.parametrize("usage", ["none", [], [1, 2], 5, {"input_tokens": "9"}, None], ids=str)
+def test_usage_that_cannot_be_read_is_unknown_and_costs_no_answer(api, usage):
+    assert read(api, reply(api, [SAID], usage=usage)) == Answer("Sure.")
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"input_tokens": 9, "cache_read_input_tokens": 5}, 14),
+        ({"input_tokens": 9, "cache_creation_input_tokens": None}, 9),
+        ({"input_tokens": 9, "cache_read_input_tokens": "5"}, None),
+        ({"input_tokens": "9", "cache_read_input_tokens": 5}, None),
+        ({"cache_read_input_tokens": 5}, None),
+        ({"input_tokens": 9, "iterations": "x"}, 9),
+        ({"input_tokens": 9, "iterations": ["x", None]}, 9),
+    ],
+    ids=str,
+)
+def test_a_prompt_has_the_tokens_of_its_cache_unless_a_count_cannot_be_read(usage, tokens):
+    answer = read("anthropic", reply("anthropic", [SAID], usage=usage))
+    assert answer == Answer("Sure.", prompt_tokens=tokens)
+
+
+@each_api
+@pytest.mark.parametrize(
+    "parts",
+    ["Sure.", [NULL_TEXT, SAID], [None, SAID], [SAID, None], ["Su", "re."]],
+    ids=str,
+)
+def test_a_part_that_is_null_is_nothing_and_a_bare_text_is_a_part(api, parts):
+    assert read(api, reply(api, parts)) == Answer("Sure.")
+
+
+@each_api
+@pytest.mark.parametrize("parts", [[SAID, {"type": "text", "text": 5}], [5, SAID], [[], SAID]])
+def test_a_part_that_is_no_text_is_an_error_that_keeps_the_others(api, parts):
+    why, text = kept(api, reply(api, parts))
+    assert "a part of the answer is not a text (got " in why
+    assert text == "Sure."
+
+
+# Endings
+
+HALF = {"type": "text", "text": "Sure, ha"}
+REFUSED = {"type": "refusal", "refusal": " No."}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "says"),
+    [
+        ("chat", reply("chat", "Sure, ha", "abort"), "unknown reason, 'abort'"),
+        ("chat", reply("chat", "Sure, ha", "error"), "the completion is an error"),
+        ("anthropic", reply("anthropic", [HALF], "pause_turn"), "unknown reason, 'pause_turn'"),
+        ("responses", reply("responses", [HALF], "incomplete"), "without saying why"),
+        ("responses", reply("responses", [HALF], "incomplete", incomplete_details="x"),
+         "without saying why"),
+        ("responses", reply("responses", [HALF], "failed", error={"message": "oh"}), "failed: oh"),
+        ("responses", reply("responses", [HALF], "in_progress"), "the response is in_progress"),
+        ("responses", {"output": ["Sure, ha"]}, "without saying why"),
+        ("chat", message("Sure, ha", refusal=True), "not a text (got True)"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_error_keeps_the_text_that_came(api, payload, says):
+    why, text = kept(api, payload)
+    assert says in why
+    assert text == "Sure, ha"
+
+
+def test_an_answer_that_may_be_thinking_is_kept_in_its_error():
+    asked = open_model("m", served(reasoning=["<t>", "</t>"]))
+    with pytest.raises(InvalidResponse, match="set thinking_opened") as caught:
+        asked.read_reply(reply("chat", "Well, ha", "length"), 0)
+    assert caught.value.text == "Well, ha"
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "text"),
+    [
+        ("chat", reply("chat", [SAID, REFUSED]), "Sure. No."),
+        ("chat", message("Sure.", refusal="No."), "Sure.\n\nNo."),
+        ("chat", message("No.", refusal="No."), "No."),
+        ("chat", message(None, refusal="No."), "No."),
+        ("chat", message([REFUSED], refusal=" No."), " No."),
+        ("responses", reply("responses", [SAID, REFUSED]), "Sure. No."),
+        ("anthropic", reply("anthropic", [SAID], "refusal"), "Sure."),
+    ],
+    ids=str,
+)
+def test_a_refusal_keeps_the_text_before_it(api, payload, text):
+    assert read(api, payload) == Answer(text, "refusal")
+
+
+# Calls
+
+CALL = {"name": "f", "arguments": '{"a": 1}'}
+CUSTOM = {"name": "f", "input": "x = 1"}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "expected"),
+    [
+        ("chat", message(None, "function_call", function_call=CALL), ("", {"a": 1})),
+        ("chat", message("Sure.", "function_call", function_call=CALL), ("Sure.", {"a": 1})),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[{"type": "custom", "custom": CUSTOM}]),
+         ("Sure.", "x = 1")),
+        ("chat", message(None, "tool_calls", tool_calls=[{"function": CALL, "custom": None}, None]),
+         ("", {"a": 1})),
+        # Some servers say a call in both ways.
+        ("chat", message(None, "tool_calls", tool_calls=[{"function": CALL}], function_call=CALL),
+         ("", {"a": 1})),
+        ("responses", {"output": [{"type": "custom_tool_call", **CUSTOM}], "status": "completed"},
+         ("", "x = 1")),
+        ("anthropic", reply("anthropic", [SAID, {"type": "tool_use", "name": "f"}], "tool_use"),
+         ("Sure.", None)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_call_is_read_in_each_form_that_servers_give_it(api, payload, expected):
+    text, arguments = expected
+    answer = Answer(text, tool_calls=[{"name": "f", "arguments": arguments}])
+    assert read(api, payload) == answer
+
+
+@pytest.mark.parametrize(
+    ("api", "payload"),
+    [
+        ("chat", message("Sure.", "tool_calls", tool_calls="abc")),
+        ("chat", message("Sure.", "tool_calls", tool_calls=[{"type": "mcp"}])),
+        ("anthropic", reply("anthropic", [{"type": "tool_use"}, SAID], "tool_use")),
+        ("responses", {"status": "completed", "output": [{"type": "function_call"}, "Sure."]}),
+    ],
+    ids=str,
+)
+def test_a_call_without_a_name_is_an_error_that_keeps_the_text(api, payload):
+    assert kept(api, payload) == ("a call without a name (got None)", "Sure.")
+
+
+# Thinking
+
+ENCRYPTED = {"type": "reasoning.encrypted", "data": "x"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "thinking"),
+    [
+        ({"reasoning": "Hm."}, "Hm."),
+        ({"reasoning": {"text": "Hm."}}, "Hm."),
+        ({"reasoning": {"content": [{"text": "H"}, {"text": "m."}], "summary": "S"}}, "Hm."),
+        ({"reasoning_content": ["Hm.", None, "Oh."]}, "Hm.\n\nOh."),
+        ({"reasoning_content": [{"type": "text", "text": "Hm."}]}, "Hm."),
+        ({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}, ENCRYPTED,
+                                {"type": "reasoning.summary", "summary": "Oh."}]}, "Hm.\n\nOh."),
+        # What several fields say is said once.
+        ({"reasoning": "Hm.", "reasoning_details": [{"text": "Hm."}]}, "Hm."),
+        ({"reasoning_content": "Hm.", "reasoning": "Hm."}, "Hm."),
+        ({"reasoning_content": "", "reasoning": None, "reasoning_details": [ENCRYPTED]}, None),
+        ({"reasoning": {"summary": []}}, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_thinking_is_read_in_each_form_that_servers_give_it(stated, thinking, capsys):
+    assert read("chat", message("Sure.", **stated)) == Answer("Sure.", thinking=thinking)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("stated", [True, 5, {"odd form": "Hm."}, [7]], ids=str)
+def test_thinking_that_cannot_be_read_is_said_and_costs_no_answer(stated, capsys):
+    say_once.cache_clear()
+    assert read("chat", message("Sure.", reasoning=stated)) == Answer("Sure.")
+    assert "parts of type 'reasoning' in replies are not read" in capsys.readouterr().err
+    assert kept("chat", message("", reasoning=stated)) == (
+        "the answer holds nothing but reasoning",
+        "",
+    )
+
+
+def items(*output: Any, status: str = "completed") -> dict[str, Any]:
+    """A reply of the Responses API of such items."""
+    details = {"reason": "max_output_tokens"}
+    return {"output": list(output), "status": status, "incomplete_details": details}
+
+
+THOUGHT = {"type": "thinking", "thinking": "Hm."}
+REASONED = {"type": "reasoning", "summary": [{"text": "Hm."}]}
+
+
+@pytest.mark.parametrize(
+    ("api", "payload", "got"),
+    [
+        ("chat", message("", reasoning="Hm."), " (got 'Hm.')"),
+        ("chat", message([THOUGHT]), " (got 'Hm.')"),
+        ("chat", message("", reasoning_details=[ENCRYPTED]), ""),
+        ("anthropic", reply("anthropic", [THOUGHT]), " (got 'Hm.')"),
+        ("anthropic", reply("anthropic", [{"type": "redacted_thinking", "data": "x"}]), ""),
+        ("responses", items(REASONED), " (got 'Hm.')"),
+        ("responses", items({"type": "reasoning", "summary": []}), ""),
+    ],
+    ids=str,
+)
+def test_thinking_alone_that_ended_by_itself_is_an_error(api, payload, got):
+    assert kept(api, payload)[0].startswith(f"the reply holds thinking and no answer{got};")
+
+
+@pytest.mark.parametrize(
+    ("api", "payload"),
+    [
+        ("chat", message("", "length", reasoning="Hm.")),
+        ("anthropic", reply("anthropic", [THOUGHT], "max_tokens")),
+        ("responses", items(REASONED, status="incomplete")),
+    ],
+    ids=["chat", "anthropic", "responses"],
+)
+def test_thinking_alone_that_was_cut_off_is_an_empty_answer_that_was(api, payload):
+    assert read(api, payload) == Answer("", "length", thinking="Hm.")
