@@ -402,6 +402,49 @@ def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, h
     assert f": {rate} of 40, 2 requests\n" in again
 
 
+def counted(cli, *rows: dict) -> str:
+    """How many requests ``refract judge`` says that rows are, the answers turn by turn refused and
+    not."""
+    answered = [{**row, "response": (HELP[0], REFUSALS[0])[n % 2]} for n, row in enumerate(rows)]
+    done = judge_rows(cli, answered)
+    assert done.code == 0, done.err
+    (said,) = re.findall(r"^refused \[95 %\]: .* of (\d+.*)$", done.out, re.MULTILINE)
+    return said
+
+
+def test_an_id_and_a_cluster_name_other_prompts_in_another_suite(cli):
+    pairs = {"0": "1", "1": None}
+    rows = [
+        {"suite": suite, "id": id_, "pair_id": pair, "prompt": f"How of {suite} {id_}?"}
+        for suite in "AB"
+        for id_, pair in pairs.items()
+    ]
+    assert counted(cli, *rows) == "4, 2 requests (design effect 0.0)"
+    alone = [{**row, "pair_id": None} for row in rows]
+    assert counted(cli, *alone) == "4"
+    assert counted(cli, *[{**row, "prompt": None} for row in alone]) == "4"
+    assert counted(cli, *[{**row, "cluster": row["id"]} for row in alone]) == "4"
+
+
+def test_a_row_is_of_the_prompt_that_it_shows_where_rows_of_two_sources_share_an_id(cli):
+    rows = [{"source": name, "id": "0", "prompt": f"How of {name}?"} for name in "AB"]
+    assert counted(cli, *rows) == "2"
+
+
+@pytest.mark.parametrize("blank", ["", " \t", None])
+def test_rows_whose_pair_is_blank_or_null_are_judged_and_are_of_no_pair(cli, blank):
+    rows = [{"id": f"{n}", "pair_id": blank, "prompt": f"How {n}?"} for n in range(4)]
+    assert counted(cli, *rows) == "4"
+    assert counted(cli, *rows, {"id": "4", "pair_id": "3", "prompt": "How 4?"}) == (
+        "5, 4 requests (design effect 0.8)"
+    )
+
+
+def test_a_row_called_none_is_no_pair_of_rows_without_one(cli):
+    rows = [{"id": f"{n}", "prompt": f"How {n}?"} for n in range(3)]
+    assert counted(cli, *rows, {"id": "None", "prompt": "How many?"}) == "4"
+
+
 def judged(cli, *rows: dict) -> list[dict]:
     done = judge_rows(cli, rows)
     assert done.code == 0, done.err
