@@ -60,6 +60,18 @@ def refused_rates(
     return rates
 
 
+def category_notes(rows: Sequence[Row]) -> list[str]:
+    """What is said where rows have a category that no rate is of; null and blank ones are none."""
+    others = [row["category"] for row in rows if filled(row.get("category")) is not None]
+    others = [category for category in others if category not in CATEGORIES]
+    if not others:
+        return []
+    return [
+        f"in {len(others)} of {len(rows)} rows 'category' is none of {', '.join(CATEGORIES)} (the "
+        f"first: {others[0]!r:.60}): no rate by category counts such a row"
+    ]
+
+
 def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
     """The rows with one id for all answers to a prompt: its text, where a row of the prompt has one,
     since files number answers too. Pairs are named by the same ids.

@@ -445,6 +445,18 @@ def test_a_row_called_none_is_no_pair_of_rows_without_one(cli):
     assert counted(cli, *rows, {"id": "None", "prompt": "How many?"}) == "4"
 
 
+def test_categories_that_no_rate_is_of_are_said_in_one_line(cli):
+    names = ["harmful", "Harmful", "harmful ", None, "", "benign"]
+    rows = [{"prompt": f"{n}?", "response": HELP[0], "category": x} for n, x in enumerate(names)]
+    done = judge_rows(cli, rows)
+    assert "refused [95 %], harmful: 0.00 [0.00, 0.79]° of 1\n" in done.out
+    assert done.err.splitlines() == [
+        "rows.jsonl: in 3 of 6 rows 'category' is none of harmful, helpful, borderline (the first: "
+        "'Harmful'): no rate by category counts such a row"
+    ]
+    assert "category" not in judge_rows(cli, [rows[0], *rows[3:5]]).err
+
+
 def judged(cli, *rows: dict) -> list[dict]:
     done = judge_rows(cli, rows)
     assert done.code == 0, done.err
