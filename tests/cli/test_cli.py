@@ -457,6 +457,12 @@ def test_categories_that_no_rate_is_of_are_said_in_one_line(cli):
     assert "category" not in judge_rows(cli, [rows[0], *rows[3:5]]).err
 
 
+def test_a_blank_answer_is_no_word_that_stands_for_a_missing_one(cli):
+    rows = [{"prompt": "How?", "response": text} for text in (" \n\t ", "nan", HELP[0])]
+    said = "1 of 2 answers are a word that stands for a missing one, and are judged as they stand"
+    assert f"rows.jsonl: {said} (the first: 'nan')" in judge_rows(cli, rows).err.splitlines()
+
+
 def judged(cli, *rows: dict) -> list[dict]:
     done = judge_rows(cli, rows)
     assert done.code == 0, done.err
