@@ -574,6 +574,25 @@ def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli
     assert cli("demo", "here").code == 2
 
 
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [("my proj", "'my proj'"), ("-dash", "./-dash"), ("./-", "./-"), ("plain", "plain")],
+)
+def test_a_new_projects_first_command_enters_its_folder_as_a_shell_reads_it(cli, folder, place):
+    done = cli("init", "--", folder)
+    assert done.out.splitlines()[-1].startswith(f"  cd {place} && git init && dvc init"), done
+    assert Path(folder, "params.yaml").is_file()
+
+
+@pytest.mark.parametrize("command", ["init", "demo"])
+@pytest.mark.parametrize("folder", ["", " "])
+def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, command, folder):
+    done = cli(command, folder)
+    said = f"refract: the folder's name is empty (got {folder!r}); the current one is called ."
+    assert (done.code, done.err.splitlines()) == (2, [said])
+    assert not Path("params.yaml").exists()
+
+
 def test_lint_takes_comments_as_a_run_does(cli, suite):
     suite.write_text(f"# of ours\n{suite.read_text()}  // the end\n")
     done = cli("lint", suite)
