@@ -449,7 +449,7 @@ def test_categories_that_no_rate_is_of_are_said_in_one_line(cli):
     names = ["harmful", "Harmful", "harmful ", None, "", "benign"]
     rows = [{"prompt": f"{n}?", "response": HELP[0], "category": x} for n, x in enumerate(names)]
     done = judge_rows(cli, rows)
-    assert "refused [95 %], harmful: 0.00 [0.00, 0.79]° of 1\n" in done.out
+    assert re.findall(r", (\w+): 0\.00 \[.*\]\S* of (\d)\n", done.out) == [("harmful", "1")]
     assert done.err.splitlines() == [
         "rows.jsonl: in 3 of 6 rows 'category' is none of harmful, helpful, borderline (the first: "
         "'Harmful'): no rate by category counts such a row"
