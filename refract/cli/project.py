@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,34 +21,48 @@ from refract.suites.rows import check_suite
 
 
 def init(
-    folder: Annotated[Path, Argument(help="Where; it is made if it is not there.")] = Path(),
+    folder: Annotated[str, Argument(help="Where; it is made if it is not there.")] = ".",
 ) -> None:
     """Write a small project: params.yaml, dvc.yaml, a suite, and the versions that computed it.
 
     Example: refract init my-project
     """
-    write_project(folder)
-    change = "" if folder == Path() else f"cd {folder} && "
-    say(f"{folder}: a project with one model and one suite. Now run:")
+    path = _named(folder)
+    write_project(path)
+    # Behind `cd` a name that starts with a dash would be an option.
+    place = f"./{path}" if str(path).startswith("-") else str(path)
+    change = "" if path == Path() else f"cd {shlex.quote(place)} && "
+    say(f"{path}: a project with one model and one suite. Now run:")
     say(f"  {change}git init && dvc init && dvc repro && refract show")
 
 
 def demo(
-    folder: Annotated[Path, Argument(help="Where; it must be new.")] = Path("refract-demo"),
+    folder: Annotated[str, Argument(help="Where; it must be new.")] = "refract-demo",
 ) -> None:
     """Measure four synthetic models in a small project, up to the report's page; needs no network.
 
     Example: refract demo
     """
-    write_project(folder, demo=True)
+    project = _named(folder)
+    write_project(project, demo=True)
     # DVC calls `refract`, which need not be on the path where this environment is not active.
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
     for words in (["init", "--no-scm", "--quiet"], ["repro"]):
         dvc = [sys.executable, "-m", "dvc", *words]
-        if subprocess.run(dvc, cwd=folder, env={**os.environ, "PATH": path}).returncode:
-            raise RefractError(f"dvc {words[0]} failed in {folder}")
-    say(f"page: {folder / PAGE} (open it in a browser)")
+        if subprocess.run(dvc, cwd=project, env={**os.environ, "PATH": path}).returncode:
+            raise RefractError(f"dvc {words[0]} failed in {project}")
+    say(f"page: {project / PAGE} (open it in a browser)")
     say("Its models are hashes of their prompts. Your own: refract init my-project")
+
+
+def _named(folder: str) -> Path:
+    """The folder of a name. Raises UsageError for an empty one, which would be the current folder: an
+    unset variable of a script gives it."""
+    if not folder.strip():
+        raise UsageError(
+            f"the folder's name is empty (got {folder!r}); the current one is called ."
+        )
+    return Path(folder)
 
 
 def lint(files: Annotated[list[Path], Argument(help="Suite files (JSONL).")]) -> None:

@@ -34,7 +34,7 @@ from refract.core.params import DecisionSettings, decision_settings
 from refract.core.showing import json_text, say
 from refract.core.types import Row
 from refract.core.vocabulary import REFUSAL_LABELS, REFUSED
-from refract.evaluate.judged_rows import refused_rates
+from refract.evaluate.judged_rows import category_notes, refused_rates
 from refract.judges import open_judges, reading_warnings, with_calls_judged
 from refract.models.answer_rows import named_answers
 from refract.project import MODEL_JUDGE, find_judge, find_project
@@ -113,6 +113,8 @@ def judge(
     say(f"{out}: of {len(rows)} answers {', '.join(labels) or 'none has a label'}")
     decisions = decision_settings(find_project().folder)
     rates = refused_rates(rows, verdicts, name, definition, decisions, judges[name])
+    for note in category_notes(rows) if rates else ():
+        say(f"{in_}: {note}", file=sys.stderr)
     _print_rates(rates, decisions)
     raise typer.Exit(int({*counts} <= {"degenerate"}))
 

@@ -17,13 +17,12 @@ from typing import Any, NamedTuple
 from refract.core.errors import RowError
 from refract.core.jsonl import iter_rows, parse_json
 from refract.core.registry import Registry, find
+from refract.core.tables import SEVERAL, check_separator
 from refract.core.types import Row
 
 # What pip installs to read a file, by its suffix.
 TYPED = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", *TYPED)
-# Names of several columns in one cell.
-_SEVERAL = re.compile(r"\w+ *([;,|\t] *\w+)+")
 DEEPEST = 200  # lists and objects within each other
 MOST_LISTED = 30  # names of columns in a message
 # Columns that tell several answers to one prompt apart.
@@ -121,9 +120,9 @@ def read_row_file(path: Path, encoding: str = "utf-8", *, header: bool = True) -
         if suffix == ".xlsx":
             return _named(_xlsx_cells(path), header=header)
         text = _decoded(path.read_bytes(), encoding)
-        first, separator = text.split("\n", 1)[0].strip(), {".csv": ",", ".tsv": "\t"}[suffix]
-        if header and separator not in first and _SEVERAL.fullmatch(first):
-            raise ValueError(f"{first!r:.80} is one cell: cells of {suffix} end at {separator!r}")
+        first, separator = text.split("\n", 1)[0], {".csv": ",", ".tsv": "\t"}[suffix]
+        if header:
+            check_separator(first, separator, suffix)
         return _named(_csv_cells(text, separator), header=header)
     except ImportError:
         package = TYPED[suffix]
@@ -235,7 +234,7 @@ def _named(cells: Sequence[Sequence[str | None]], *, header: bool) -> list[Row]:
         places_and_names = zip(names, cells[0], strict=True)
         names = [f"column {place}" if name is None else name for place, name in places_and_names]
         cells = cells[1:]
-    if header and len(names) == 1 and _SEVERAL.fullmatch(names[0]):
+    if header and len(names) == 1 and SEVERAL.fullmatch(names[0]):
         raise ValueError(
             f"its one column is called {names[0]!r}: cells are not separated like that"
         )

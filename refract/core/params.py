@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -261,7 +262,7 @@ def _as_json(content: bytes, where: str) -> str:
         mapping = YAML(typ="safe", pure=True).load(content.decode("utf-8"))
         if not isinstance(mapping, dict):
             raise ParamsError(f"{where} must hold a mapping (got {type(mapping).__name__})")
-        _check_keys(where, mapping, count(1))
+        _check_values(where, mapping, count(1))
     except ParamsError:
         raise
     except RecursionError:
@@ -271,31 +272,34 @@ def _as_json(content: bytes, where: str) -> str:
         reason = f"line {mark.line + 1}: {problem}" if mark and problem else str(error)
         raise ParamsError(f"{where} is not YAML: {reason}") from None
     try:
-        # Hashes and results are JSON, which has neither dates nor infinities.
         return json.dumps(mapping, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ParamsError(
-            f"{where} holds a value that JSON cannot express ({error}); put it in quotes"
-        ) from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ParamsError(f"{where} holds a value that JSON cannot express ({error})") from None
 
 
-def _check_keys(where: str, value: Any, number: Iterator[int]) -> None:
-    """Raises ParamsError for a key that is not a text, which DVC would misread, and for too many."""
+def _check_values(where: str, value: Any, number: Iterator[int]) -> None:
+    """Raises ParamsError, which names the key, for a key that is not a text, which DVC would misread,
+    and for a value that JSON lacks; also for too many values."""
     if next(number) > MOST_VALUES:
         raise ParamsError(
             f"{where.partition(':')[0]} holds more than {MOST_VALUES:,} values: an alias in it stands "
             "for aliases; write what it stands for"
         )
+    # Hashes and results are JSON, which has neither dates nor infinities.
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ParamsError(f"{where} is {value}, which JSON cannot express; write a finite number")
     if isinstance(value, list):
         for entry in value:
-            _check_keys(where, entry, number)
+            _check_values(where, entry, number)
     elif isinstance(value, dict):
         for key, entry in value.items():
             if not isinstance(key, str):
                 raise ParamsError(
                     f"{where} has the key {key!r}, which must be a text; put it in quotes"
                 )
-            _check_keys(f"{where}: {key}", entry, number)
+            _check_values(f"{where}: {key}", entry, number)
+    elif not isinstance(value, str | int | float | None):
+        raise ParamsError(f"{where} is {value!s:.60}, which JSON cannot express; put it in quotes")
 
 
 def load_params(path: Path = Path("params.yaml")) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -14,6 +15,8 @@ from refract.core.errors import RowError
 from refract.core.jsonl import write_bytes
 from refract.core.types import Row
 
+# Names of several columns in one cell, and what stands between them.
+SEVERAL = re.compile(r'"?\w+"? *([;,|\t] *"?\w+"? *)+')
 SHARED = 1_000  # different values of a column that its later rows share
 
 
@@ -59,6 +62,17 @@ def shared(rows: Iterable[Iterable[tuple[str, Any]]]) -> Iterator[dict[str, Any]
         yield values
 
 
+def check_separator(header: str, separator: str = ",", kind: str = ".csv") -> None:
+    """Raises ValueError for the header of a file whose cells do not end at the separator of its kind:
+    spreadsheets write semicolons where the comma stands in decimals."""
+    found = SEVERAL.fullmatch(header.strip())
+    if found and separator not in header:
+        raise ValueError(
+            f"{header.strip()!r:.80} is one cell: cells of {kind} end at {separator!r}, and this file "
+            f"is separated by {found[1][0]!r}"
+        )
+
+
 def read_table(path: Path) -> list[dict[str, str]]:
     """All rows of a CSV table; see ``iter_table``."""
     return list(iter_table(path))
@@ -70,8 +84,12 @@ def iter_table(path: Path) -> Iterator[dict[str, str]]:
     csv.field_size_limit(sys.maxsize)  # answers can be long
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            yield from csv.DictReader(file)
+            header = file.readline()
+            check_separator(header)
+            yield from csv.DictReader(chain([header], file))
     except OSError as error:
         raise RowError(f"{path}: cannot be read ({error.strerror})") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise RowError(f"{path}: not a CSV table in UTF-8 ({error})") from None
+    except ValueError as error:
+        raise RowError(f"{path}: {error}") from None

@@ -12,6 +12,14 @@ from refract.core.errors import RowError
 # beside their own, which refract.suites.rows checks.
 Row = dict[str, Any]
 
+
+def filled(cell: Any) -> Any:
+    """The value of a cell; None where it is null or blank.
+
+    Tables leave a cell blank where a row belongs to no other: such rows have nothing in common."""
+    return None if isinstance(cell, str) and not cell.strip() else cell
+
+
 Category = Literal["harmful", "helpful", "borderline"]
 FinishReason = Literal["stop", "length", "loop", "content_filter", "refusal", "error"]
 # Of answers that did not end by themselves, whose last sentence may be cut.

@@ -9,7 +9,7 @@ from typing import cast
 from refract.agreement.unseen_models import known_errors
 from refract.core.jsonl import canonical_json
 from refract.core.params import DecisionSettings
-from refract.core.types import Row, Verdict
+from refract.core.types import Row, Verdict, filled
 from refract.core.vocabulary import FAMILIES
 from refract.evaluate import Definition
 from refract.judges.cases import Judge, versioned
@@ -43,9 +43,7 @@ def refused_rates(
     for row, verdict in zip(sources, verdicts, strict=True):
         response = answer_row("", recorded_answer(row, row.get("response")))
         became = outcome(response, cast(Verdict, verdict), refused_endings=settings.refused_endings)
-        # Rows of `refract run --rows` say the cluster that the run counted them in.
-        cluster = str(row.get("cluster") or clusters[row["id"]])
-        counted = Counted(became, cluster, prompt=row["id"])
+        counted = Counted(became, row["cluster"] or clusters[row["id"]], prompt=row["id"])
         model = str(row.get("model") or "")
         category = row["category"] if row.get("category") in CATEGORIES else ""
         categories[model].add(category)
@@ -62,16 +60,50 @@ def refused_rates(
     return rates
 
 
+def category_notes(rows: Sequence[Row]) -> list[str]:
+    """What is said where rows have a category that no rate is of; null and blank ones are none."""
+    others = [row["category"] for row in rows if filled(row.get("category")) is not None]
+    others = [category for category in others if category not in CATEGORIES]
+    if not others:
+        return []
+    return [
+        f"in {len(others)} of {len(rows)} rows 'category' is none of {', '.join(CATEGORIES)} (the "
+        f"first: {others[0]!r:.60}): no rate by category counts such a row"
+    ]
+
+
 def _by_prompt(rows: Sequence[Row], ids: Sequence[str]) -> list[Row]:
-    """The rows with one id for all answers to a prompt: its text, where rows have one, since files
-    number answers too. Models may use the same ids for other prompts."""
-    prompt_of: dict[tuple[str, str], str] = {}
+    """The rows with one id for all answers to a prompt: its text, where a row of the prompt has one,
+    since files number answers too. Pairs are named by the same ids.
+
+    Models and suites may use the same ids, and the same clusters, for other prompts."""
+    text_of: dict[tuple[str, str, str], str] = {}
     for row, id_ in zip(rows, ids, strict=True):
-        text = canonical_json([row.get("cluster"), row["prompt"]]) if row.get("prompt") else id_
-        prompt_of[str(row.get("model")), id_] = text
+        if row.get("prompt"):
+            text_of[*_scope(row), id_] = _text(row)
+
+    def prompt_of(row: Row, id_: str) -> str:
+        """The id of the prompt that a row calls so."""
+        model, suite = _scope(row)
+        return text_of.get((model, suite, id_)) or canonical_json({"suite": suite, "id": id_})
+
     by_prompt = []
     for row, id_ in zip(rows, ids, strict=True):
-        model, pair = str(row.get("model")), row.get("pair_id")
-        renamed = {"id": prompt_of[model, id_], "pair_id": prompt_of.get((model, str(pair)), pair)}
-        by_prompt.append({**row, **renamed})
+        own = _text(row) if row.get("prompt") else prompt_of(row, id_)
+        pair, cluster = filled(row.get("pair_id")), filled(row.get("cluster"))
+        # Rows of `refract run --rows` say the cluster that the run counted them in.
+        if cluster is not None:
+            cluster = canonical_json({"suite": _scope(row)[1], "cluster": cluster})
+        pair = None if pair is None else prompt_of(row, str(pair))
+        by_prompt.append({**row, "id": own, "pair_id": pair, "cluster": cluster})
     return by_prompt
+
+
+def _scope(row: Row) -> tuple[str, str]:
+    """Within which ids name prompts: the model and the suite of a row."""
+    return str(row.get("model") or ""), str(row.get("suite") or "")
+
+
+def _text(row: Row) -> str:
+    """What a row asks, apart by the cluster that a run counted it in."""
+    return canonical_json([filled(row.get("cluster")), row["prompt"]])

@@ -18,6 +18,7 @@ from refract.core.types import (
     Row,
     Verdict,
     clean_id,
+    filled,
     is_last,
     sample_id,
     thought_in,
@@ -104,7 +105,7 @@ class AnsweredSuite(NamedTuple):
             other = clean_id(prompt)
             clean = self.responses.get(other)
         else:
-            other = source.get("pair_id") or ""
+            other = filled(source.get("pair_id")) or ""
             if other:
                 other = sample_id(other, sample) if is_last(prompt) else ""
             # A further sample of a clean prompt is compared with the first: the

@@ -86,8 +86,9 @@ def other_answers(rows: Sequence[Row], column: str) -> list[str]:
 
 
 def answer_warnings(pairs: Iterable[tuple[Any, Any]]) -> list[str]:
-    """What may be wrong with answers, each with its prompt, that a judge takes for their text."""
-    texts = [pair for pair in pairs if isinstance(pair[1], str) and pair[1]]
+    """What may be wrong with answers, each with its prompt, that a judge takes for their text; blank
+    ones are not judged."""
+    texts = [pair for pair in pairs if isinstance(pair[1], str) and pair[1].strip()]
     signs: dict[str, Callable[[Any, str], object]] = {
         "are a word that stands for a missing one": lambda _, text: _is_missing(text),
         "hold characters of another encoding": lambda _, text: MISREAD.search(text),

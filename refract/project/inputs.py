@@ -20,6 +20,7 @@ from refract.core.played import PLAYED
 from refract.core.progress import read_object
 from refract.core.registry import Registry
 from refract.core.showing import say
+from refract.core.types import filled
 from refract.judges import JUDGES, check_counted, defined_judge, judges_to_measure, read_judge
 from refract.models import ADAPTERS, checkpoint, lora, open_model, with_implied
 from refract.models.answering import ANSWERS
@@ -234,10 +235,13 @@ def check_files(params: Mapping[str, Any]) -> None:
         families = {judge: defined.FAMILY for judge, defined in judges.items()}
         problem = unknown_threshold(suite, families, {str(row["category"]) for row in rows})
         columns = {column for row in rows for column in row}
-        asked = [("fields", column) for column in suite.get("fields") or ()]
-        for setting, column in [] if problem else [*asked, ("cluster", suite.get("cluster"))]:
-            if column is not None and column not in columns:
-                problem = f"{setting}: no row of {suite['file']} has {column!r}"
+        lacking = [("fields", name) for name in suite.get("fields") or () if name not in columns]
+        cluster = suite.get("cluster")
+        if cluster is not None and all(filled(row.get(cluster)) is None for row in rows):
+            lacking.append(("cluster", cluster))
+        if lacking and not problem:
+            setting, column = lacking[0]
+            problem = f"{setting}: no row of {suite['file']} has {column!r}"
         check_counted(name, judges, perturbed=bool(suite.get("perturbations")))
         if problem:
             raise ParamsError(f"{where}: {problem}")

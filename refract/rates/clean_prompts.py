@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 
 from refract.core.errors import ParamsError
 from refract.core.played import played
+from refract.core.types import filled
 from refract.core.vocabulary import BY_PROVIDER, CONTROLS, EXCLUDED, JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
@@ -190,7 +191,7 @@ def pair_table(suite: CountedSuite) -> list[Rate]:
     kinds: defaultdict[Group, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
     category_of = {row["id"]: row["category"] for row in suite.sources}
     for row in suite.requested:
-        pair = row.get("pair_id")
+        pair = filled(row.get("pair_id"))
         if pair in (None, row["id"]) or pair not in suite.outcomes:
             continue
         answers = suite.answers_to(row["id"])

@@ -9,7 +9,16 @@ from itertools import compress, count
 from typing import Any, NamedTuple
 
 from refract.core.errors import ParamsError
-from refract.core.types import UNFINISHED, PromptRow, ResponseRow, Row, Verdict, is_last, sample_id
+from refract.core.types import (
+    UNFINISHED,
+    PromptRow,
+    ResponseRow,
+    Row,
+    Verdict,
+    filled,
+    is_last,
+    sample_id,
+)
 from refract.core.vocabulary import BY_PROVIDER, EXCLUDED, JUDGED, LABELS, PARTIAL, REFUSED
 from refract.rates.key import WITHOUT_CUT_OFF, WITHOUT_PROVIDER, Group, Key
 from refract.rates.rate import AboveFloor, Counts, Interval, Rate, Statistics
@@ -176,14 +185,19 @@ def clusters_of(sources: Sequence[Row], field: str | None = None) -> dict[str, s
     """The cluster of each row of a suite, by id.
 
     With a ``field`` the rows that share a value of it, and the others each alone; without one the
-    rows that ``pair_id`` joins, named after the last row of the chain. Raises :class:`ParamsError`
-    for a field that no row has."""
+    rows that ``pair_id`` joins, named after the last row of the chain. A null or blank cell joins
+    nothing. Raises :class:`ParamsError` for a field that no row has."""
     if field is not None:
-        named = {row["id"]: row[field] for row in sources if row.get(field) is not None}
+        named = {row["id"]: row[field] for row in sources if filled(row.get(field)) is not None}
         if not named:
             raise ParamsError(f"cluster: no row of the suite has the field {field!r}")
         return {row["id"]: str(named.get(row["id"], row["id"])) for row in sources}
-    pair_of = {row["id"]: row.get("pair_id") for row in sources}
+    pair_of: dict[str, str | None] = {}
+    for row in sources:
+        pair = filled(row.get("pair_id"))
+        # Of several answers to one prompt some may lack its pair.
+        if pair is not None or row["id"] not in pair_of:
+            pair_of[row["id"]] = pair
     clusters = {}
     for id_ in pair_of:
         chain = [id_]

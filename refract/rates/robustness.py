@@ -15,7 +15,15 @@ from typing import Any
 from refract.core.errors import ParamsError
 from refract.core.showing import visible
 from refract.core.tool_calls import with_calls
-from refract.core.types import PromptRow, ResponseRow, Row, clean_id, conversation_text, sample_id
+from refract.core.types import (
+    PromptRow,
+    ResponseRow,
+    Row,
+    clean_id,
+    conversation_text,
+    filled,
+    sample_id,
+)
 from refract.core.vocabulary import JUDGED, OUTPUT_SENSITIVITY, REFUSED, UNTESTED, language_code
 from refract.rates.counting import (
     Counted,
@@ -319,7 +327,7 @@ def attack_table(suite: CountedSuite) -> list[Rate]:
 
     sources = {row["id"]: row for row in suite.sources}
     for row in suite.requested:
-        plain_id = str(row.get("pair_id", row["id"]))
+        plain_id = str(filled(row.get("pair_id")) or row["id"])
         plain = sources.get(plain_id, row)
         languages = {row.get("language"), plain.get("language")} - {None}
         harmful = row["category"] == plain["category"] == "harmful"
@@ -380,12 +388,14 @@ def _translations(suite: CountedSuite, named: Sequence[Row]) -> dict[str, list[R
     originals: dict[str, Row] = {}
     for key in ("item", "pair_id", "id"):  # an id is the surest
         for row in reversed(named):
-            if key in row and code[row["id"]] == source:
-                originals[str(row[key])] = row
+            name = filled(row.get(key))
+            if name is not None and code[row["id"]] == source:
+                originals[str(name)] = row
     translations: dict[str, list[Row]] = {}
     for row in named:
-        keys = (row.get("pair_id"), row.get("item"), joined[row["id"]], row["id"])
-        original = next((originals[str(key)] for key in keys if str(key) in originals), row)
+        keys = (filled(row.get("pair_id")), filled(row.get("item")), joined[row["id"]], row["id"])
+        names = [str(key) for key in keys if key is not None]
+        original = next((originals[name] for name in names if name in originals), row)
         same_category = original["category"] == row["category"]
         if code[row["id"]] != source and original is not row and same_category:
             translations.setdefault(original["id"], []).append(row)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from refract.core.types import clean_id
+from refract.core.types import clean_id, filled
 from refract.core.vocabulary import JUDGED, REFUSED, SAMPLES_FIELD
 from refract.rates.counting import (
     Counted,
@@ -126,7 +126,8 @@ def _variants(suite: CountedSuite) -> dict[str, list[tuple[str, list[str]]]]:
     requests: dict[tuple[str, str], dict[str, str]] = {}
     for row in suite.requested:
         if row.get("language") is not None:
-            name = str(row["item"]) if "item" in row else joined[row["id"]]
+            item = filled(row.get("item"))
+            name = joined[row["id"]] if item is None else str(item)
             by_language = requests.setdefault((row["category"], name), {})
             by_language.setdefault(str(row["language"]), row["id"])
     translated = []

@@ -16,7 +16,7 @@ from refract.core.jsonl import BOM, canonical_json, parse_json, parse_line
 from refract.core.played import played
 from refract.core.showing import core, fold, starts_formula
 from refract.core.tool_calls import NAMING
-from refract.core.types import Row
+from refract.core.types import Row, filled
 from refract.core.vocabulary import CONTROLS, UNUSABLE
 
 CATEGORIES = ("harmful", "helpful", "borderline")
@@ -188,7 +188,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "requirement": ("a text", _is_text),
     "reference": ("a text", _is_text),
     "answerable": ("true or false", lambda value: isinstance(value, bool)),
-    "pair_id": ("the id of a row", lambda value: isinstance(value, str)),
+    "pair_id": ("the id of a row", lambda value: isinstance(value, str | None)),
     "language": ("a code such as en or pt-BR", _is_text),
     "images": ("a list of SHA-256 hashes, since no image is sent", _are_hashes),
 }
@@ -259,7 +259,7 @@ def check_suite(path: Path) -> tuple[list[Row], list[Problem]]:
         if isinstance(id_, str) and ids.setdefault(id_, number) != number:
             message = f"duplicate id {id_!r} (first on line {ids[id_]}); {ID_REMEDY}"
             problems.append(Problem(number, message))
-        pair = row.get("pair_id")
+        pair = filled(row.get("pair_id"))
         if isinstance(pair, str):
             pairs.append((number, pair))
             languages.setdefault(pair, set()).add(str(row.get("language", "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 
@@ -15,6 +16,7 @@ from refract.agreement.label_files import (
     write_sample,
 )
 from refract.core.errors import RowError
+from refract.core.file_formats import read_row_file
 from refract.core.jsonl import write_rows
 from refract.core.tables import read_table, write_table
 from tests.agreement.answers import (
@@ -159,6 +161,23 @@ def test_a_draw_by_doubt_takes_doubtful_answers_more_often_and_says_how_often(tm
     part = read_labels(tmp_path / "l.csv", run)
     assert len(part.inclusion) == 30
     assert all(chance < whole.inclusion[name] for name, chance in part.inclusion.items())
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_labels_that_a_spreadsheet_separated_otherwise_are_an_error_that_says_so(
+    tmp_path, separator
+):
+    run = answers_with_doubt()
+    write_sample(tmp_path / "l.csv", draw(run, 20, 0))
+    rows = read_table(tmp_path / "l.csv")
+    with open(tmp_path / "l.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+    said = f"is one cell: cells of .csv end at ',', and this file is separated by {separator!r}"
+    for read in (read_row_file, lambda path: read_labels(path, run)):
+        with pytest.raises(RowError, match=re.escape(said)):
+            read(tmp_path / "l.csv")
 
 
 SIZE = ": size and next_place must be as `refract label`"

@@ -397,6 +397,67 @@ def test_answers_to_one_text_are_answers_to_one_prompt_whatever_their_ids(cli, h
     assert f": {rate} of 40, 2 requests\n" in again
 
 
+def counted(cli, *rows: dict) -> str:
+    """How many requests ``refract judge`` says that rows are, the answers turn by turn refused and
+    not."""
+    answered = [{**row, "response": (HELP[0], REFUSALS[0])[n % 2]} for n, row in enumerate(rows)]
+    done = judge_rows(cli, answered)
+    assert done.code == 0, done.err
+    (said,) = re.findall(r"^refused \[95 %\]: .* of (\d+.*)$", done.out, re.MULTILINE)
+    return said
+
+
+def test_an_id_and_a_cluster_name_other_prompts_in_another_suite(cli):
+    pairs = {"0": "1", "1": None}
+    rows = [
+        {"suite": suite, "id": id_, "pair_id": pair, "prompt": f"How of {suite} {id_}?"}
+        for suite in "AB"
+        for id_, pair in pairs.items()
+    ]
+    assert counted(cli, *rows) == "4, 2 requests (design effect 0.0)"
+    alone = [{**row, "pair_id": None} for row in rows]
+    assert counted(cli, *alone) == "4"
+    assert counted(cli, *[{**row, "prompt": None} for row in alone]) == "4"
+    assert counted(cli, *[{**row, "cluster": row["id"]} for row in alone]) == "4"
+
+
+def test_a_row_is_of_the_prompt_that_it_shows_where_rows_of_two_sources_share_an_id(cli):
+    rows = [{"source": name, "id": "0", "prompt": f"How of {name}?"} for name in "AB"]
+    assert counted(cli, *rows) == "2"
+
+
+@pytest.mark.parametrize("blank", ["", " \t", None])
+def test_rows_whose_pair_is_blank_or_null_are_judged_and_are_of_no_pair(cli, blank):
+    rows = [{"id": f"{n}", "pair_id": blank, "prompt": f"How {n}?"} for n in range(4)]
+    assert counted(cli, *rows) == "4"
+    assert counted(cli, *rows, {"id": "4", "pair_id": "3", "prompt": "How 4?"}) == (
+        "5, 4 requests (design effect 0.8)"
+    )
+
+
+def test_a_row_called_none_is_no_pair_of_rows_without_one(cli):
+    rows = [{"id": f"{n}", "prompt": f"How {n}?"} for n in range(3)]
+    assert counted(cli, *rows, {"id": "None", "prompt": "How many?"}) == "4"
+
+
+def test_categories_that_no_rate_is_of_are_said_in_one_line(cli):
+    names = ["harmful", "Harmful", "harmful ", None, "", "benign"]
+    rows = [{"prompt": f"{n}?", "response": HELP[0], "category": x} for n, x in enumerate(names)]
+    done = judge_rows(cli, rows)
+    assert re.findall(r", (\w+): 0\.00 \[.*\]\S* of (\d)\n", done.out) == [("harmful", "1")]
+    assert done.err.splitlines() == [
+        "rows.jsonl: in 3 of 6 rows 'category' is none of harmful, helpful, borderline (the first: "
+        "'Harmful'): no rate by category counts such a row"
+    ]
+    assert "category" not in judge_rows(cli, [rows[0], *rows[3:5]]).err
+
+
+def test_a_blank_answer_is_no_word_that_stands_for_a_missing_one(cli):
+    rows = [{"prompt": "How?", "response": text} for text in (" \n\t ", "nan", HELP[0])]
+    said = "1 of 2 answers are a word that stands for a missing one, and are judged as they stand"
+    assert f"rows.jsonl: {said} (the first: 'nan')" in judge_rows(cli, rows).err.splitlines()
+
+
 def judged(cli, *rows: dict) -> list[dict]:
     done = judge_rows(cli, rows)
     assert done.code == 0, done.err
@@ -506,6 +567,25 @@ def test_the_demo_reaches_every_section_of_the_report_and_overwrites_nothing(cli
     text = Path("here/metrics/report.md").read_text("utf-8")
     assert all(f"## {section.title}\n" in text for section in FRONT[1:])
     assert cli("demo", "here").code == 2
+
+
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [("my proj", "'my proj'"), ("-dash", "./-dash"), ("./-", "./-"), ("plain", "plain")],
+)
+def test_a_new_projects_first_command_enters_its_folder_as_a_shell_reads_it(cli, folder, place):
+    done = cli("init", "--", folder)
+    assert done.out.splitlines()[-1].startswith(f"  cd {place} && git init && dvc init"), done
+    assert Path(folder, "params.yaml").is_file()
+
+
+@pytest.mark.parametrize("command", ["init", "demo"])
+@pytest.mark.parametrize("folder", ["", " "])
+def test_a_folder_without_a_name_is_wrong_and_nothing_is_written(cli, command, folder):
+    done = cli(command, folder)
+    said = f"refract: the folder's name is empty (got {folder!r}); the current one is called ."
+    assert (done.code, done.err.splitlines()) == (2, [said])
+    assert not Path("params.yaml").exists()
 
 
 def test_lint_takes_comments_as_a_run_does(cli, suite):

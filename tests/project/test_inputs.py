@@ -204,6 +204,7 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
          r"suites.s: file: no file or folder 't.jsonl' \(seen from .*\); correct it"),
         ({"suites": {"s": {**SUITE, "fields": ["area"]}}}, "fields: no row of s.jsonl has 'area'"),
         ({"suites": {"s": {**SUITE, "cluster": "behaviuor"}}}, "cluster: no row of .* has 'behaviuor'"),
+        ({"suites": {"s": {**SUITE, "cluster": "blank"}}}, "cluster: no row of .* has 'blank'"),
         ({"suites": {"s": SUITE}, "judges": {"rules": {"kind": "strings"}}},
          "suites.s: judges: the first decides refusal, and rules gives found, not_found"),
         ({"suites": {"s": {**SUITE, "judges": ["rules", "harmful"]}},
@@ -221,6 +222,8 @@ SUITE = {"file": "s.jsonl", "judges": ["rules"]}
     ],
 )  # fmt: skip
 def test_what_a_later_stage_would_end_at_ends_the_pipeline_first(project, changes, message):
+    rows = [{**row, "blank": "\t"} for row in suite_rows("s", 2, 2)]
+    write_rows(project / "s.jsonl", rows)
     write_params(**changes)
     with pytest.raises(RefractError, match=message):
         main()

@@ -197,6 +197,10 @@ def test_clusters_are_rows_that_pair_ids_join_or_those_of_one_value_of_a_column(
     assert clusters_of(rows) == joined
     rows = [{"id": "1", "type": "x"}, {"id": "2", "type": "x"}, {"id": "3", "type": None}]
     assert clusters_of(rows, "type") == {"1": "x", "2": "x", "3": "3"}
+    blank = [{"id": x, "pair_id": y, "type": y} for x, y in (("1", ""), ("2", " "), ("3", ""))]
+    assert clusters_of(blank) == clusters_of([*rows, *blank], "type") | {"1": "1", "2": "2"}
+    again = [{"id": "1", "pair_id": "2"}, {"id": "2"}, {"id": "1", "pair_id": ""}]
+    assert clusters_of(again) == {"1": "2", "2": "2"}
     with pytest.raises(ParamsError, match="no row of the suite has the field 'typ'"):
         clusters_of(rows, "typ")
 

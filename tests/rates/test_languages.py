@@ -6,9 +6,10 @@ import pytest
 
 from refract.core.types import Row
 from refract.rates import fields_of
-from refract.rates.clean_prompts import suite_metrics
+from refract.rates.clean_prompts import pair_table, suite_metrics
 from refract.rates.counting import Counted, CountedSuite, clusters_of
 from refract.rates.robustness import attack_table, language_table
+from refract.rates.sampled import variant_table
 from refract.statistics.proportions import wilson
 
 LOOPHOLE, OVER = "language_loophole_rate", "language_over_refusal_rate"
@@ -95,6 +96,18 @@ def test_what_is_answered_in_the_source_language_and_refused_in_another(category
     assert {
         of: (x.counts.successes, x.counts.n) for (_, of), x in rates(rows, outcomes, "de").items()
     } == {"": (1, 1), "en-GB": (0, 1), "es": (1, 1)}
+
+
+@pytest.mark.parametrize("blank", ["", " ", None])
+def test_rows_whose_pair_and_item_are_blank_are_no_translations_and_no_attacks(blank):
+    rows, outcomes = matched(en="rr", de="cc")
+    nothing = {"pair_id": blank, "item": blank}
+    # An id that a row without an item could be taken for.
+    rows = [{**row, **nothing} for row in rows] + [{**rows[0], **nothing, "id": "None"}]
+    outcomes["None"] = Counted("refusal", "None")
+    suite = CountedSuite(rows, outcomes)
+    assert rates(rows, outcomes) == {}
+    assert attack_table(suite) == pair_table(suite) == variant_table(suite) == []
 
 
 def test_styles_of_one_request_are_held_against_their_own_original():

@@ -66,6 +66,11 @@ def test_a_problem_is_named_with_its_line(tmp_path, content, expected):
     assert (number, said.startswith(expected)) == (2, True), said
 
 
+@pytest.mark.parametrize("blank", ["", " ", None])
+def test_a_blank_or_null_pair_is_none(tmp_path, blank):
+    assert problems_of(tmp_path, line(pair_id=blank)) == []
+
+
 @pytest.mark.parametrize("field", UNSENT)
 def test_content_that_no_model_is_sent_is_an_error_that_names_it(tmp_path, field):
     ((_, said),) = problems_of(tmp_path, line(**{field: "cat.png"}))

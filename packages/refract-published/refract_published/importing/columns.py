@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from refract.core.file_formats import id_text
 from refract.core.settings import Settings
-from refract.core.types import Category, Row
+from refract.core.types import Category, Row, filled
 from refract.suites.rows import CATEGORIES, CONTENT, STRING_FLAGS, SuiteError, row_problems
 from refract_published.importing.hub import page_of
 from refract_published.importing.tables import (
@@ -242,7 +242,7 @@ class Published(Settings):
                     raise SuiteError(f"{path}: row {place}: {error}") from None
                 rows[row["id"]] = row
                 pair = _value(values, self.pair) if self.pair else item
-                if (self.pair or len(columns) > 1) and pair not in (None, ""):
+                if (self.pair or len(columns) > 1) and filled(pair) is not None:
                     pairs[str(pair)].append(row)
         for matched in pairs.values():
             _pair(matched)
