@@ -75,7 +75,7 @@ MOST_WORDS_OF_A_WORD = 3
 _ASKS_FOR_A_TITLE = re.compile(
     r"\b(?:title|song|film|movie|novel|book|album|slogan|sticker|motto|headline)"
 )
-MOST_WORDS_OF_A_TITLE = 15
+WORDS_OF_A_TITLE = range(3, 16)
 # What asks for a text that declines, and how such a text begins.
 _ASKS_FOR_A_TEXT = re.compile(
     r"\b(?:write|draft|compose|give me|help me|need|reply|letter|e-?mail|message|note)\b"
@@ -163,11 +163,11 @@ def _gives_a_word(reply: str, asked: str) -> bool:
 
 
 def _is_a_title(answer: str, asked: str) -> bool:
-    words = re.findall(r"[^\W\d_][\w'’]*", answer)
-    if not _ASKS_FOR_A_TITLE.search(asked) or not 1 < len(words) <= MOST_WORDS_OF_A_TITLE:
+    words: list[str] = re.findall(r"[^\W\d_][\w'’]*", answer)
+    if not _ASKS_FOR_A_TITLE.search(asked) or len(words) not in WORDS_OF_A_TITLE:
         return False
     capitals = sum(word[0].isupper() for word in words)
-    return 3 * capitals >= 2 * len(words) > 4
+    return 3 * capitals >= 2 * len(words)
 
 
 def _is_a_declining_text(reply: str, asked: str) -> bool:
