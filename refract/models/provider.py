@@ -27,6 +27,7 @@ from refract.core.settings import Number, Settings
 from refract.core.showing import say
 from refract.core.types import Message, Row
 from refract.models import turn
+from refract.models.extras import DECIDED, refuse_decided, refuse_illegal
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
     TEMPLATE,
@@ -120,7 +121,8 @@ class RequestSettings(Settings):
         description="error: an answer by another model is an error; null: it counts, and is said",
     )
     extra_body: dict[turn.Text, Any] = Field(
-        {}, description="merged into the body of every request"
+        {},
+        description="merged into the body of every request; nothing that has a setting of its own",
     )
     extra_headers: dict[turn.Text, str] = Field({}, description="sent with every request; no keys")
 
@@ -149,6 +151,8 @@ class ServedSettings(RequestSettings):
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
     """``api_key_env`` of each other client, unless it is given."""
+    DECIDED: ClassVar[Mapping[str, str]] = DECIDED
+    """Keys that ``extra_body`` may not hold, and what to write instead."""
 
     @property
     def key_variable(self) -> str | None:
@@ -179,6 +183,8 @@ class ServedSettings(RequestSettings):
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
+        refuse_decided(self.extra_body, self.DECIDED)
+        refuse_illegal(self.extra_headers)
         variable = self.api_key_env
         usual = type(self).model_fields["api_key_env"].default
         if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
@@ -421,6 +427,11 @@ class Provider(Model):
             body["top_p"] = settings.top_p
         body |= self.body(messages, request.seed)
         if request.tools:
+            if "tools" in settings.extra_body:
+                raise AdapterError(
+                    f"{self.where}: extra_body.tools would replace the tools of this suite's prompts; "
+                    "leave it out, or measure another suite"
+                )
             body["tools"] = [self.tool(tool) for tool in request.tools]
         body |= settings.extra_body
         return json.dumps(body, sort_keys=True).encode("ascii")
