@@ -33,6 +33,7 @@ from refract.models.replies import (
     TEMPLATE,
     Failure,
     InvalidResponse,
+    asks_for,
     error_inside,
     error_parts,
     kind_of,
@@ -337,7 +338,13 @@ class Provider(Model):
                 return
             response.status_code, response.extensions["inside"] = inside
         kind = kind_of(response.status_code, *error_parts(body))
-        if kind != "passing" or _asks_for(response.headers) > LONGEST_WAIT:
+        wait = asks_for(response.headers)
+        # The packages read more forms than each other, and one waits for weeks: both get seconds.
+        response.headers.pop("retry-after-ms", None)
+        response.headers.pop("retry-after", None)
+        if wait:
+            response.headers["retry-after"] = str(wait)
+        if kind != "passing" or wait > LONGEST_WAIT:
             response.headers["x-should-retry"] = "false"
         elif not self.told and self.settings.max_retries:
             self.told = True
@@ -586,12 +593,3 @@ class Provider(Model):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(char if char.isprintable() else "�" for char in line)
         return line if len(line) <= 300 else line[:299] + "…"
-
-
-def _asks_for(headers: Any) -> float:
-    """For how many seconds a server asks to be left alone; 0 where it does not say it in
-    seconds."""
-    try:
-        return float(headers.get("retry-after", 0))
-    except ValueError:
-        return 0.0
