@@ -85,7 +85,7 @@ class FaultServer:
     ``latency``: seconds before each answer. ``retry_after``: text of the header that goes with a
     429, 503 or 529. With ``throttle_every`` each so manieth call is a 429. ``given``: status, body and
     headers of directives of a test's own. ``script`` makes another answer than the echo, of the
-    conversation's messages.
+    conversation's messages. ``[[held]]`` is answered once ``released`` says so.
 
     ``calls`` counts arrivals by text, ``bodies`` holds the decoded requests, ``busiest`` is the
     most calls there were at a time, ``connections`` the open ones, ``looks_fail`` whether no batch can
@@ -99,6 +99,7 @@ class FaultServer:
     keep: bool = True
     given: dict[str, tuple[int, bytes, dict[str, str]]] = field(default_factory=dict)
     script: Callable[[list[dict[str, Any]]], str] | None = None
+    released: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
         self.calls: Counter[str] = Counter()
@@ -314,6 +315,9 @@ class _Connection(asyncio.Protocol):
 
     def send(self, status: int, content: bytes, name: str) -> None:
         server = self.server
+        if name == "held" and not (server.released() or self.transport.is_closing()):
+            asyncio.get_running_loop().call_later(0.01, self.send, status, content, name)
+            return
         server.busy -= 1
         if name == "stall" or self.transport.is_closing():
             return

@@ -48,6 +48,7 @@ from refract.models.store import (
     answer_row,
     known_answers,
     request_sha256,
+    storable,
 )
 from refract.suites.rows import row_seed
 
@@ -60,6 +61,8 @@ SHARDS = Path("data/shards")
 NOT_ASKED = Answer.failed("NotAsked", "the model gave no answer to the turn before this one")
 # So many answers are stored together where they cost nothing to make again; others one by one.
 TOGETHER = {"recorded": 1000, "synthetic": 1000}
+# Prompts that failed and are named where a run ends early.
+SHOWN = 3
 # Names of models that a server gives in one run and that are told apart.
 MOST_SAID = 16
 
@@ -103,36 +106,61 @@ def _ask(
     together = TOGETHER.get(model.adapter, 1)
     waiting: list[tuple[str, Answer]] = []
     with Progress(name or "answers", len(keys)) as progress:
-        for index, answer in model.answer(list(requests.values())):
-            named = answer.said_model
-            if named not in runs and len(runs) >= MOST_SAID:
-                named = next(iter(runs))
-            # Before the first answer it is not known on which device the weights are.
-            if named not in runs and answer.error is None:
-                runs[named] = {**this_run(model.runtime), "started_at": started_at}
-                if named:
-                    runs[named]["said_model"] = named
-            origin = runs.get(named) or next(iter(runs.values()), None)
-            key = keys[index]
-            again = key in answers
-            answers[key] = answer = replace(answer, origin=origin)
-            waiting.append((key, answer))
-            if len(waiting) >= together:
-                store.put(waiting, name, corrected=[key] if again else [])
-                waiting = []
-            if again:
-                continue
-            tokens += answer.completion_tokens or 0
-            errors += answer.error is not None
-            cost = model.usage.get("cost")
-            spent = f", ${cost:.4f}" if cost else ""
-            progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+        try:
+            for index, answer in model.answer(list(requests.values())):
+                named = answer.said_model
+                if named not in runs and len(runs) >= MOST_SAID:
+                    named = next(iter(runs))
+                # Before the first answer it is not known on which device the weights are.
+                if named not in runs and answer.error is None:
+                    runs[named] = {**this_run(model.runtime), "started_at": started_at}
+                    if named:
+                        runs[named]["said_model"] = named
+                origin = runs.get(named) or next(iter(runs.values()), None)
+                key = keys[index]
+                again = key in answers
+                answers[key] = answer = replace(answer, origin=origin)
+                waiting.append((key, answer))
+                if len(waiting) >= together:
+                    store.put(waiting, name, corrected=[key] if again else [])
+                    waiting = []
+                if again:
+                    continue
+                tokens += answer.completion_tokens or 0
+                errors += answer.error is not None
+                cost = model.usage.get("cost")
+                spent = f", ${cost:.4f}" if cost else ""
+                progress.advance(1, f"{tokens} tokens, {errors} errors{spent}")
+        except AdapterError as error:
+            store.put(waiting, name)
+            so_far = _so_far(list(requests.items()), answers, stored=store.path is not None)
+            raise AdapterError(f"{error}{so_far}") from error
     store.put(waiting, name)
     # The store has those of what it stored: not of errors, and of nothing where it is
     # turned off.
     store.learn(answers)
     unanswered = Answer.failed("NoAnswer", "the adapter returned nothing for this request")
     return {key: answers.get(key, unanswered) for key in keys}
+
+
+def _so_far(
+    asked: Sequence[tuple[str, Request]], answers: Mapping[str, Answer], stored: bool
+) -> str:
+    """What a run that ends early has by then, as a sentence behind its error: how many prompts were
+    answered, whether these answers are kept, and which failed first; "" before any answer."""
+    if not answers:
+        return ""
+    failed = []
+    for position, (key, request) in enumerate(asked, 1):
+        if key in answers and answers[key].error is not None:
+            names = [request.metadata.get(name) for name in ("suite", "prompt_id")]
+            failed.append("/".join(map(str, names)) if all(names) else f"number {position}")
+    count = sum(map(storable, answers.values()))
+    kept = "stored" if stored else "lost, since the store is off (--no-store or REFRACT_CACHE)"
+    text = f". Of {len(asked)} prompts {count or 'none'} {'was' if count < 2 else 'were'} answered"
+    text += f" and {'is' if count == 1 else 'are'} {kept}" if count else ""
+    text += f"; {len(failed)} failed, first {', '.join(failed[:SHOWN])}" if failed else ""
+    return text
 
 
 @dataclass

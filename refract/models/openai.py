@@ -8,7 +8,7 @@ Serving engines (vLLM, SGLang, TGI, llama.cpp, ``transformers serve``) are reach
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from refract.core.thinking import split
 from refract.core.types import FinishReason, Message, Row
 from refract.models.contents import Contents, fields, kind_of_part, listed
+from refract.models.extras import DECIDED
 from refract.models.protocol import Answer
 from refract.models.provider import NO_PARAMETERS, Address, KeyVariable, Provider, ServedSettings
 from refract.models.replies import (
@@ -65,6 +66,12 @@ class OpenAISettings(ServedSettings):
     )
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {"azure": "AZURE_OPENAI_API_KEY"}
+    DECIDED: ClassVar[Mapping[str, str]] = {
+        **DECIDED,
+        "max_completion_tokens": "set max_tokens, and max_tokens_field: max_completion_tokens",
+        "seed": "set seed: true, which sends each row's own",
+        **dict.fromkeys(("continue_final_message", "add_generation_prompt"), "set prefill"),
+    }
 
     @model_validator(mode="after")
     def _can_go_on(self) -> OpenAISettings:

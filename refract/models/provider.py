@@ -6,6 +6,7 @@ with a reply is an error of its own row alone.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -27,11 +28,13 @@ from refract.core.settings import Number, Settings
 from refract.core.showing import say
 from refract.core.types import Message, Row
 from refract.models import turn
+from refract.models.extras import DECIDED, refuse_decided, refuse_illegal
 from refract.models.protocol import AdapterError, Answer, Model, Request
 from refract.models.replies import (
     TEMPLATE,
     Failure,
     InvalidResponse,
+    asks_for,
     error_inside,
     error_parts,
     kind_of,
@@ -46,6 +49,8 @@ CONNECT_SECONDS = 10.0
 # Seconds for which a server that asks for rest gets it; where it asks for more, such as a day, the
 # request is an error that the next run asks again.
 LONGEST_WAIT = 120.0
+# What the packages' HTTP client calls it where no connection was made.
+NO_CONNECTION = ("ConnectError", "ConnectTimeout", "ProxyError")
 # The header by which the packages number the repeats of a call.
 REPEAT = "x-stainless-retry-count"
 # A shorter key, such as a server of one's own takes, may be a word of any answer.
@@ -120,7 +125,8 @@ class RequestSettings(Settings):
         description="error: an answer by another model is an error; null: it counts, and is said",
     )
     extra_body: dict[turn.Text, Any] = Field(
-        {}, description="merged into the body of every request"
+        {},
+        description="merged into the body of every request; nothing that has a setting of its own",
     )
     extra_headers: dict[turn.Text, str] = Field({}, description="sent with every request; no keys")
 
@@ -149,6 +155,8 @@ class ServedSettings(RequestSettings):
 
     CLIENT_KEYS: ClassVar[dict[str, str | None]] = {}
     """``api_key_env`` of each other client, unless it is given."""
+    DECIDED: ClassVar[Mapping[str, str]] = DECIDED
+    """Keys that ``extra_body`` may not hold, and what to write instead."""
 
     @property
     def key_variable(self) -> str | None:
@@ -179,6 +187,8 @@ class ServedSettings(RequestSettings):
 
     @model_validator(mode="after")
     def _together(self) -> ServedSettings:
+        refuse_decided(self.extra_body, self.DECIDED)
+        refuse_illegal(self.extra_headers)
         variable = self.api_key_env
         usual = type(self).model_fields["api_key_env"].default
         if variable and (not VARIABLE.fullmatch(variable) or without_secrets(variable)[1]):
@@ -203,7 +213,8 @@ class Provider(Model):
     members. ``usage`` totals all calls of :meth:`answer`: ``requests``, ``retries`` (calls that the
     package repeated), ``prompt_tokens``, ``completion_tokens`` and ``cost`` (USD, None without a
     price; the most it can be where a reply states no usage). ``reached``: whether a server has
-    answered a call."""
+    taken a call's connection. ``ending``: set by a run that sends nothing more. ``sent``: the tasks
+    whose calls are at the server, and not between two tries."""
 
     PACKAGE: ClassVar[str]
     runs_here = False
@@ -214,7 +225,8 @@ class Provider(Model):
         # Where no temperature is sent, answers are sampled at the provider's own.
         self.samples = settings.temperature is None or settings.temperature > 0
         self.key = SecretStr("")  # of the run under way
-        self.reached = self.told = False
+        self.reached = self.told = self.ending = False
+        self.sent: set[Any] = set()
         counts = ("requests", "retries", "prompt_tokens", "completion_tokens")
         self.usage: dict[str, Any] = dict.fromkeys(counts, 0)
         self.usage["cost"] = None if settings.price is None else 0.0
@@ -294,13 +306,14 @@ class Provider(Model):
         from httpx2 import Limits, Timeout
 
         settings = self.settings
-        self.reached = False
+        self.reached = self.ending = False
+        self.sent = set()
         timeout = Timeout(settings.timeout, connect=min(CONNECT_SECONDS, settings.timeout))
         http_client = self.sdk.DefaultAsyncHttpxClient(
             limits=Limits(max_connections=None, max_keepalive_connections=settings.max_concurrency),
             timeout=timeout,
             follow_redirects=False,  # which would take key and prompt to a server that nobody named
-            event_hooks={"response": [self._look_at]},
+            event_hooks={"request": [self._note_sent], "response": [self._look_at]},
         )
         options: dict[str, Any] = {
             "api_key": self.key.get_secret_value() or (None if settings.client else "none"),
@@ -311,6 +324,12 @@ class Provider(Model):
             "default_headers": settings.extra_headers,
         }
         return self.client(options)
+
+    async def _note_sent(self, _: Any) -> None:
+        """Takes note of a request before it is sent, and sends none once the run is ending."""
+        if self.ending:
+            raise asyncio.CancelledError
+        self.sent.add(asyncio.current_task())
 
     async def _look_at(self, response: Any) -> None:
         """Takes note of a response, and tells the package by the header that servers tell it by
@@ -331,12 +350,25 @@ class Provider(Model):
                 return
             response.status_code, response.extensions["inside"] = inside
         kind = kind_of(response.status_code, *error_parts(body))
-        if kind != "passing" or _asks_for(response.headers) > LONGEST_WAIT:
+        wait = asks_for(response.headers)
+        # The packages read more forms than each other, and one waits for weeks: both get seconds.
+        response.headers.pop("retry-after-ms", None)
+        response.headers.pop("retry-after", None)
+        if kind != "passing" or wait > LONGEST_WAIT or self.ending:
             response.headers["x-should-retry"] = "false"
-        elif not self.told and self.settings.max_retries:
-            self.told = True
-            text = f"{self.name}: a call failed with HTTP {response.status_code}; such calls are"
-            say(f"{text} repeated up to {self.settings.max_retries} times", file=sys.stderr)
+            return
+        if wait:
+            response.headers["retry-after"] = str(wait)
+        self.sent.discard(asyncio.current_task())
+        self.say_repeated(f"HTTP {response.status_code}")
+
+    def say_repeated(self, text: str) -> None:
+        """Says once that calls fail in passing, and are repeated."""
+        if self.told or not self.settings.max_retries:
+            return
+        self.told = True
+        text = f"{self.name}: a call failed with {text}; such calls are repeated"
+        say(f"{text} up to {self.settings.max_retries} times", file=sys.stderr)
 
     async def send(self, client: Any, body: bytes) -> Any:
         """The response to a body. Amazon's and Google's clients take the model out of
@@ -421,6 +453,11 @@ class Provider(Model):
             body["top_p"] = settings.top_p
         body |= self.body(messages, request.seed)
         if request.tools:
+            if "tools" in settings.extra_body:
+                raise AdapterError(
+                    f"{self.where}: extra_body.tools would replace the tools of this suite's prompts; "
+                    "leave it out, or measure another suite"
+                )
             body["tools"] = [self.tool(tool) for tool in request.tools]
         body |= settings.extra_body
         return json.dumps(body, sort_keys=True).encode("ascii")
@@ -532,9 +569,15 @@ class Provider(Model):
         name = type(error).__name__
         if isinstance(error, self.sdk.APIConnectionError):
             cause = error.__cause__ or error
-            paid = "connect" not in type(cause).__name__.lower()
-            text = self.clean(str(cause) or type(cause).__name__)
-            return Failure(name, text, "passing", paid=paid)
+            kind, text = type(cause).__name__, self.clean(str(cause) or type(cause).__name__)
+            if kind == "LocalProtocolError" and "header" in text:  # before anything was sent
+                raise AdapterError(
+                    f"{self.where}: HTTP cannot send a request of this definition ({text}); a header in "
+                    "extra_headers, or in a variable that the package reads, is wrong"
+                )
+            connected = kind not in NO_CONNECTION
+            self.reached |= connected
+            return Failure(name, text, "passing", paid=connected)
         text = self.clean(f"{name}: {error}")
         if isinstance(error, InvalidResponse):
             return Failure(name, self.clean(error), "final", paid=True, response=error.text)
@@ -575,12 +618,3 @@ class Provider(Model):
         line = re.sub(r"\breq_\w+", "[id]", line)  # differs from try to try
         line = "".join(char if char.isprintable() else "�" for char in line)
         return line if len(line) <= 300 else line[:299] + "…"
-
-
-def _asks_for(headers: Any) -> float:
-    """For how many seconds a server asks to be left alone; 0 where it does not say it in
-    seconds."""
-    try:
-        return float(headers.get("retry-after", 0))
-    except ValueError:
-        return 0.0

@@ -3,9 +3,11 @@ passes, whether a filter stopped the request."""
 
 from __future__ import annotations
 
+import email.utils
 import re
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -180,3 +182,18 @@ def kind_of(status: int, message: str, codes: Collection[str]) -> Kind:
     used_up = "insufficient_quota" in codes or "request too large" in message.lower()
     passes = status in (408, 409, 429) or status >= 500
     return "passing" if passes and not used_up else "final"
+
+
+def asks_for(headers: Mapping[str, str]) -> float:
+    """For how many seconds a server asks to be left alone, in any form of ``Retry-After`` that the
+    packages obey: milliseconds in a header of their own, seconds, a date. 0 where it does not say."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            return max(0.0, float(headers[name]) / unit)
+        except (KeyError, ValueError):
+            continue
+    try:
+        date = email.utils.parsedate_tz(headers["retry-after"])
+        return max(0.0, email.utils.mktime_tz(date) - time.time()) if date else 0.0
+    except (KeyError, ValueError, OverflowError, OSError):
+        return 0.0

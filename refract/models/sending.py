@@ -8,13 +8,16 @@ mends, what the run's own limits allow, and when a server is given up.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
+from refract.core.showing import say
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
 
-# Repeats of a call while no call has reached the server: one that is not there is not waited for.
+# Repeats of a call while none was connected: a server that is not there is not waited for.
 FIRST_RETRIES = 2
 # Calls that fail one after the other, each with all its repeats, before the run ends.
 MOST_FAILURES = 32
@@ -31,33 +34,58 @@ class LiveRun:
         self.reserved = 0.0  # the most USD that they can cost
         self.ended = asyncio.Event()  # one of them has ended
         self.failures = 0  # calls in a row
+        self.calls: set[Any] = set()  # tasks that have started and not ended
+        self.error: Exception | None = None  # that ends the run
 
     async def run(self) -> None:
-        """Emits every answer. Raises :class:`AdapterError`."""
-        per_minute = self.settings.requests_per_minute
-        loop = asyncio.get_running_loop()
-        free_at = loop.time()  # when the next call may start
+        """Emits every answer. Raises the first error that makes it pointless to ask on, such as
+        :class:`AdapterError`, once the calls at the server have ended and their answers are emitted."""
         async with self.model.open_client() as client:
             self.client = self.first = client
             if self.settings.max_retries > FIRST_RETRIES:
                 self.first = client.with_options(max_retries=FIRST_RETRIES)
             self.model.say_where(client, len(self.requests))
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for index, request in enumerate(self.requests):
-                        await self.places.acquire()
-                        body = self.model.payload(request, 0)
-                        spent = await self._start(body)
-                        if spent is not None:
-                            self.places.release()
-                            self.emit((index, Answer.failed("BudgetExhausted", spent)))
-                            continue
-                        await asyncio.sleep(free_at - loop.time())
-                        if per_minute:
-                            free_at = max(free_at, loop.time()) + 60 / per_minute
-                        group.create_task(self._answer(index, body))
-            except BaseExceptionGroup as errors:
-                raise errors.exceptions[0] from None
+            async with asyncio.TaskGroup() as group:
+                self.starting = group.create_task(self._start_all(group))
+        if self.error is not None:
+            raise self.error
+
+    async def _start_all(self, group: asyncio.TaskGroup) -> None:
+        """Starts each request's call as soon as it may start."""
+        per_minute = self.settings.requests_per_minute
+        loop = asyncio.get_running_loop()
+        free_at = loop.time()  # when the next call may start
+        try:
+            for index, request in enumerate(self.requests):
+                await self.places.acquire()
+                body = self.model.payload(request, 0)
+                spent = await self._start(body)
+                if spent is not None:
+                    self.places.release()
+                    self.emit((index, Answer.failed("BudgetExhausted", spent)))
+                    continue
+                await asyncio.sleep(free_at - loop.time())
+                if per_minute:
+                    free_at = max(free_at, loop.time()) + 60 / per_minute
+                self.calls.add(group.create_task(self._answer(index, body)))
+        except Exception as error:
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        """Ends the run with this error, unless it is ending: nothing more is sent. Calls that are at
+        the server go on, since their answers may be paid for; those between two tries end."""
+        if self.error is not None:
+            return
+        self.error = error
+        self.model.ending = True
+        self.starting.cancel()
+        others = self.calls - {asyncio.current_task()}
+        for task in others - self.model.sent:
+            task.cancel()
+        left = len(others & self.model.sent)
+        if left and self.model.reached:
+            calls = "a call that is" if left == 1 else f"{left} calls that are"
+            say(f"{self.model.name}: the run ends early, after {calls} under way", file=sys.stderr)
 
     def finish(self) -> None:
         """Nothing is left."""
@@ -82,7 +110,12 @@ class LiveRun:
         cost = self.model.most_cost(body)
         try:
             self.emit((index, await self._asked(index, body)))
+        except Exception as error:
+            self._end(error)
         finally:
+            task = asyncio.current_task()
+            self.calls.discard(task)
+            self.model.sent.discard(task)
             self.under_way -= 1
             self.reserved -= cost
             self.ended.set()
@@ -124,7 +157,9 @@ class LiveRun:
             if failure.paid:
                 self.model.count(None, body)
             if failure.kind == "passing":
-                if repeats and client is not self.client and self.model.reached:
+                first = client is not self.client
+                if repeats and first and self.model.reached and self.error is None:
+                    self.model.say_repeated(failure.text)
                     continue  # with all repeats
                 self._give_up_after(failure.text)
             elif failure.kind == "too long" and attempt < last:
@@ -134,14 +169,16 @@ class LiveRun:
             return failure.answer(attempt)
 
     def _give_up_after(self, text: str) -> None:
-        """Raises :class:`AdapterError` where it makes no sense to ask on."""
+        """Ends the run where it makes no sense to ask on. Raises :class:`AdapterError` where no call
+        was connected."""
         at = f"{self.model.where}: {self.settings.base_url}"
         if not self.model.reached:
             raise AdapterError(f"{at} takes no connection ({text}); is the server running?")
         self.failures += 1
         if self.failures >= MOST_FAILURES:
-            raise AdapterError(
-                f"{at}: {self.failures} calls in a row failed, the last with {text}; what was "
-                "answered is stored: run again once the server answers, or without the prompts that it "
-                "never does"
+            self._end(
+                AdapterError(
+                    f"{at}: {self.failures} calls in a row failed, the last with {text}. Run again once "
+                    "the server answers, or without the prompts that it never answers"
+                )
             )

@@ -1,0 +1,251 @@
+"""How a run ends early, what is then kept, and what a definition may add to its requests."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from email.utils import formatdate
+
+import pytest
+
+from refract.core.errors import ParamsError
+from refract.models import open_model
+from refract.models.answering import generate
+from refract.models.protocol import AdapterError, Request
+from refract.models.replies import asks_for
+from refract.models.store import ResponseStore
+from tests.builders import ask
+from tests.fault_server import FaultServer, served
+
+both = pytest.mark.parametrize("adapter", ["openai", "anthropic"])
+FUNCTION = {"type": "function", "function": {"name": "search"}}
+
+
+def failing(number: int = 60):
+    """So many requests that fail in passing, with names."""
+    return [ask(f"[[throttle]] {n}", suite="s", prompt_id=f"p{n}") for n in range(number)]
+
+
+def with_tools(text: str) -> Request:
+    return replace(ask(text), tools=(FUNCTION,))
+
+
+def answered_until_the_end(server: FaultServer, requests, **settings):
+    """What a run gives before it ends early, and its error. ``[[held]]`` is answered only then."""
+    model = open_model("m", server.model(**settings))
+    server.released = lambda: model.ending
+    got = {}
+
+    def take() -> None:
+        for index, answer in model.answer(requests):
+            got[index] = answer
+
+    with pytest.raises(AdapterError) as caught:
+        take()
+    return got, str(caught.value)
+
+
+# What a definition adds
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"),
+    [
+        ("model", "model_id"), ("messages", "suites"), ("input", "suites"), ("prompt", "suites"),
+        ("system", "system_prompt"), ("instructions", "system_prompt"),
+        ("temperature", "set temperature"), ("top_p", "set top_p"), ("max_tokens", "set max_tokens"),
+        ("max_completion_tokens", "set max_tokens"), ("max_output_tokens", "set max_tokens"),
+        ("n", "samples"), ("stream", "whole"), ("seed", "seed"),
+    ],
+)  # fmt: skip
+@both
+def test_extra_body_takes_no_part_that_the_run_decides_itself(key, instead, adapter):
+    definition = served(adapter=adapter, extra_body={"top_k": 5, key: 1})
+    with pytest.raises(ParamsError, match=f"extra_body must not hold {key}, .*: .*{instead}"):
+        open_model("m", definition)
+
+
+def test_extra_body_names_the_setting_of_openai_where_there_is_one():
+    for key, instead in (
+        ("max_completion_tokens", "max_tokens_field: max_completion_tokens"),
+        ("seed", "seed: true"),
+        ("continue_final_message", "prefill"),
+    ):
+        with pytest.raises(ParamsError, match=instead):
+            open_model("m", served(extra_body={key: 1}))
+
+
+def test_tools_of_extra_body_never_take_the_place_of_a_prompt_s_own():
+    with FaultServer() as server:
+        tools = {"extra_body": {"tools": [FUNCTION]}}
+        assert server.ask("hi", **tools)[0].response == "echo: hi"
+        assert server.bodies[0]["tools"] == [FUNCTION]
+        with pytest.raises(AdapterError, match=r"extra_body\.tools would replace the tools"):
+            server.ask(with_tools("hi"), **tools)
+        assert server.arrived == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("x-team", "é"), ("x-team", "a\nb"), ("x-team", "red "), ("x-équipe", "a"), ("x team", "a"),
+     ("x-team\n", "a"), ("Content-Length", "1")],
+)  # fmt: skip
+@both
+def test_a_header_that_http_cannot_send_is_refused_when_it_is_read(name, value, adapter):
+    with pytest.raises(ParamsError, match="extra_headers") as caught:
+        open_model("m", served(adapter=adapter, extra_headers={name: value}))
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_request_that_http_cannot_send_ends_the_run_with_its_reason(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "a\nb")  # which the package sends as a header
+    with FaultServer() as server:
+        with pytest.raises(AdapterError, match=r"HTTP cannot send a request .*Illegal header"):
+            server.ask("hi", max_retries=0)
+        assert server.arrived == 0
+
+
+# Ending early
+
+
+@both
+def test_what_is_under_way_when_a_key_is_rejected_is_answered(adapter):
+    with FaultServer() as server:
+        asked = [ask("[[held]]"), ask("[[forbidden]]"), *(ask(str(n)) for n in range(50))]
+        got, error = answered_until_the_end(server, asked, adapter=adapter, max_concurrency=2)
+        assert server.arrived == 2
+    assert "HTTP 403" in error
+    assert {index: answer.response for index, answer in got.items()} == {0: "echo: [[held]]"}
+
+
+@both
+def test_what_is_under_way_when_a_server_is_given_up_is_answered(adapter):
+    with FaultServer() as server:
+        settings = {"adapter": adapter, "max_retries": 0, "max_concurrency": 2}
+        got, error = answered_until_the_end(server, [ask("[[held]]"), *failing()], **settings)
+        assert server.arrived == 1 + 32
+    assert "32 calls in a row failed, the last with HTTP 429: slow down" in error
+    assert got.pop(0).response == "echo: [[held]]"
+    assert [answer.error["type"] for answer in got.values()] == ["RateLimitError"] * 32
+
+
+@both
+def test_a_call_between_two_tries_is_not_tried_again_once_the_run_ends(adapter):
+    with FaultServer(retry_after="100") as server:
+        requests = [ask("[[throttle]]"), ask("[[forbidden]]")]
+        _, error = answered_until_the_end(server, requests, adapter=adapter, max_concurrency=2)
+        assert server.calls["[[throttle]]"] == 1
+    assert "HTTP 403" in error
+
+
+def test_a_pause_between_two_calls_is_not_waited_for_once_the_run_ends():
+    with FaultServer() as server:
+        began = time.monotonic()
+        requests = [ask("[[forbidden]]"), ask("a"), ask("b")]
+        answered_until_the_end(server, requests, requests_per_minute=0.5)
+        assert time.monotonic() - began < 120
+        assert server.arrived == 1
+
+
+def test_an_error_of_one_request_loses_no_answer_that_is_under_way():
+    asked = [ask("[[held]]"), ask("a"), with_tools("b")]
+    settings = {"extra_body": {"tools": []}, "max_concurrency": 2}
+    with FaultServer() as server:
+        got, error = answered_until_the_end(server, asked, **settings)
+    assert "extra_body.tools" in error
+    assert got[0].response == "echo: [[held]]"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_run_that_ends_early_says_what_it_has_and_which_prompts_failed(tmp_path, stored):
+    requests = {"a": ask("hi")} | {f"k{n}": request for n, request in enumerate(failing())}
+    with FaultServer() as server, ResponseStore(tmp_path / "db" if stored else None) as store:
+        model = open_model("m", server.model(max_retries=0, max_concurrency=1))
+        with pytest.raises(AdapterError) as caught:
+            generate(model, requests, store)
+        kept = set(store.get(requests))
+    kept_as = "stored" if stored else "lost, since the store is off (--no-store or REFRACT_CACHE)"
+    assert str(caught.value).endswith(
+        "Run again once the server answers, or without the prompts that it never answers. Of 61 "
+        f"prompts 1 was answered and is {kept_as}; 32 failed, first s/p0, s/p1, s/p2"
+    )
+    assert kept == ({"a"} if stored else set())
+
+
+def test_a_prompt_without_a_name_is_told_by_its_position():
+    requests = {str(number): ask(f"[[throttle]] {number}") for number in range(60)}
+    with FaultServer() as server, ResponseStore(None) as store:
+        model = open_model("m", server.model(max_retries=0, max_concurrency=1))
+        with pytest.raises(AdapterError, match=r"Of 60 prompts none was answered; .* number 3$"):
+            generate(model, requests, store)
+
+
+# Failures in passing
+
+
+@both
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("drop", "APIConnectionError"), ("stall", "APITimeoutError")]
+)
+def test_a_server_that_takes_connections_and_never_replies_is_not_called_absent(
+    fault, kind, adapter
+):
+    with FaultServer() as server:
+        settings = {"adapter": adapter, "timeout": 0.1, "max_retries": 1}
+        (answer,) = server.ask(f"[[{fault}]]", **settings)
+        assert answer.error["type"] == kind
+        assert server.arrived == 2
+        with pytest.raises(AdapterError, match="32 calls in a row failed"):
+            server.ask(*(f"[[{fault}]] {number}" for number in range(40)), **settings)
+
+
+@both
+def test_a_reply_that_was_dropped_before_any_came_is_asked_for_with_all_repeats(adapter, capfd):
+    with FaultServer() as server:
+        (answer,) = server.ask("[[drop*4]]", adapter=adapter, max_retries=5)
+        assert server.arrived == 5
+    assert answer.response == "echo: [[drop*4]]"
+    assert "m: a call failed with" in capfd.readouterr().err
+
+
+IN_2100 = {"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}
+
+
+@both
+@pytest.mark.parametrize(
+    "headers",
+    [IN_2100, {"retry-after-ms": "86400000"}, {"retry-after": "86400"}, {"retry-after": "1e999"},
+     {"retry-after-ms": "86400000", "retry-after": "1"}],
+    ids=str,
+)  # fmt: skip
+def test_a_longer_wait_than_two_minutes_is_not_waited_for_in_whatever_form_it_comes(
+    headers, adapter
+):
+    body = b'{"error": {"message": "slow down"}}'
+    with FaultServer(given={"later": (429, body, headers)}) as server:
+        (answer,) = server.ask("[[later]]", adapter=adapter)
+        assert server.arrived == 1
+    assert answer.error["type"] == "RateLimitError"
+
+
+@both
+@pytest.mark.parametrize(
+    "headers",
+    [{"retry-after-ms": "20"}, {"retry-after": formatdate(0, usegmt=True)}, {"retry-after": "soon"},
+     {"retry-after": "Fri, 99 Abc 99999 99:99:99 GMT"}, {"retry-after": "nan"}],
+    ids=str,
+)  # fmt: skip
+def test_a_short_wait_or_one_that_cannot_be_read_is_followed_by_another_try(headers, adapter):
+    given = {"soon": (429, b'{"error": {"message": "slow down"}}', headers)}
+    with FaultServer(given=given) as server:
+        (answer,) = server.ask("[[soon*1]]", adapter=adapter)
+    assert answer.response == "echo: [[soon*1]]"
+
+
+def test_a_wait_is_read_in_each_form():
+    in_a_day = formatdate(time.time() + 86400, usegmt=True)
+    assert 80000 < asks_for({"retry-after": in_a_day}) <= 86400
+    assert asks_for({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
+    assert asks_for({"retry-after-ms": "?", "retry-after": "9"}) == 9
+    for unreadable in ({}, {"retry-after": "-5"}, {"retry-after": "soon"}, {"retry-after": "nan"}):
+        assert asks_for(unreadable) == 0
