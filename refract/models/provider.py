@@ -478,7 +478,8 @@ class Provider(Model):
         answered_by = self.clean(name) if isinstance(name, str) and name else None
         if self.settings.other_model and answered_by and not self.is_asked(answered_by):
             raise InvalidResponse(
-                f"{answered_by} answered, and {self.settings.model_id} was asked (other_model: error)"
+                f"{answered_by} answered, and {self.settings.model_id} was asked (other_model: error)",
+                answer.response if isinstance(answer.response, str) else "",
             )
         text: object = answer.response
         if not isinstance(text, str):

@@ -20,7 +20,7 @@ from refract.core.jsonl import sha256_json, write_json
 from refract.core.progress import read_object
 from refract.models.protocol import AdapterError, Answer, Request
 from refract.models.provider import Emit, Provider
-from refract.models.replies import Failure, error_parts
+from refract.models.replies import Failure, InvalidResponse, error_parts
 
 # Requests of a batch. Both providers take more, but no more than 200 MB.
 MOST = 10_000
@@ -263,7 +263,8 @@ class BatchRun:
             return self.model.failure_of(error)
         except Exception as error:  # a provider may send anything
             self.model.count(None, body)  # an answer that cannot be read has been paid for
-            return Failure("InvalidResponse", self.model.clean(error), "final")
+            text = error.text if isinstance(error, InvalidResponse) else ""
+            return Failure("InvalidResponse", self.model.clean(error), "final", response=text)
 
     def _fail(self, name: str, kind: str, message: str) -> None:
         for index in self.indices.pop(name, []):
