@@ -135,6 +135,11 @@ def _ask(
             store.put(waiting, name)
             so_far = _so_far(list(requests.items()), answers, stored=store.path is not None)
             raise AdapterError(f"{error}{so_far}") from error
+        except KeyboardInterrupt:
+            store.put(waiting, name)
+            so_far = _so_far(list(requests.items()), answers, stored=store.path is not None)
+            say(f"{name}: interrupted{so_far}; run again to go on", file=sys.stderr)
+            raise
     store.put(waiting, name)
     # The store has those of what it stored: not of errors, and of nothing where it is
     # turned off.

@@ -55,3 +55,30 @@ def test_kills_change_no_byte_and_repeat_only_what_was_not_stored(tmp_path):
             outputs.append((folder / "data/responses/m/s.jsonl").read_bytes())
     assert outputs[0] == outputs[1]
     assert len(read_rows(tmp_path / "killed/data/responses/m/s.jsonl")) == PROMPTS
+
+
+def test_an_interrupted_run_says_what_is_stored(tmp_path):
+    rows = [prompt_row(str(number)) for number in range(PROMPTS)]
+    with FaultServer(latency=0.05) as server:
+        params = {**SMALL_PARAMS, "models": {"m": server.model(max_concurrency=CONCURRENCY)}}
+        write_rows(tmp_path / "data/prompts/s.jsonl", rows)
+        YAML().dump(params, tmp_path / "params.yaml")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "REFRACT_CACHE": str(tmp_path / "store"),
+        }
+        stage = [sys.executable, "-m", "stages.model_inference", "m"]
+        started = subprocess.Popen(
+            stage, cwd=tmp_path, env=environment, stdout=-3, stderr=-1, text=True
+        )
+        while started.poll() is None and server.calls.total() < PROMPTS // 2:
+            time.sleep(0.002)
+        started.send_signal(signal.SIGINT)
+        _, said = started.communicate()
+    with ResponseStore(tmp_path / "store/responses.sqlite") as store:
+        stored = len(store._db.execute("SELECT answer FROM answers").fetchall())
+    assert (
+        f"m: interrupted. Of {PROMPTS} prompts {stored} were answered and are stored; run again"
+        in said
+    )
