@@ -528,12 +528,16 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[Note]:
     return merged
 
 
+CALLS = "calls"  # the kind of judge that leaves texts to the next one
+COUNTED_BY = ("content_filters", "provider_refusals")  # decisions on which outcomes depend
+
+
 def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """What differs between the provenance of two results besides their outcomes: notes, each with
     the suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model and the way it was judged differ: whatever the numbers
-    say could then come from either. None stands for a result without provenance."""
+    A suite is refused where both the model, or how it was asked, and the way it was judged differ:
+    whatever the numbers say could then come from either. None stands for a result without provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}
@@ -554,8 +558,13 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
             notes.append((name, f"the suite's file differs: {hashes}"))
         elif suite["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((name, "drawn or perturbed differently from the same file"))
+        generation = differing(_fixed(a, name), _fixed(b, name))
+        if generation:
+            notes.append(
+                (name, f"what a protocol asks of answers differs: {'; '.join(generation)}")
+            )
         scoring = differing(_judging(a, suite), _judging(b, other))
-        if scoring and models_differ:
+        if scoring and (models_differ or generation):
             refused[name] = (
                 "both the models and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
@@ -565,6 +574,19 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
     return notes, refused
 
 
+def _fixed(facts: Row, suite: str) -> Row:
+    """The settings with which a model answered a suite whose protocol fixes them."""
+    fixed: Row = (facts["model"].get("generation") or {}).get(suite) or {}
+    return fixed
+
+
 def _judging(facts: Row, suite: Row) -> Row:
-    """What decides the outcomes of a suite's answers."""
-    return {"judge": deciding_judge(facts, suite), "cut_off": suite.get("cut_off")}
+    """What decides the outcomes of a suite's answers. Decisions that results do not state are the
+    defaults, as they were before there was a choice."""
+    judge = deciding_judge(facts, suite)
+    judging: Row = {"judge": judge, "cut_off": suite.get("cut_off")}
+    if judge and judge.get("kind") == CALLS:
+        # One of the judges behind it reads the answers that call nothing.
+        judging |= {f"judge {name}": facts["judges"].get(name) for name in suite["judges"][1:]}
+    stated = facts.get("decisions") or {}
+    return judging | {name: stated.get(name, getattr(DEFAULTS, name)) for name in COUNTED_BY}
