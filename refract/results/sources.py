@@ -31,6 +31,7 @@ from refract.rates.comparison import (
     compare_groups,
     is_primary,
     pair_outcomes,
+    pairing_notes,
 )
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
@@ -420,21 +421,20 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
-    repeats: Notes = []
+    paired_notes: Notes = []
     for model_a, model_b in pairs.items():
         name = model_a if model_a == model_b else f"{model_a} → {model_b}"
         results = a.results[model_a], b.results[model_b]
         differs, refused = check_conditions(results[0].provenance, results[1].provenance)
         differing_notes += [(name, suite, text) for suite, text in differs]
         refused_notes += [(name, suite, why) for suite, why in refused.items()]
-        for group in pair_results(*results, without=refused):
-            groups.append(group)
+        paired = pair_results(*results, without=refused)
+        paired_notes += _paired_notes(name, paired)
+        groups += paired
+        for group in paired:
             names.append(name)
             if group.fates and not group.perturbation:
                 fates.append(Fates(name, group.suite, group.category, group.fates))
-            if group.repeats:
-                text = f"(no change) the clean prompts count in {group.repeats} alone"
-                repeats.append((name, group.suite, text))
     not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
         reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
@@ -449,9 +449,20 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     for side, models in ((a, only_a), (b, only_b)):
         if models:
             notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
-    notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
+    notes += _grouped(differing_notes) + _grouped(paired_notes)
     confidence = settings.confidence
     return ComparedSides(a.name, b.name, notes, confidence, differences, undecided, fates)
+
+
+def _paired_notes(model: str, groups: Sequence[PairedOutcomes]) -> Notes:
+    """What is said of the pairs of one model: what they leave out, and which prompts count in
+    another suite."""
+    notes = [(model, suite, text) for suite, text in pairing_notes(groups)]
+    for group in groups:
+        if group.repeats:
+            text = f"(no change) the clean prompts count in {group.repeats} alone"
+            notes.append((model, group.suite, text))
+    return list(dict.fromkeys(notes))
 
 
 def _undecided(

@@ -111,6 +111,10 @@ def test_settings_that_a_protocol_fixes_count_as_those_of_a_model(cut, refused):
 # Two commits of this repository.
 
 HARMFUL, HELPFUL = 10, 10
+UNPAIRED = (
+    "changed, sampling on alpha: 1 prompt only in A, 1 only in B, 1 changed in text or category: A and "
+    "B are over the 18 that both have"
+)
 
 
 def answers(project: Project, refused: set[int]) -> None:
@@ -177,6 +181,7 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
         "changed: the models ",
         "changed, sampling on alpha: the suite's file ",
         "sampling: the seeds ",
+        UNPAIRED,
     ]
     assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
 
