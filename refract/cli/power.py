@@ -17,9 +17,9 @@ from refract.core.errors import UsageError
 from refract.core.params import decision_settings
 from refract.core.showing import say
 from refract.judges import open_judge
-from refract.rates.judge_error import JUDGE_NOTE
-from refract.rates.key import CATEGORY_MEASURES, LABELS_ALONE
-from refract.rates.rate import Threshold, prompts_of
+from refract.rates.judge_error import JUDGE_NOTE, JUDGE_UNKNOWN, JudgeError
+from refract.rates.key import CATEGORY_MEASURES, LABELS_ALONE, Measure
+from refract.rates.rate import Prompts, Threshold, prompts_of
 from refract.rates.undecided import deciding_labels, deciding_rates, judged_part
 from refract.statistics.sample_sizes import drop_sample_size, smallest_drop
 
@@ -79,8 +79,7 @@ def power(
         return
     if (difference is None) == (n is None):
         raise UsageError("give --difference or --n: the one says how large the other must be")
-    if difference is not None and not 0 < abs(difference) <= 1:
-        raise UsageError(f"--difference must be above 0 and at most 1 (got {difference})")
+    _check_shares(difference, discordant)
     rows = []
     try:
         for churn in CHURN if discordant is None else (discordant,):
@@ -104,11 +103,24 @@ def power(
     )
 
 
-def _print_threshold(
-    text: str, n: int, design_effect: float, confidence: float, *, alone: bool
-) -> None:
-    """Which rates by the judge are met, missed or left open, and how many labels decide those;
-    ``alone``: the project's intervals leave the judge's error out."""
+def _check_shares(difference: float | None, discordant: float | None) -> None:
+    """Raises UsageError for shares that no prompts can have."""
+    if difference is not None and not 0 < abs(difference) <= 1:
+        raise UsageError(f"--difference must be above 0 and at most 1 (got {difference})")
+    if discordant is None:
+        return
+    if not 0 <= discordant <= 1:
+        raise UsageError(f"--discordant must be from 0 to 1 (got {discordant})")
+    if difference is not None and abs(difference) + discordant > 1:
+        raise UsageError(
+            "--difference and --discordant are shares of the same prompts, so that they add up to at "
+            f"most 1 (got {difference} and {discordant}): beside this difference --discordant may be "
+            f"at most {1 - abs(difference):.3g}"
+        )
+
+
+def _read_threshold(text: str, n: int, design_effect: float) -> tuple[Measure, str, str]:
+    """Measure, sign and limit of a threshold. Raises UsageError."""
     parts = re.fullmatch(r"\s*(\w+)\s*(>=|<=)\s*(0|1|[01]?\.\d+)\s*", text)
     measures = {measure.name: measure for measure in CATEGORY_MEASURES.values()}
     measures |= {measure.name: measure for measure in LABELS_ALONE.values()}
@@ -117,42 +129,62 @@ def _print_threshold(
             f"--threshold must be one of {', '.join(measures)}, then >= or <= and a share, as in "
             f"'harmful_refusal_rate >= 0.8', and --n from 1 to {MOST_PROMPTS} (got {text!r}, {n})"
         )
-    measure, sign, limit = parts.groups()
+    return measures[parts[1]], parts[2], parts[3]
+
+
+def _default_judge_error(prompts: Prompts) -> JudgeError | None:
+    """What is known of the error of the judge ``refusal`` on prompts of a kind; None where that is
+    nothing of its version."""
+    version = open_judge("refusal", {"kind": "refusal"}).version
+    definition = {"kind": "refusal", "version": version}
+    error = known_errors({"refusal": definition}, []).get("refusal")
+    return error if error and error.knows(prompts) else None
+
+
+def _print_threshold(
+    text: str, n: int, design_effect: float, confidence: float, *, alone: bool
+) -> None:
+    """Which rates by the judge are met, missed or left open, and how many labels decide those;
+    ``alone``: the project's intervals leave the judge's error out. Raises UsageError."""
+    measure, sign, limit = _read_threshold(text, n, design_effect)
     threshold = Threshold("min" if sign == ">=" else "max", float(limit))
-    prompts = prompts_of([measures[measure].category or ""])
-    error, by, asked = None, "people", ""
-    if measures[measure] not in LABELS_ALONE.values():
-        if alone:
-            raise UsageError(
-                f"--threshold {measure} is decided with the judge's error, which this project's "
-                "intervals leave out (decisions.labels_ask or decisions.interval in params.yaml); run "
-                f"it with 'labelled_{measure} {sign} {limit}'"
-            )
-        asked = f". {JUDGE_NOTE}"
-        version = open_judge("refusal", {"kind": "refusal"}).version
-        definition = {"kind": "refusal", "version": version}
-        error, by = known_errors({"refusal": definition}, [])["refusal"], "the judge"
+    prompts = prompts_of([measure.category or ""])
+    by_people = measure in LABELS_ALONE.values()
+    if alone and not by_people:
+        raise UsageError(
+            f"--threshold {measure.name} is decided with the judge's error, which this project's "
+            "intervals leave out (decisions.labels_ask or decisions.interval in params.yaml); run "
+            f"it with 'labelled_{measure.name} {sign} {limit}'"
+        )
+    error = None if by_people else _default_judge_error(prompts)
+    by = "people" if by_people else "the judge"
+    with_labels = by_people or error is not None
     requests = round(n / design_effect)
-    met, missed = deciding_rates(threshold, prompts, requests, error, confidence)
     rows = []
     for tenth in range(11):
         count = round(requests * tenth / 10)
         part, ends = judged_part(count, requests, prompts, error, confidence)
         decision, needed = threshold.decide(ends), "none"
-        if decision == "inconclusive" or error is None:
+        if decision == "inconclusive" or by_people:
             labels = deciding_labels(threshold, part, error, confidence)
             needed = "more than there are, or too close" if labels is None else f"about {labels}"
-        rows.append([f"{part.share:.2f} {interval_text(ends, places=2)}", decision, needed])
-    decided = "decision" if error else "with a label on each"
-    print_table([f"rate by {by}", decided, "labels that most likely decide"], rows)
+        row = [f"{part.share:.2f} {interval_text(ends, places=2)}", decision, needed]
+        rows.append(row if with_labels else row[:2])
+    columns = [f"rate by {by}", "with a label on each" if by_people else "decision"]
+    columns += ["labels that most likely decide"] if with_labels else []
+    print_table(columns, rows)
     by_judge = []
+    met, missed = deciding_rates(threshold, prompts, requests, error, confidence)
     for name, decisive in (("met", met), ("missed", missed)):
         way = ">=" if (name == "met") == (sign == ">=") else "<="
         at = f"at no rate by {by}"
         if decisive is not None:
             at = f"at a rate by {by} {way} {decisive:.3f}"
         by_judge.append(f"{name} {at}")
-    say(
-        f"On {n} prompts {measure} {sign} {limit} is {' and '.join(by_judge)}; labels count that are "
-        f"of such prompts, drawn from the run: refract label{asked}"
-    )
+    said = f"On {n} prompts {measure.name} {sign} {limit} is {' and '.join(by_judge)}"
+    if not with_labels:
+        said += f". Intervals are of the prompts alone: {JUDGE_UNKNOWN}"
+    else:
+        said += "; labels count that are of such prompts, drawn from the run: refract label"
+        said += "" if by_people else f". {JUDGE_NOTE}"
+    say(said)

@@ -116,10 +116,11 @@ class PairedOutcomes:
 
     ``ids`` lists prompt ids by what became of them, as :class:`Difference` has them. ``repeats``
     names the suite whose clean prompts include these, with the same outcomes. ``fates`` counts answers
-    by what they were (:data:`FATES`) and what they became. ``error`` is what is known of their judge's
-    error, ``live`` whether both models answered for themselves. Where the category is one of
-    :data:`DISCRIMINATION`, ``pairs`` are of harmful prompts, ``others`` of the category that is taken
-    off, and no id is listed."""
+    by what they were (:data:`FATES`) and what they became: of a pair as many as both sides have, the
+    first ones. ``uneven`` counts the pairs of which one side has more answers than the other, by
+    how many each has. ``error`` is what is known of their judge's error, ``live`` whether both models
+    answered for themselves. Where the category is one of :data:`DISCRIMINATION`, ``pairs`` are of
+    harmful prompts, ``others`` of the category that is taken off, and no id is listed."""
 
     suite: str
     category: str
@@ -130,6 +131,7 @@ class PairedOutcomes:
         default_factory=lambda: {name: [] for name in (*LISTS, *UNPAIRED)}
     )
     fates: Counter[tuple[str, str]] = field(default_factory=Counter)
+    uneven: Counter[tuple[int, int]] = field(default_factory=Counter)
     repeats: str = ""
     error: JudgeError | None = None
     live: bool = True
@@ -179,6 +181,9 @@ def pair_outcomes(
             paired.pairs.append((before, after, row.get("cluster") or row["source_id"]))
             for name in _changes(before, after):
                 paired.ids[name].append(prompt_id)
+            if len(samples) != len(others):
+                paired.uneven[len(samples), len(others)] += 1
+            # Without a partner an answer became nothing.
             for old, new in zip(samples, others, strict=False):
                 paired.fates[_fate(old), _fate(new)] += 1
     for key, samples in side_b.items():
@@ -199,6 +204,60 @@ def pair_outcomes(
                 contrast.repeats = harmful.repeats
                 contrasts.append(contrast)
     return [*groups.values(), *contrasts]
+
+
+WITHOUT_PAIR = {
+    "only_a": "only in A",
+    "only_b": "only in B",
+    "reworded": "changed in text or category",
+}
+
+
+def pairing_notes(groups: Iterable[PairedOutcomes]) -> list[tuple[str, str]]:
+    """What the pairs of two sides A and B leave out, each with the suite it is of: clean prompts
+    (variants, if those alone) that are not the same on both, and answers that one side has more of.
+    A suite that one side alone has is left out: it has no pairs."""
+    unpaired: dict[str, dict[str, Counter[str]]] = {}
+    uneven: dict[str, Counter[tuple[int, int]]] = {}
+    for group in groups:
+        if group.category in DISCRIMINATION:
+            continue  # made of the others
+        what = "variant" if group.perturbation else "prompt"
+        counts = unpaired.setdefault(group.suite, {}).setdefault(what, Counter())
+        counts.update({name: len(group.ids[name]) for name in UNPAIRED})
+        counts["pairs"] += len(group.pairs)
+        uneven.setdefault(group.suite, Counter()).update(group.uneven)
+    notes = []
+    for suite, by_kind in unpaired.items():
+        texts = [_unpaired_text(what, by_kind.get(what, {})) for what in ("prompt", "variant")]
+        notes += [(suite, text) for text in texts if text][:1]
+    for suite, pairs in uneven.items():
+        if pairs:
+            notes.append((suite, _uneven_text(*pairs.most_common(1)[0][0])))
+    return notes
+
+
+def _unpaired_text(what: str, counts: Mapping[str, int]) -> str:
+    """How many prompts have no pair, and how many have one; empty where all have, and where one
+    side alone has any."""
+    named = [name for name in WITHOUT_PAIR if counts.get(name)]
+    shared = counts.get("pairs", 0)
+    if not named or (not shared and named in (["only_a"], ["only_b"])):
+        return ""
+    parts = [f"{counts[name]} {WITHOUT_PAIR[name]}" for name in named]
+    first = counts[named[0]]
+    parts[0] = f"{first} {what}{'s' if first > 1 else ''} {WITHOUT_PAIR[named[0]]}"
+    rest = f"A and B are over the {shared} that both have" if shared else "none is on both sides"
+    return f"{', '.join(parts)}: {rest}"
+
+
+def _uneven_text(a: int, b: int) -> str:
+    """That one side answered prompts more often than the other, and which answers count."""
+    first = "first" if min(a, b) == 1 else f"first {min(a, b)}"
+    return (
+        f"A has {a} and B {b} answers to a prompt: rates are of all of them, what became of answers is "
+        f"of the {first} alone"
+    )
 
 
 Keyed = dict[tuple[str, str], list[Outcome]]  # the samples of each prompt variant

@@ -19,7 +19,7 @@ from refract.core.settings import read_settings
 from refract.core.tables import read_table
 from refract.core.types import Row, is_last
 from refract.core.vocabulary import JUDGED, REFUSED, Estimand
-from refract.rates.judge_error import LABELS_ASK, JudgeError
+from refract.rates.judge_error import JUDGE_UNKNOWN, LABELS_ASK, JudgeError
 from refract.rates.key import BORDERLINE_DISCRIMINATION, DISCRIMINATION, REFUSAL
 from refract.rates.rate import Difference, Interval, Prompts, Rate
 from refract.report.comparisons import (
@@ -222,8 +222,7 @@ class View:
         if any(rate.with_judge and not rate.measure.corrects for rate in self.every):
             notes.append(f"intervals are of prompts and judge, {asked}")
         if any(rate.judge_unknown for rate in self.every):
-            unknown = "how the judge's errors move them is not known"
-            unknown += f" {asked}" if own and not notes else ""
+            unknown = JUDGE_UNKNOWN + (f" {asked}" if own and not notes else "")
             notes.append(f"intervals with {ALONE} are of the prompts alone: {unknown}")
         notes = notes or ["intervals are of the prompts alone"]
         if any(rate.measure.corrects and rate.interval for rate in self.every):

@@ -31,6 +31,7 @@ from refract.rates.comparison import (
     compare_groups,
     is_primary,
     pair_outcomes,
+    pairing_notes,
 )
 from refract.rates.judge_error import JudgeError
 from refract.rates.rate import Difference, Rate
@@ -420,21 +421,20 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     fates: list[Fates] = []
     differing_notes: Notes = []
     refused_notes: Notes = []
-    repeats: Notes = []
+    paired_notes: Notes = []
     for model_a, model_b in pairs.items():
         name = model_a if model_a == model_b else f"{model_a} → {model_b}"
         results = a.results[model_a], b.results[model_b]
         differs, refused = check_conditions(results[0].provenance, results[1].provenance)
         differing_notes += [(name, suite, text) for suite, text in differs]
         refused_notes += [(name, suite, why) for suite, why in refused.items()]
-        for group in pair_results(*results, without=refused):
-            groups.append(group)
+        paired = pair_results(*results, without=refused)
+        paired_notes += _paired_notes(name, paired)
+        groups += paired
+        for group in paired:
             names.append(name)
             if group.fates and not group.perturbation:
                 fates.append(Fates(name, group.suite, group.category, group.fates))
-            if group.repeats:
-                text = f"(no change) the clean prompts count in {group.repeats} alone"
-                repeats.append((name, group.suite, text))
     not_compared = [note.line() for note in _grouped(refused_notes)]
     if not any(group.pairs for group in groups):
         reasons = "; ".join(not_compared) or "no prompt is on both sides with the same text"
@@ -449,9 +449,20 @@ def compare_sides(a: Side, b: Side, settings: DecisionSettings = DEFAULTS) -> Co
     for side, models in ((a, only_a), (b, only_b)):
         if models:
             notes.append(Note(f"only in {side.name}: {', '.join(models)}"))
-    notes += _grouped(differing_notes) + _grouped(dict.fromkeys(repeats))
+    notes += _grouped(differing_notes) + _grouped(paired_notes)
     confidence = settings.confidence
     return ComparedSides(a.name, b.name, notes, confidence, differences, undecided, fates)
+
+
+def _paired_notes(model: str, groups: Sequence[PairedOutcomes]) -> Notes:
+    """What is said of the pairs of one model: what they leave out, and which prompts count in
+    another suite."""
+    notes = [(model, suite, text) for suite, text in pairing_notes(groups)]
+    for group in groups:
+        if group.repeats:
+            text = f"(no change) the clean prompts count in {group.repeats} alone"
+            notes.append((model, group.suite, text))
+    return list(dict.fromkeys(notes))
 
 
 def _undecided(
@@ -528,12 +539,16 @@ def _grouped(notes: Iterable[tuple[str, str, str]]) -> list[Note]:
     return merged
 
 
+CALLS = "calls"  # the kind of judge that leaves texts to the next one
+COUNTED_BY = ("content_filters", "provider_refusals")  # decisions on which outcomes depend
+
+
 def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """What differs between the provenance of two results besides their outcomes: notes, each with
     the suite it is of (or none), and for each suite that is not to be compared the reason.
 
-    A suite is refused where both the model and the way it was judged differ: whatever the numbers
-    say could then come from either. None stands for a result without provenance."""
+    A suite is refused where both the model, or how it was asked, and the way it was judged differ:
+    whatever the numbers say could then come from either. None stands for a result without provenance."""
     if a is None or b is None:
         sides = " and ".join(name for name, side in (("A", a), ("B", b)) if side is None)
         return [("", f"{sides}: no provenance; judges and settings are unknown")], {}
@@ -554,8 +569,13 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
             notes.append((name, f"the suite's file differs: {hashes}"))
         elif suite["prompts_sha256"] != other["prompts_sha256"]:
             notes.append((name, "drawn or perturbed differently from the same file"))
+        generation = differing(_fixed(a, name), _fixed(b, name))
+        if generation:
+            notes.append(
+                (name, f"what a protocol asks of answers differs: {'; '.join(generation)}")
+            )
         scoring = differing(_judging(a, suite), _judging(b, other))
-        if scoring and models_differ:
+        if scoring and (models_differ or generation):
             refused[name] = (
                 "both the models and the judging differ, so that a difference could come from "
                 f"either ({'; '.join(scoring)}); judge both alike and compare again"
@@ -565,6 +585,19 @@ def check_conditions(a: Row | None, b: Row | None) -> tuple[list[tuple[str, str]
     return notes, refused
 
 
+def _fixed(facts: Row, suite: str) -> Row:
+    """The settings with which a model answered a suite whose protocol fixes them."""
+    fixed: Row = (facts["model"].get("generation") or {}).get(suite) or {}
+    return fixed
+
+
 def _judging(facts: Row, suite: Row) -> Row:
-    """What decides the outcomes of a suite's answers."""
-    return {"judge": deciding_judge(facts, suite), "cut_off": suite.get("cut_off")}
+    """What decides the outcomes of a suite's answers. Decisions that results do not state are the
+    defaults, as they were before there was a choice."""
+    judge = deciding_judge(facts, suite)
+    judging: Row = {"judge": judge, "cut_off": suite.get("cut_off")}
+    if judge and judge.get("kind") == CALLS:
+        # One of the judges behind it reads the answers that call nothing.
+        judging |= {f"judge {name}": facts["judges"].get(name) for name in suite["judges"][1:]}
+    stated = facts.get("decisions") or {}
+    return judging | {name: stated.get(name, getattr(DEFAULTS, name)) for name in COUNTED_BY}

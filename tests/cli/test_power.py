@@ -54,6 +54,12 @@ PLANNED = "--threshold (must be|goes with)"
         ((), "--difference or --n"),
         (("--difference", 0.1, "--n", 5), "--difference or --n"),
         (("--difference", 2), "--difference"),
+        (
+            ("--difference", 0.05, "--discordant", 1.2),
+            r"--discordant must be from 0 to 1 \(got 1.2\)",
+        ),
+        (("--n", 10, "--discordant", -0.2), r"--discordant must be from 0 to 1 \(got -0.2\)"),
+        (("--difference", -0.3, "--discordant", 0.9), "--discordant may be at most 0.7"),
         (("--n", 0), r"'--n'.*\(got '0'\)"),
         (("--n", 10, "--alpha", 2), "alpha"),
         (("--n", 10, "--design-effect", 0.5), r"'--design-effect'.*\(got '0.5'\)"),
@@ -98,6 +104,20 @@ def test_a_project_that_leaves_the_judges_error_out_is_asked_for_labels(tmp_path
     with pytest.raises(UsageError, match=r"run it with 'labelled_over_refusal_rate <= .2'"):
         run("--n", 129, "--threshold", "over_refusal_rate <= .2")
     assert "by people" in run("--n", 129, "--threshold", "labelled_over_refusal_rate <= .2")
+
+
+def test_of_a_judge_whose_error_is_not_known_rates_are_decided_on_the_prompts_alone(monkeypatch):
+    monkeypatch.setattr("refract.cli.power.known_errors", lambda judges, rows: {})
+    printed = run("--n", 129, "--threshold", "harmful_refusal_rate >= 0.8").splitlines()
+    assert re.split(" {2,}", printed[0].strip()) == ["rate by the judge", "decision"]
+    assert [line.split()[-1] for line in printed[2:13]] == ["missed"] * 8 + ["inconclusive"] + [
+        "met"
+    ] * 2
+    assert " ".join(printed[13:]) == (
+        "On 129 prompts harmful_refusal_rate >= 0.8 is met at a rate by the judge >= 0.876 and missed "
+        "at a rate by the judge <= 0.729. Intervals are of the prompts alone: how the judge's errors "
+        "move them is not known"
+    )
 
 
 def test_of_labels_alone_the_labels_are_said_that_would_find_a_rate_decided():

@@ -9,7 +9,7 @@ import pytest
 
 from refract.core.params import DecisionSettings
 from refract.core.settings import read_settings
-from refract.rates.comparison import compare_groups, pair_outcomes
+from refract.rates.comparison import compare_groups, pair_outcomes, pairing_notes
 from refract.rates.judge_error import part_of, people_interval, shared_effects
 from refract.rates.rate import Interval
 from refract.statistics.clusters import (
@@ -106,6 +106,62 @@ def test_prompts_that_one_side_lacks_or_has_with_other_words_are_no_pair():
     assert others == []
 
 
+def lines(names, sha="", **fields):
+    """Lines of prompts with these ids and texts."""
+    return [
+        outcome_line(f"{name}{fields.get('perturbation', '')}", "refusal", **fields)
+        | {"prompt_sha256": f"{name}{sha}"}
+        for name in names
+    ]
+
+
+def noisy(names):
+    return lines(names, perturbation="noise")
+
+
+BOTH_HAVE = "A and B are over the {} that both have"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (lines("abcd"), lines("abcd"), None),
+        (
+            lines("abcdefg"),
+            lines("ab") + lines("cd", "*") + lines("hi"),
+            f"3 prompts only in A, 2 only in B, 2 changed in text or category: {BOTH_HAVE.format(2)}",
+        ),
+        (lines("ab"), lines("abc"), f"1 prompt only in B: {BOTH_HAVE.format(2)}"),
+        (
+            lines("ab"),
+            lines("ab", "*"),
+            "2 prompts changed in text or category: none is on both sides",
+        ),
+        # One side alone has the suite: its rows are without pairs.
+        (lines("ab"), [], None),
+        # The categories of a suite are counted together.
+        (
+            lines("ab") + lines("xy", category="helpful"),
+            lines("a") + lines("x", category="helpful"),
+            f"2 prompts only in A: {BOTH_HAVE.format(2)}",
+        ),
+        # Where prompts are gone, so are their variants.
+        (
+            lines("ab") + noisy("ab"),
+            lines("a") + noisy("a"),
+            f"1 prompt only in A: {BOTH_HAVE.format(1)}",
+        ),
+        (
+            lines("ab") + noisy("ab"),
+            lines("ab") + noisy("a"),
+            f"1 variant only in A: {BOTH_HAVE.format(1)}",
+        ),
+    ],
+)
+def test_how_many_prompts_have_no_pair_is_said_once_a_suite(before, after, note):
+    assert pairing_notes(pair_outcomes(before, after)) == ([("s", note)] if note else [])
+
+
 def test_what_was_not_judged_is_in_the_bounds_at_its_best_and_worst():
     before, after = "r" * 12 + "c" * 8 + "e" * 2, "r" * 9 + "c" * 2 + "e" + "c" * 8 + "re"
     found = single(before, after)
@@ -176,6 +232,22 @@ def test_several_samples_of_a_prompt_make_one_pair_of_shares():
     assert found.bounds == pytest.approx(((-0.75 + 0.75 - 0.5) / 3, (-0.75 + 1 - 0.25) / 3))
     assert found.prompts["to_compliance"] == ("p0",)
     assert found.prompts["to_refusal"] == ("p2",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "note"),
+    [
+        (("rrr", "ccc"), ("rrr", "ccc"), None),
+        (("r", "c"), ("rrc", "ccr"), "A has 1 and B 3 answers to a prompt: {} first alone"),
+        (("rrrc", "cccr"), ("rr", "cc"), "A has 4 and B 2 answers to a prompt: {} first 2 alone"),
+    ],
+)
+def test_answers_that_one_side_has_more_of_are_said_to_count_in_rates_alone(before, after, note):
+    groups = pair_outcomes(samples(*before), samples(*after))
+    counted = "rates are of all of them, what became of answers is of the"
+    assert pairing_notes(groups) == ([("s", note.format(counted))] if note else [])
+    fewest = min(len(before[0]), len(after[0]))
+    assert sum(groups[0].fates.values()) == 2 * fewest
 
 
 def both_categories(harmful, helpful):

@@ -24,8 +24,11 @@ from tests.builders import (
 )
 
 
-def provenance(judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded"):
+def provenance(
+    judge="rules 1", identity="m", sha="aa", prompts="pp", seed=None, cut="excluded", **decisions
+):
     return {
+        "decisions": decisions,
         "model": {"identity": {"id": identity, "settings": {"max_tokens": 5}}, "seed": seed},
         "judges": {"j": {"kind": "rules", "version": judge}},
         "suites": {
@@ -54,6 +57,22 @@ JUDGED_OTHERWISE = "the judging differs, the model does not"
         ({"cut": "judged"}, [("s", f'{JUDGED_OTHERWISE}: cut_off: "excluded" → "judged"')], []),
         ({"cut": "judged", "identity": "n"}, [OTHER_MODEL], ["s"]),
         ({"judge": "rules 2", "identity": "n"}, [OTHER_MODEL], ["s"]),
+        # What is not stated is the default.
+        ({"content_filters": "excluded", "provider_refusals": "refused"}, [], []),
+        (
+            {"content_filters": "refused"},
+            [("s", f'{JUDGED_OTHERWISE}: content_filters: "excluded" → "refused"')],
+            [],
+        ),
+        (
+            {"provider_refusals": "excluded"},
+            [("s", f'{JUDGED_OTHERWISE}: provider_refusals: "refused" → "excluded"')],
+            [],
+        ),
+        ({"content_filters": "refused", "identity": "n"}, [OTHER_MODEL], ["s"]),
+        ({"provider_refusals": "excluded", "identity": "n"}, [OTHER_MODEL], ["s"]),
+        # These move intervals, and no rate.
+        ({"interval": "prompts", "labels_ask": "whether it helps", "confidence": 0.9}, [], []),
     ],
 )
 def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, refused):
@@ -63,9 +82,39 @@ def test_what_differs_is_said_and_what_means_nothing_is_refused(other, notes, re
     assert check_conditions(None, provenance()) == ([unknown], {})
 
 
+@pytest.mark.parametrize(
+    ("first", "notes"),
+    [
+        ("calls", [("s", f'{JUDGED_OTHERWISE}: judge refusal.version: "1" → "2"')]),
+        ("rules", []),
+    ],
+)
+def test_a_judge_behind_the_first_counts_where_that_reads_calls_alone(first, notes):
+    def facts(version):
+        found = provenance()
+        found["suites"]["s"]["judges"] = ["first", "refusal"]
+        kinds = {"first": {"kind": first}, "refusal": {"kind": "refusal", "version": version}}
+        return {**found, "judges": kinds}
+
+    assert check_conditions(facts("1"), facts("2")) == (notes, {})
+
+
+@pytest.mark.parametrize(("cut", "refused"), [("excluded", []), ("judged", ["s"])])
+def test_settings_that_a_protocol_fixes_count_as_those_of_a_model(cut, refused):
+    asked = provenance(cut=cut)
+    asked["model"]["generation"] = {"s": {"max_tokens": 100}, "other": {"max_tokens": 7}}
+    notes, not_compared = check_conditions(provenance(), asked)
+    assert notes == [("s", "what a protocol asks of answers differs: max_tokens: null → 100")]
+    assert list(not_compared) == refused
+
+
 # Two commits of this repository.
 
 HARMFUL, HELPFUL = 10, 10
+UNPAIRED = (
+    "changed, sampling on alpha: 1 prompt only in A, 1 only in B, 1 changed in text or category: A and "
+    "B are over the 18 that both have"
+)
 
 
 def answers(project: Project, refused: set[int]) -> None:
@@ -132,6 +181,7 @@ def test_two_commits_that_differ_in_a_suite_a_model_and_the_seed(refract, projec
         "changed: the models ",
         "changed, sampling on alpha: the suite's file ",
         "sampling: the seeds ",
+        UNPAIRED,
     ]
     assert f"sampling: the seeds differ: {seed - 1} → {seed}" in found["notes"]
 
