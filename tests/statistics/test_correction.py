@@ -179,3 +179,9 @@ def test_a_prediction_powered_rate_lies_within_its_interval(labelled, others):
     assert 0 <= result.low <= result.rate + 1e-12
     assert result.rate <= result.high + 1e-12 <= 1 + 2e-12
     assert 0 <= result.weight <= 1
+
+
+@pytest.mark.parametrize("human", [[True, False], [True, True]])
+def test_rows_of_one_cluster_alone_give_no_rate(human):
+    sample = Sample(human, [1.0, 0.0], [1.0], clusters=["a", "a"], clusters_others=["a"])
+    assert prediction_powered(sample) is None
