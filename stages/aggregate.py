@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from refract.agreement.label_folder import unread_label_files
 from refract.core.jsonl import sha256_file, write_json
-from refract.core.params import decision_settings, load_definitions
+from refract.core.params import decision_settings, grid, load_definitions
 from refract.core.progress import StageRun, run_stage
 from refract.rates.clean_prompts import suite_metrics
 from refract.rates.thresholds import threshold_warnings
@@ -20,6 +21,9 @@ def main(name: str) -> None:
     run = StageRun("aggregate", name)
     settings = decision_settings(Path())
     params = load_definitions("suites")
+    for model, unread in unread_label_files(Path(), [name], grid(params, "suites")):
+        if model == name:  # what belongs to no model of the grid, check-inputs says
+            run.warn(unread)
     suites = list(stored_suites(Path(), params, name, settings=settings))
     for numbers, _ in suites:
         for warning in numbers.warnings:
